@@ -1,0 +1,72 @@
+# Everything is done from here; `make` lists it. BIN is the virtual environment that `make venv` keeps up to date.
+.POSIX:
+.NOTPARALLEL:
+
+BIN = .venv/bin
+PYTEST = $(BIN)/pytest -n 2
+JSON =
+ONLY =
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+
+demo: system venv ## three nodes and a virtual machine on this one machine, as root
+	@demo/demo.sh up
+
+demo-down: ## takes away all that the demo made
+	@demo/demo.sh down
+
+system: ## installs the Debian packages that are missing, as root
+	@tools/install-system.sh
+
+venv: .venv/stamp ## the virtual environment with the libraries that requirements.lock names
+
+.venv/stamp: pyproject.toml requirements.lock
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Gantry needs Python 3.11 or newer; python3 is $$(python3 --version 2>&1)" >&2; exit 1; }
+	@test -x $(BIN)/pip || python3 -m venv .venv
+	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[dev]'
+	@touch $@
+
+check: check-format check-lint check-layers check-seam check-types ## format, lint, import contracts, banned calls, types
+
+check-format: venv
+	@$(BIN)/ruff format --check --quiet . || { echo 'ruff format mends these' >&2; exit 1; }
+	@echo 'format: fine'
+
+check-lint: venv
+	@$(BIN)/ruff check --quiet .
+	@echo 'lint: fine'
+
+check-layers: venv
+	@said=$$($(BIN)/lint-imports 2>&1) || { echo "$$said" >&2; exit 1; }
+	@echo 'import contracts: kept'
+
+check-seam: venv
+	@$(BIN)/python tools/seam.py
+	@echo 'banned calls: none'
+
+check-types: venv
+	@$(BIN)/mypy --no-error-summary
+	@echo 'types: fine'
+
+test: system venv check ## check, then all tests, the real ones too, as root
+	@$(PYTEST)
+
+unit: venv ## the tests that need neither root nor real parts
+	@$(PYTEST) -m 'not real'
+
+test-real: system venv ## the tests with VMs and namespaces, as root
+	@$(PYTEST) -m real
+
+golden: venv ## writes the golden files anew; read the difference before you commit it
+	@GOLDEN=1 $(PYTEST) tests/golden
+
+bench: venv ## the benchmarks; JSON=file keeps the figures, ONLY=word runs those whose name has the word
+	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --only '$(ONLY)'
+
+promises: venv ## how many promises the last full run of the tests kept, and which not
+	@$(BIN)/python tools/promises.py
+
+.PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-types \
+	test unit test-real golden bench promises

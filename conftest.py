@@ -1,0 +1,3 @@
+"""Where pytest starts: the plugin that records which promises the tests keep."""
+
+pytest_plugins = ("tools.promise_plugin",)

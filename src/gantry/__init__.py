@@ -1,0 +1,3 @@
+"""Gantry: clusters of virtual machines, and the addresses and segments that they are reached by."""
+
+__version__ = "0.1.0"

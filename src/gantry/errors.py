@@ -1,0 +1,212 @@
+"""The one exception tree: a class per reaction, each with its code on every wire.
+
+A class says how a caller shall react, the message what happened, to which object and who holds it, the
+hint what to do. The docstring of a class is its default message. ``luxi`` is the class name that LUXI clients
+know and ``code`` the error code that goes with OpPrereqError (contract: LUXI errors); ``status`` is the HTTP
+status of the doors and ``exit_code`` that of the commands.
+"""
+
+from typing import ClassVar
+
+
+class GantryError(Exception):
+    """The operation failed."""
+
+    luxi: ClassVar[str] = "OpExecError"
+    code: ClassVar[str] = "internal_error"
+    status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        self.message = message or (self.__doc__ or "").split("\n")[0]
+        self.hint = hint
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    def luxi_pair(self) -> tuple[str, list[object]]:
+        """Return class name and arguments as LUXI carries a failure (seed "The LUXI protocol")."""
+        if self.luxi == "OpPrereqError":
+            return self.luxi, [str(self), self.code]
+        return self.luxi, [str(self)]
+
+
+class PrerequisiteError(GantryError):
+    """The request cannot be carried out as things are; nothing was changed."""
+
+    luxi = "OpPrereqError"
+    code = "wrong_state"
+    status = 409
+
+
+class InvalidError(PrerequisiteError):
+    """A value of the request is not valid."""
+
+    code = "wrong_input"
+    status = 400
+
+
+class NotFoundError(PrerequisiteError):
+    """An object that the request names does not exist."""
+
+    code = "unknown_entity"
+    status = 404
+
+
+class ExistsError(PrerequisiteError):
+    """An object of that name exists already."""
+
+    code = "already_exists"
+
+
+class NotUniqueError(PrerequisiteError):
+    """The resource is held by somebody else."""
+
+    code = "resource_not_unique"
+
+
+class NoRoomError(PrerequisiteError):
+    """There is not enough room for the request."""
+
+    code = "insufficient_resources"
+
+
+class BusyError(PrerequisiteError):
+    """The resource is busy for the moment; try again later."""
+
+    code = "temp_insufficient_resources"
+    status = 503
+
+
+class WrongStateError(PrerequisiteError):
+    """The object is in a state that does not allow the request."""
+
+
+class EnvironmentFaultError(PrerequisiteError):
+    """Something outside the cluster's own state stands in the way."""
+
+    code = "environment_error"
+
+
+class ExecutionError(GantryError):
+    """A step of the operation failed after its checks had passed."""
+
+
+class HooksError(GantryError):
+    """A hook script stopped the operation."""
+
+    luxi = "HooksAbort"
+
+    def __init__(self, failures: list[tuple[str, str, str]]) -> None:
+        self.failures = failures
+        lines = ", ".join(f"{script} on {node}: {output}" for node, script, output in failures)
+        super().__init__(f"hooks failed: {lines}")
+
+    def luxi_pair(self) -> tuple[str, list[object]]:
+        """Return the failures as one list of ``[node, script, output]``."""
+        return self.luxi, [[list(failure) for failure in self.failures]]
+
+
+class LockError(GantryError):
+    """A lock was asked for in the wrong order, or it was removed while the request waited."""
+
+    luxi = "LockError"
+
+
+class ConfigurationError(GantryError):
+    """The stored state is damaged or does not fit together."""
+
+    luxi = "ConfigurationError"
+    exit_code = 2
+
+
+class StorageError(GantryError):
+    """The state could not be written."""
+
+    luxi = "StorageError"
+    status = 507
+
+
+class JobLostError(GantryError):
+    """There is no such job."""
+
+    luxi = "JobLost"
+    code = "unknown_entity"
+    status = 404
+
+
+class JobCanceledError(GantryError):
+    """The job was canceled."""
+
+    luxi = "JobCanceled"
+
+
+class QueueDrainedError(GantryError):
+    """The job queue is drained and takes no new jobs."""
+
+    luxi = "JobQueueDrainError"
+    status = 503
+
+
+class QueueFullError(GantryError):
+    """The job queue is full."""
+
+    luxi = "JobQueueFull"
+    status = 503
+
+
+class ProtocolError(GantryError):
+    """A message does not follow the protocol."""
+
+    luxi = "LuxiError"
+    status = 400
+
+
+class FilterError(GantryError):
+    """A query filter cannot be read."""
+
+    luxi = "QueryFilterParseError"
+    status = 400
+
+
+class RemoteError(GantryError):
+    """A node did not answer, or answered with a failure."""
+
+    luxi = "RemoteError"
+    status = 502
+
+
+class HypervisorError(GantryError):
+    """The hypervisor refused or failed."""
+
+    luxi = "HypervisorError"
+
+
+class BlockDeviceError(GantryError):
+    """A disk could not be made, found or removed."""
+
+    luxi = "BlockDeviceError"
+
+
+class InternalError(GantryError):
+    """A bug: the code met a case that its author excluded."""
+
+    luxi = "ProgrammerError"
+
+
+def _tree(root: type[GantryError]) -> list[type[GantryError]]:
+    return [root] + [leaf for child in root.__subclasses__() for leaf in _tree(child)]
+
+
+def from_luxi(name: str, arguments: list[object]) -> GantryError:
+    """Rebuild the error that ``luxi_pair`` wrote; a name that is not known gives a RemoteError.
+
+    >>> from_luxi("OpPrereqError", ["no such network: net1", "unknown_entity"])
+    NotFoundError('no such network: net1')
+    """
+    text = str(arguments[0]) if arguments else ""
+    code = arguments[1] if len(arguments) > 1 else None
+    known = [cls for cls in _tree(GantryError) if cls.luxi == name and cls is not HooksError]
+    exact = [cls for cls in known if name != "OpPrereqError" or (cls.code == code and cls is not PrerequisiteError)]
+    return (exact or known)[0](text) if known else RemoteError(f"{name}: {text}")

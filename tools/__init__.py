@@ -1,0 +1,1 @@
+"""The project's own checks and counters; nothing of the product imports them."""
