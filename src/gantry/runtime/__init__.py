@@ -1,0 +1,5 @@
+"""The only door to clock, randomness, disk, network and processes (design section 3).
+
+``interface`` says what the floors above may ask for, ``real`` answers with asyncio and the standard library,
+``simulated`` with a virtual clock, a disk that tears and loses, a network that delays and drops, all from one seed.
+"""

@@ -1,0 +1,343 @@
+"""What the floors above may ask of the world: one Runtime, five doors.
+
+A daemon is handed a Runtime when it starts and hands it down; nothing above this folder reaches clock, random
+source, file system, sockets or processes in another way. Everything that may take time is ``async``; what only
+looks at something small and local is not. Paths are plain absolute strings.
+
+Errors: file system doors raise OSError (FileNotFoundError, and errno ENOSPC for a full disk, among them); network
+doors raise OSError or TimeoutError. The floors above turn them into the errors of ``gantry.errors``.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time: of the calendar, and of the process."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment; never goes backwards."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after ``seconds``."""
+        ...
+
+
+class Randomness(Protocol):
+    """The random source; cryptographically strong in the real runtime, seeded in the simulated one."""
+
+    def below(self, limit: int) -> int:
+        """Return a number from 0 to ``limit - 1``."""
+        ...
+
+    def uuid(self) -> str:
+        """Return a random UUID (RFC 4122 version 4) in lower case."""
+        ...
+
+    def token(self, size: int) -> bytes:
+        """Return ``size`` random bytes, fit for a secret."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """What ``Disk.status`` tells of a file: size in bytes, time of change in seconds, permission bits."""
+
+    size: int
+    mtime: float
+    mode: int
+    is_directory: bool
+
+
+class AppendFile(Protocol):
+    """A file that only grows, apart from being cut back after a failed write: the journal's."""
+
+    @property
+    def size(self) -> int:
+        """Return the length in bytes, what is not yet synced included."""
+        ...
+
+    async def append(self, data: bytes) -> None:
+        """Write ``data`` at the end and return when it is on stable storage; OSError when it is not.
+
+        After an error the end of the file is undefined: ``truncate`` back to the last good length.
+        """
+        ...
+
+    async def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes, on stable storage when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Close the file; nothing is written any more."""
+        ...
+
+
+class FileLock(Protocol):
+    """An exclusive lock on a file, held until ``release`` or the end of the process."""
+
+    def release(self) -> None:
+        """Give the lock back."""
+        ...
+
+
+class Disk(Protocol):
+    """The file system."""
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file or directory at ``path``."""
+        ...
+
+    def status(self, path: str) -> FileStatus:
+        """Describe the file at ``path``."""
+        ...
+
+    def names(self, path: str) -> list[str]:
+        """List a directory, sorted, without ``.`` and ``..``."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+        ...
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
+        """Replace the file at ``path`` as a whole: temporary file, sync, rename, sync of the directory.
+
+        ``sync=False`` leaves out both syncs: the file is old or new after a crash of the process, undefined after
+        a crash of the machine.
+        """
+        ...
+
+    async def sync(self, path: str) -> None:
+        """Bring all that was written with ``sync=False``, renamed or removed on the file system of ``path`` to storage.
+
+        One call for any number of files: a thousand files cost one flush, not a thousand.
+        """
+        ...
+
+    async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
+        """Open a file for appending, creating it (its directory entry on stable storage) when missing."""
+        ...
+
+    async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
+        """Create a directory and those above it; it may exist."""
+        ...
+
+    async def rename(self, old: str, new: str) -> None:
+        """Move a file inside the file system, replacing what is at ``new``."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Remove a file; FileNotFoundError when there is none."""
+        ...
+
+    async def remove_tree(self, path: str) -> None:
+        """Remove a directory with all below it; nothing happens when it does not exist."""
+        ...
+
+    async def make_sparse(self, path: str, size: int, *, mode: int = 0o600) -> None:
+        """Create a new file of ``size`` bytes that takes no room yet; FileExistsError when there is one."""
+        ...
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        """Return free and total bytes of the file system that holds ``path``."""
+        ...
+
+    def lock(self, path: str) -> FileLock:
+        """Lock a file exclusively, creating it when missing; BlockingIOError when another process holds it."""
+        ...
+
+
+class Reader(Protocol):
+    """The receiving end of a byte stream (asyncio.StreamReader fits)."""
+
+    async def readuntil(self, separator: bytes = b"\n", /) -> bytes:
+        """Read up to and with ``separator``; IncompleteReadError at the end, LimitOverrunError beyond the limit."""
+        ...
+
+    async def read(self, n: int = -1, /) -> bytes:
+        """Read up to ``n`` bytes; empty at the end."""
+        ...
+
+
+class Writer(Protocol):
+    """The sending end of a byte stream (asyncio.StreamWriter fits)."""
+
+    def write(self, data: bytes, /) -> None:
+        """Queue ``data`` for sending."""
+        ...
+
+    async def drain(self) -> None:
+        """Return when the other side keeps up."""
+        ...
+
+    def close(self) -> None:
+        """End the stream."""
+        ...
+
+    def is_closing(self) -> bool:
+        """Tell whether the stream has ended or is ending."""
+        ...
+
+
+class Server(Protocol):
+    """Something that listens."""
+
+    async def close(self) -> None:
+        """Stop listening, end the connections, return when their handlers have ended."""
+        ...
+
+
+StreamHandler = Callable[[Reader, Writer], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A request as a handler sees it; ``peer_certificate`` is the client's, in DER, where TLS asked for one."""
+
+    method: str
+    path: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    peer_certificate: bytes | None = None
+
+
+@dataclass(frozen=True)
+class HttpResponse:
+    """Status, body and content type of an answer."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+
+
+HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
+
+
+class HttpClient(Protocol):
+    """Pooled connections to any number of servers, all with one TLS context."""
+
+    async def post(self, host: str, port: int, path: str, body: bytes, *, timeout: float) -> HttpResponse:
+        """Send one POST; TimeoutError after ``timeout`` seconds, OSError when there is no connection."""
+        ...
+
+    async def close(self) -> None:
+        """End the connections."""
+        ...
+
+
+class Network(Protocol):
+    """Sockets: byte streams on UNIX sockets, HTTP with or without TLS on TCP."""
+
+    async def serve_unix(self, path: str, handler: StreamHandler, *, mode: int, limit: int) -> Server:
+        """Listen on a UNIX socket with permissions ``mode``; a stale socket file is replaced.
+
+        ``limit`` is the longest message in bytes that ``Reader.readuntil`` takes.
+        """
+        ...
+
+    async def connect_unix(self, path: str, *, limit: int) -> tuple[Reader, Writer]:
+        """Connect to a UNIX socket."""
+        ...
+
+    async def serve_http(
+        self, host: str, port: int, handler: HttpHandler, *, tls: ssl.SSLContext | None, body_limit: int
+    ) -> Server:
+        """Listen for HTTP; a body beyond ``body_limit`` bytes is answered with 413."""
+        ...
+
+    def http_client(self, *, tls: ssl.SSLContext | None) -> HttpClient:
+        """Return a client; with ``tls`` the server's certificate is checked as the context says."""
+        ...
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The end of a process: its exit code (negative: signal) and what it wrote."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Processes(Protocol):
+    """Other programs; always an argument list, never a shell."""
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        directory: str | None = None,
+        stdin: bytes = b"",
+        timeout: float = 60.0,
+    ) -> Completed:
+        """Run a program to its end; it is killed, with its process group, and TimeoutError raised after ``timeout``.
+
+        ``environment`` replaces the caller's. FileNotFoundError when there is no such program.
+        """
+        ...
+
+    async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
+        """Start a program that lives on by itself, in a session of its own; return its process id.
+
+        Standard output and error are appended to the file ``log``.
+        """
+        ...
+
+    def alive(self, pid: int) -> bool:
+        """Tell whether a process with this id exists (a zombie does not count)."""
+        ...
+
+    def command_line(self, pid: int) -> list[str]:
+        """Return the arguments a process was started with; empty when it is gone."""
+        ...
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal; ProcessLookupError when there is no such process."""
+        ...
+
+
+class Runtime(Protocol):
+    """The world as a daemon sees it; ``host`` is the name of the machine it runs on."""
+
+    @property
+    def host(self) -> str:
+        """Return the machine's name."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock."""
+        ...
+
+    @property
+    def random(self) -> Randomness:
+        """Return the random source."""
+        ...
+
+    @property
+    def disk(self) -> Disk:
+        """Return the file system."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """Return the network."""
+        ...
+
+    @property
+    def processes(self) -> Processes:
+        """Return the door to other programs."""
+        ...
+
+    async def compute(self, work: Callable[[], bytes]) -> bytes:
+        """Run pure, long computation (encoding a whole configuration) beside the event loop."""
+        ...

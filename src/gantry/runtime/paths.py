@@ -1,0 +1,71 @@
+"""Where a machine's files are: the folders of a Gantry node, below one root.
+
+Without a root the folders are the system's own (contract: directories). A root (``GANTRY_ROOT``) moves all of
+them below it, with short names because a UNIX socket's path ends at 107 bytes: many nodes fit on one machine.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The five folders of a node, and what lies in them."""
+
+    lib: str
+    run: str
+    log: str
+    etc: str
+    srv: str
+
+    @classmethod
+    def below(cls, root: str) -> "Paths":
+        """Return the folders below ``root``, or the system's own when it is empty."""
+        if not root:
+            return cls("/var/lib/gantry", "/run/gantry", "/var/log/gantry", "/etc/gantry", "/srv/gantry")
+        base = root.rstrip("/")
+        return cls(f"{base}/lib", f"{base}/run", f"{base}/log", f"{base}/etc", f"{base}/srv")
+
+    @property
+    def config(self) -> str:
+        """The checkpoint of the configuration."""
+        return f"{self.lib}/config.data"
+
+    @property
+    def journal(self) -> str:
+        """The folder of the journal's segments."""
+        return f"{self.lib}/journal"
+
+    @property
+    def queue(self) -> str:
+        """The folder of the job files."""
+        return f"{self.lib}/queue"
+
+    @property
+    def ssconf(self) -> str:
+        """The folder of the ssconf files."""
+        return f"{self.lib}/ssconf"
+
+    @property
+    def certificates(self) -> str:
+        """The folder of certificates and keys, readable by root alone."""
+        return f"{self.lib}/certs"
+
+    @property
+    def luxi_socket(self) -> str:
+        """The master daemon's socket."""
+        return f"{self.run}/master.sock"
+
+    @property
+    def instances(self) -> str:
+        """The folder of running instances: control sockets, process ids, runtime files."""
+        return f"{self.run}/instances"
+
+    @property
+    def file_storage(self) -> str:
+        """The folder of file-based disks."""
+        return f"{self.srv}/file-storage"
+
+    @property
+    def os_definitions(self) -> tuple[str, ...]:
+        """The folders that are searched for OS definitions, first match wins."""
+        return (f"{self.srv}/os", f"{self.etc}/os")

@@ -1,0 +1,231 @@
+"""The real file system. What may wait for the device runs in a thread, what only looks does not.
+
+``write`` leaves a file ``.new-*`` behind when the process dies in the middle; nobody reads it, whoever lists a folder
+goes by its own names. A rename and a removal are not synced: before the next ``sync`` a power loss may undo them.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+
+from gantry.runtime import interface
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: str, data: bytes, mode: int, sync: bool) -> None:
+    folder = os.path.dirname(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=folder)
+    try:
+        try:
+            _write_all(descriptor, data)
+            os.fchmod(descriptor, mode)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
+    if sync:
+        _sync_directory(folder)
+
+
+def _sync_file_system(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        # syncfs(2), which the standard library lacks; unlike sync(2) it leaves other file systems alone and fails aloud
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    finally:
+        os.close(descriptor)
+
+
+def _open_append(path: str, mode: int) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, flags)
+    descriptor = os.open(path, flags | os.O_CREAT, mode)
+    os.fchmod(descriptor, mode)
+    _sync_directory(os.path.dirname(path))
+    return descriptor
+
+
+def _make_directory(path: str, mode: int) -> None:
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path.rstrip("/"))
+    _make_directory(parent, mode)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if os.path.isdir(path):
+            return
+        raise
+    os.chmod(path, mode)
+    _sync_directory(parent)
+
+
+def _make_sparse(path: str, size: int, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        os.fchmod(descriptor, mode)
+        os.ftruncate(descriptor, size)
+    except OSError:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _remove_tree(path: str) -> None:
+    if os.path.lexists(path):
+        shutil.rmtree(path)
+
+
+class AppendFile:
+    """A growing file with a thread of its own, so that a slow removal elsewhere never delays the journal.
+
+    One thread also keeps the order: what a cancelled caller began is finished before the next call starts.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="append")
+
+    @property
+    def size(self) -> int:
+        """Return the length in bytes, what is not yet synced included."""
+        return os.fstat(self._descriptor).st_size
+
+    async def append(self, data: bytes) -> None:
+        """Write ``data`` at the end and sync it, in one visit to the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._append, data)
+
+    def _append(self, data: bytes) -> None:
+        _write_all(self._descriptor, data)
+        os.fdatasync(self._descriptor)
+
+    async def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes and sync it."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._truncate, size)
+
+    def _truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file, after the write that is under way; a second call does nothing."""
+        if self._descriptor >= 0:
+            self._thread.shutdown(wait=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class FileLock:
+    """A lock by flock(2): the kernel gives it back when the process ends, however it ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; the file stays. A second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class Disk:
+    """The file system of this machine (see ``interface.Disk``)."""
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file or directory at ``path``."""
+        return os.path.exists(path)
+
+    def status(self, path: str) -> interface.FileStatus:
+        """Describe the file at ``path``."""
+        found = os.stat(path)
+        return interface.FileStatus(
+            size=found.st_size,
+            mtime=found.st_mtime,
+            mode=stat.S_IMODE(found.st_mode),
+            is_directory=stat.S_ISDIR(found.st_mode),
+        )
+
+    def names(self, path: str) -> list[str]:
+        """List a directory, sorted."""
+        return sorted(os.listdir(path))
+
+    def read(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
+        """Replace the file at ``path`` as a whole."""
+        await asyncio.to_thread(_replace, path, data, mode, sync)
+
+    async def sync(self, path: str) -> None:
+        """Bring all changes on the file system of ``path`` to storage."""
+        await asyncio.to_thread(_sync_file_system, path)
+
+    async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
+        """Open a file for appending, creating it when missing."""
+        return AppendFile(await asyncio.to_thread(_open_append, path, mode))
+
+    async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
+        """Create a directory and those above it, all that are missing with ``mode``, on stable storage."""
+        await asyncio.to_thread(_make_directory, path, mode)
+
+    async def rename(self, old: str, new: str) -> None:
+        """Move a file, replacing what is at ``new``."""
+        await asyncio.to_thread(os.rename, old, new)
+
+    async def remove(self, path: str) -> None:
+        """Remove a file."""
+        await asyncio.to_thread(os.unlink, path)
+
+    async def remove_tree(self, path: str) -> None:
+        """Remove a directory with all below it."""
+        await asyncio.to_thread(_remove_tree, path)
+
+    async def make_sparse(self, path: str, size: int, *, mode: int = 0o600) -> None:
+        """Create a new file of ``size`` bytes that takes no room yet."""
+        await asyncio.to_thread(_make_sparse, path, size, mode)
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        """Return the bytes free for us and the total of the file system that holds ``path``."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+    def lock(self, path: str) -> FileLock:
+        """Lock a file; it then holds our process id, for people to read."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            _write_all(descriptor, b"%d\n" % os.getpid())
+        except OSError:
+            os.close(descriptor)
+            raise
+        return FileLock(descriptor)

@@ -1,0 +1,119 @@
+"""The real network: byte streams on UNIX sockets here, HTTP in ``http``.
+
+A socket is bound with its permissions and only then listens, so nobody connects who may not.
+"""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import ssl
+import stat
+
+from gantry.runtime import interface
+from gantry.runtime.real import http
+
+BACKLOG = 1024
+
+
+def _someone_listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except BlockingIOError:  # its backlog is full
+            return True
+        return True
+
+
+def _bind(path: str, mode: int) -> socket.socket:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            if _someone_listens(path):
+                raise OSError(errno.EADDRINUSE, "another process listens on this socket", path)
+            os.unlink(path)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(bound.fileno(), mode)  # the file is born with this mode less the umask
+        bound.bind(path)
+        os.chmod(path, mode)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+class UnixServer:
+    """A listening UNIX socket and the tasks of its connections."""
+
+    def __init__(self, path: str, handler: interface.StreamHandler) -> None:
+        self._path = path
+        self._handler = handler
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, *, mode: int, limit: int) -> None:
+        """Bind and listen; OSError EADDRINUSE when another process listens there."""
+        bound = _bind(self._path, mode)
+        self._server = await asyncio.start_unix_server(self._accept, sock=bound, limit=limit, backlog=BACKLOG)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._handler(reader, writer)
+        except ConnectionError:
+            pass  # the peer hung up while we wrote
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """Remove the socket, cancel the handlers and wait for them; a second call does nothing."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+        server.close()
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Network:
+    """The sockets of this machine (see ``interface.Network``)."""
+
+    async def serve_unix(self, path: str, handler: interface.StreamHandler, *, mode: int, limit: int) -> UnixServer:
+        """Listen on a UNIX socket; a socket file on which nobody listens is replaced."""
+        server = UnixServer(path, handler)
+        await server.start(mode=mode, limit=limit)
+        return server
+
+    async def connect_unix(self, path: str, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
+        """Connect to a UNIX socket."""
+        return await asyncio.open_unix_connection(path, limit=limit)
+
+    async def serve_http(
+        self,
+        host: str,
+        port: int,
+        handler: interface.HttpHandler,
+        *,
+        tls: ssl.SSLContext | None,
+        body_limit: int,
+    ) -> http.Server:
+        """Listen for HTTP on TCP."""
+        server = http.Server(handler, body_limit)
+        await server.start(host, port, tls=tls)
+        return server
+
+    def http_client(self, *, tls: ssl.SSLContext | None) -> http.Client:
+        """Return a client; to be called while the event loop runs."""
+        return http.Client(tls)

@@ -1,0 +1,137 @@
+"""Real processes: programs that are waited for, and programs that outlive us.
+
+Each program gets a session, and so a process group, of its own: a time-out kills it with all its children. Whatever
+is started is reaped when it ends, so no zombie stays; what ``start`` started lives on when this process ends.
+"""
+
+import asyncio
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from gantry.runtime import interface
+
+# seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
+KILL_PATIENCE = 5.0
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """What a program writes, and the two moments: it has exited, and its pipes are closed too."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.streams = {1: bytearray(), 2: bytearray()}
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.streams[fd] += data
+
+    def process_exited(self) -> None:
+        if not self.exited.done():
+            self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+def _feed(transport: asyncio.SubprocessTransport, data: bytes) -> None:
+    pipe = transport.get_pipe_transport(0)
+    if isinstance(pipe, asyncio.WriteTransport):
+        pipe.write(data)
+        pipe.write_eof()
+
+
+async def _kill(transport: asyncio.SubprocessTransport, output: _Output) -> None:
+    """Kill the process group and wait until the program is reaped; its children may hold its pipes for ever."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(transport.get_pid(), signal.SIGKILL)
+    await asyncio.wait([output.exited], timeout=KILL_PATIENCE)
+
+
+def _launch(arguments: Sequence[str], environment: Mapping[str, str] | None, log: str) -> subprocess.Popen[bytes]:
+    """Start a program, not by asyncio: its transports kill what they started when they are closed."""
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _reap(process: subprocess.Popen[bytes], descriptor: int, loop: asyncio.AbstractEventLoop) -> None:
+    loop.remove_reader(descriptor)
+    os.close(descriptor)
+    process.wait()
+
+
+class Processes:
+    """The programs of this machine (see ``interface.Processes``)."""
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        directory: str | None = None,
+        stdin: bytes = b"",
+        timeout: float = 60.0,
+    ) -> interface.Completed:
+        """Run a program until it has ended and its output is closed."""
+        transport, output = await asyncio.get_running_loop().subprocess_exec(
+            _Output,
+            *arguments,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            env=environment,
+            cwd=directory,
+            start_new_session=True,
+        )
+        try:
+            _feed(transport, stdin)
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(output.closed)
+            code = transport.get_returncode()
+        finally:
+            if not output.closed.done():
+                await _kill(transport, output)
+            transport.close()
+        return interface.Completed(code or 0, bytes(output.streams[1]), bytes(output.streams[2]))
+
+    async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
+        """Start a program that lives on by itself; it is reaped while this event loop runs."""
+        process = _launch(arguments, environment, log)
+        loop = asyncio.get_running_loop()
+        ended = os.pidfd_open(process.pid)
+        loop.add_reader(ended, functools.partial(_reap, process, ended, loop))
+        return process.pid
+
+    def alive(self, pid: int) -> bool:
+        """Tell whether a process exists and is no zombie."""
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return state not in (b"Z", b"X")
+
+    def command_line(self, pid: int) -> list[str]:
+        """Return the arguments of a process; empty when it is gone."""
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                content = file.read()
+        except (FileNotFoundError, ProcessLookupError):
+            return []
+        return [os.fsdecode(argument) for argument in content.split(b"\0")[:-1]]
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to one process; 0 and negative ids, which mean groups, name no process."""
+        if pid <= 0:
+            raise ProcessLookupError(f"no process has the id {pid}")
+        os.kill(pid, number)

@@ -1,0 +1,128 @@
+"""A world in memory, from one seed: machines with virtual time, disks that tear and a network that loses.
+
+A test makes a ``World``, asks it for machines (each a Runtime), and runs a coroutine to its end in virtual time. The
+same seed gives the same run, in other processes too if PYTHONHASHSEED is fixed or no set of strings is iterated.
+
+    with World(seed=7) as world:
+        one, two = world.machine("one"), world.machine("two")
+        one.spawn(daemon(one))          # a task of the machine, and so are the tasks that it makes
+        world.network.partition("one", "two")
+        world.run(scenario(two))
+        world.crash("one")              # power loss; the same name boots again from its disk
+"""
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from gantry.runtime.simulated import boot, clock, disk, network, processes
+
+T = TypeVar("T")
+
+
+class Randomness:
+    """A seeded random source."""
+
+    def __init__(self, source: random.Random) -> None:
+        self._source = source
+
+    def below(self, limit: int) -> int:
+        """Return a number from 0 to ``limit - 1``."""
+        return self._source.randrange(limit)
+
+    def uuid(self) -> str:
+        """Return a random UUID in lower case."""
+        return str(uuid.UUID(int=self._source.getrandbits(128), version=4))
+
+    def token(self, size: int) -> bytes:
+        """Return ``size`` random bytes."""
+        return self._source.randbytes(size)
+
+
+class SimulatedRuntime:
+    """A machine of a world; it keeps its identity, its disk and its faults when it is killed or crashes."""
+
+    def __init__(self, world: "World", host: str) -> None:
+        self.host = host
+        self.clock = world.clock
+        self.random = Randomness(world.source(f"{host}/random"))
+        self.disk = disk.Disk(world.clock, world.source(f"{host}/disk"))
+        self.processes = processes.Processes(world.loop, self.disk)
+        self._loop = world.loop
+        self._boot = boot.Boot(world.loop)
+        self.network = network.Network(world.network, host, self.disk, self._boot)
+
+    async def compute(self, work: Callable[[], bytes]) -> bytes:
+        """Run ``work`` at once; it takes no virtual time."""
+        await self.clock.sleep(0)
+        return work()
+
+    def spawn(self, coroutine: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        """Run ``coroutine`` as a task of this machine: it ends, with all tasks it makes, when the machine does."""
+        return self._boot.spawn(coroutine)
+
+    def restart(self) -> None:
+        """End the tasks, servers and locks of the machine (``World.kill``)."""
+        self._boot.end()
+        self._boot = boot.Boot(self._loop)
+        self.disk.end()
+        self.network.restart(self._boot)
+
+
+class World:
+    """All machines, the network between them and the one clock, from ``seed``."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.loop = clock.VirtualLoop()
+        self.clock = clock.Clock(self.loop)
+        self.network = network.Wires(self.loop, self.source("network"))
+        self._machines: dict[str, SimulatedRuntime] = {}
+
+    def source(self, name: str) -> random.Random:
+        """Return the random source ``name`` of this seed; one part's draws do not move another's."""
+        return random.Random(f"{self.seed}/{name}")
+
+    def machine(self, name: str) -> SimulatedRuntime:
+        """Return the machine of that name, making it on the first call."""
+        if name not in self._machines:
+            self._machines[name] = SimulatedRuntime(self, name)
+            self.network.register(name, name)
+        return self._machines[name]
+
+    def run(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Run ``coroutine`` to its end; clock.DeadlockError when it waits for what can never come.
+
+        Other tasks stand still when it has ended, and go on with the next ``run``.
+        """
+        return self.loop.run_until_complete(coroutine)
+
+    def kill(self, name: str) -> None:
+        """End the daemons of a machine as by SIGKILL; its disk and the programs that they started live on."""
+        self.machine(name).restart()
+
+    def crash(self, name: str) -> None:
+        """Take the power from a machine: its tasks end, and its disk goes back to what was synced."""
+        machine = self.machine(name)
+        machine.restart()
+        machine.processes.lose_power()
+        machine.disk.lose_power()
+
+    def close(self) -> None:
+        """Cancel all tasks and close the event loop."""
+        if self.loop.is_closed():
+            return
+        tasks = sorted(asyncio.all_tasks(self.loop), key=hash)
+        for task in tasks:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.wait(tasks) if tasks else asyncio.sleep(0))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,98 @@
+"""Virtual time: an event loop whose clock jumps to the next timer when nothing is ready to run.
+
+``asyncio.sleep``, ``asyncio.timeout`` and ``call_later`` all obey it, so an hour passes at once and two runs from one
+seed take the same steps. When nothing is ready and no timer is set, nothing can ever happen again: DeadlockError.
+There are no threads and no sockets on this loop.
+"""
+
+import asyncio
+import contextvars
+import functools
+import itertools
+from collections.abc import Coroutine, Generator, Iterator
+from typing import Any
+
+from gantry.runtime.simulated import boot
+
+# 2027-01-15 08:00 UTC: when every simulated world begins
+EPOCH = 1_800_000_000.0
+
+
+class DeadlockError(RuntimeError):
+    """All tasks wait, and no timer and no message can ever wake one."""
+
+
+class _Task(asyncio.Task[Any]):
+    """A task whose hash is its number: sets of tasks, in asyncio's own code too, keep one order in all runs."""
+
+    def __init__(self, number: int, *arguments: Any, **options: Any) -> None:
+        self._number = number
+        super().__init__(*arguments, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def _make_task(
+    numbers: Iterator[int],
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    *,
+    context: contextvars.Context | None = None,
+) -> asyncio.Task[Any]:
+    task = _Task(next(numbers), coroutine, loop=loop, context=context)
+    owner = boot.current() if context is None else context.run(boot.current)
+    if owner is not None:
+        owner.adopt(task)
+    return task
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop that never waits. It is its own selector: asking for events is where time passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._time = 0.0
+        self._selector = self
+        self.set_task_factory(functools.partial(_make_task, itertools.count()))
+
+    def time(self) -> float:
+        """Return the virtual seconds since the world began."""
+        return self._time
+
+    def select(self, timeout: float | None) -> list[object]:
+        """Let the time pass until the next timer."""
+        if timeout is None:
+            waiting = ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))
+            raise DeadlockError(f"nothing can run any more; these tasks wait: {waiting}")
+        self._time += max(timeout, 0.0)
+        return []
+
+    def _process_events(self, events: list[object]) -> None:
+        """Nothing: there are no sockets (a hook of BaseEventLoop)."""
+
+    def _write_to_self(self) -> None:
+        """Nothing: there is no other thread to wake us (a hook of BaseEventLoop)."""
+
+
+class Clock:
+    """The clock of all machines of a world."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return EPOCH + self._loop.time()
+
+    def monotonic(self) -> float:
+        """Return seconds since the world began."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after ``seconds`` of virtual time."""
+        boot.check()
+        await asyncio.sleep(seconds)

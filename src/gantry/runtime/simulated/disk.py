@@ -1,0 +1,344 @@
+"""A disk in memory that knows what is on stable storage and what would be lost with the power.
+
+A file's content is a run of bytes of which the first ``stable`` are safe. Changes of names (a rename, a removal, a
+file written without sync) queue up in order, as in a journaling file system; the sync of any directory makes all of
+them safe. When the power fails, a seeded part of the queue survives, and of each file the safe bytes and a seeded part
+of the rest. Faults to switch on: ``capacity``, ``fail_sync``, ``flip``.
+"""
+
+import asyncio
+import errno
+import os
+import posixpath
+import random
+from dataclasses import dataclass, field
+
+from gantry.runtime import interface
+from gantry.runtime.simulated import boot, clock
+
+# free space that a disk without ``capacity`` reports
+ENDLESS = 1 << 40
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
+
+
+@dataclass(eq=False)
+class _Node:
+    """A file or directory. ``hole`` counts the zero bytes behind the content that take no room."""
+
+    mode: int
+    mtime: float
+    directory: bool = False
+    content: bytearray = field(default_factory=bytearray)
+    hole: int = 0
+    stable: int = 0
+    # a sync failed: as with Linux, later syncs succeed and do not bring back what that one lost
+    lost: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self.content) + self.hole
+
+    def tear(self, source: random.Random) -> None:
+        """Lose what is not stable, up to a point that the seed chooses."""
+        unsafe = len(self.content) - self.stable
+        if unsafe > 0:
+            del self.content[self.stable + source.randint(0, unsafe) :]
+        self.stable = len(self.content)
+        self.lost = False
+
+
+# a change of names, whole or not at all: what each path means afterwards
+_Change = dict[str, _Node | None]
+
+
+def _apply(names: dict[str, _Node], change: _Change) -> None:
+    for path, node in change.items():
+        if node is None:
+            names.pop(path, None)
+        else:
+            names[path] = node
+
+
+class AppendFile:
+    """A growing file on a simulated disk."""
+
+    def __init__(self, disk: "Disk", path: str, node: _Node) -> None:
+        self._disk = disk
+        self._path = path
+        self._node = node
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        """Return the length in bytes, what is not yet synced included."""
+        return self._node.size
+
+    async def append(self, data: bytes) -> None:
+        """Write ``data`` at the end and sync it; a full disk takes a part."""
+        self._check()
+        taken = self._disk.room(len(data))
+        self._node.content += data[:taken]
+        self._node.mtime = self._disk.clock.now()
+        if taken < len(data):
+            raise _error(errno.ENOSPC, self._path)
+        await self._disk.work()
+        self._disk.settle(self._path, self._node)
+
+    async def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes; when the sync fails it keeps its length."""
+        self._check()
+        await self._disk.work()
+        if self._disk.fail_sync:
+            raise _error(errno.EIO, self._path)
+        self._node.content[size:] = bytes(max(0, size - len(self._node.content)))
+        if size <= self._node.stable:
+            self._node.lost = False
+        self._node.stable = min(self._node.stable, size)
+        self._disk.settle(self._path, self._node)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._closed = True
+
+    def _check(self) -> None:
+        boot.check()
+        if self._closed:
+            raise _error(errno.EBADF, self._path)
+
+
+class FileLock:
+    """A lock on a simulated file; it is given back when the machine ends."""
+
+    def __init__(self, locks: dict[str, "FileLock"], path: str) -> None:
+        self._locks = locks
+        self._path = path
+
+    def release(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        if self._locks.get(self._path) is self:
+            del self._locks[self._path]
+
+
+class Disk:
+    """The file system of one machine; it outlives the machine's boots.
+
+    ``capacity`` is the room for content in bytes (None: endless), ``fail_sync`` makes every sync fail with EIO,
+    ``delay`` is the range of seconds that a write or sync takes.
+    """
+
+    def __init__(self, machine_clock: clock.Clock, source: random.Random) -> None:
+        self.clock = machine_clock
+        self.capacity: int | None = None
+        self.fail_sync = False
+        self.delay = (0.0, 0.002)
+        self._random = source
+        root = _Node(mode=0o755, mtime=machine_clock.now(), directory=True)
+        self._names: dict[str, _Node] = {"/": root}
+        self._durable: dict[str, _Node] = {"/": root}
+        self._pending: list[_Change] = []
+        self._locks: dict[str, FileLock] = {}
+
+    def flip(self, path: str, offset: int) -> None:
+        """Damage the byte at ``offset`` of a file, on stable storage too."""
+        self._file(path).content[offset] ^= 0xFF
+
+    def end(self) -> None:
+        """Forget what belongs to the processes of the machine: its locks."""
+        self._locks.clear()
+
+    def lose_power(self) -> None:
+        """Go back to what is on stable storage, with the seeded part of what was on its way."""
+        for change in self._pending[: self._random.randint(0, len(self._pending))]:
+            _apply(self._durable, change)
+        self._pending.clear()
+        self._names = dict(self._durable)
+        for node in self._names.values():
+            node.tear(self._random)
+
+    async def work(self) -> None:
+        """Take the time of a visit to the device; the machine may end meanwhile."""
+        boot.check()
+        await asyncio.sleep(self._random.uniform(*self.delay))
+        boot.check()
+
+    def room(self, wanted: int) -> int:
+        """Return how many of ``wanted`` bytes the disk can still take."""
+        if self.capacity is None:
+            return wanted
+        return max(0, min(wanted, self.capacity - self._used()))
+
+    def settle(self, path: str, node: _Node) -> None:
+        """Put a file's content on stable storage; OSError EIO when ``fail_sync`` is set."""
+        if self.fail_sync:
+            node.lost = True
+            raise _error(errno.EIO, path)
+        if not node.lost:
+            node.stable = len(node.content)
+
+    def place_socket(self, path: str, mode: int) -> None:
+        """Make the entry that a bound UNIX socket has; it replaces a stale one."""
+        self._parent(path)
+        self._change({path: _Node(mode=mode, mtime=self.clock.now())})
+
+    def remove_socket(self, path: str) -> None:
+        """Remove the entry of a UNIX socket, if it is there."""
+        self._change({path: None})
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file or directory at ``path``."""
+        boot.check()
+        return path in self._names
+
+    def status(self, path: str) -> interface.FileStatus:
+        """Describe the file at ``path``."""
+        node = self._node(path)
+        return interface.FileStatus(node.size, node.mtime, node.mode, node.directory)
+
+    def names(self, path: str) -> list[str]:
+        """List a directory, sorted."""
+        self._directory(path)
+        return sorted(name for parent, name in map(posixpath.split, self._names) if parent == path and name)
+
+    def read(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+        node = self._file(path)
+        return bytes(node.content) + bytes(node.hole)
+
+    async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
+        """Replace the file at ``path`` as a whole."""
+        self._parent(path)
+        if self.room(len(data)) < len(data):
+            raise _error(errno.ENOSPC, path)
+        await self.work()
+        node = _Node(mode=mode, mtime=self.clock.now(), content=bytearray(data))
+        if sync:
+            self.settle(path, node)
+        self._parent(path)
+        self._refuse_directory(path)
+        self._change({path: node})
+        if sync:
+            self._sync_names(path)
+
+    async def sync(self, path: str) -> None:
+        """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` is set."""
+        await self.work()
+        self._node(path)
+        for name, node in self._names.items():
+            if node.stable < len(node.content):
+                self.settle(name, node)
+        self._sync_names(path)
+
+    async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
+        """Open a file for appending, creating it when missing."""
+        self._parent(path)
+        await self.work()
+        if path not in self._names:
+            self._change({path: _Node(mode=mode, mtime=self.clock.now())})
+            self._sync_names(path)
+        return AppendFile(self, path, self._file(path))
+
+    async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
+        """Create a directory and those above it, on stable storage."""
+        await self.work()
+        missing = []
+        while path not in self._names:
+            missing.append(path)
+            path = posixpath.dirname(path)
+        self._directory(path)
+        self._change({name: _Node(mode=mode, mtime=self.clock.now(), directory=True) for name in missing})
+        self._sync_names(path)
+
+    async def rename(self, old: str, new: str) -> None:
+        """Move a file, replacing what is at ``new``; not safe before the next sync of a name."""
+        await self.work()
+        node = self._node(old)
+        self._parent(new)
+        if not node.directory:
+            self._refuse_directory(new)
+        moved = self._below(old)
+        self._change(dict.fromkeys(moved) | {new + p[len(old) :]: n for p, n in moved.items()})
+
+    async def remove(self, path: str) -> None:
+        """Remove a file; not safe before the next sync of a name."""
+        await self.work()
+        self._file(path)
+        self._change({path: None})
+
+    async def remove_tree(self, path: str) -> None:
+        """Remove a directory with all below it; a crash may leave a part."""
+        await self.work()
+        if path in self._names:
+            self._directory(path)
+        for name in sorted(self._below(path), reverse=True):
+            self._change({name: None})
+
+    async def make_sparse(self, path: str, size: int, *, mode: int = 0o600) -> None:
+        """Create a new file of ``size`` bytes that takes no room, in memory neither."""
+        self._parent(path)
+        await self.work()
+        if path in self._names:
+            raise _error(errno.EEXIST, path)
+        self._change({path: _Node(mode=mode, mtime=self.clock.now(), hole=size)})
+
+    def free_space(self, path: str) -> tuple[int, int]:
+        """Return free and total bytes."""
+        self._node(path)
+        total = ENDLESS if self.capacity is None else self.capacity
+        return max(0, total - self._used()), total
+
+    def lock(self, path: str) -> FileLock:
+        """Lock a file exclusively, creating it when missing."""
+        boot.check()
+        self._parent(path)
+        if path in self._locks:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+        if path not in self._names:
+            # daemons of the simulation have no process id; readers find one, as in a real lock file
+            self._change({path: _Node(mode=0o640, mtime=self.clock.now(), content=bytearray(b"1\n"))})
+        held = self._locks[path] = FileLock(self._locks, path)
+        return held
+
+    def _used(self) -> int:
+        return sum(len(node.content) for node in self._names.values())
+
+    def _change(self, change: _Change) -> None:
+        _apply(self._names, change)
+        self._pending.append(change)
+
+    def _sync_names(self, path: str) -> None:
+        if self.fail_sync:
+            raise _error(errno.EIO, path)
+        for change in self._pending:
+            _apply(self._durable, change)
+        self._pending.clear()
+
+    def _below(self, path: str) -> dict[str, _Node]:
+        return {name: node for name, node in self._names.items() if name == path or name.startswith(f"{path}/")}
+
+    def _node(self, path: str) -> _Node:
+        boot.check()
+        if path not in self._names:
+            raise _error(errno.ENOENT, path)
+        return self._names[path]
+
+    def _file(self, path: str) -> _Node:
+        node = self._node(path)
+        if node.directory:
+            raise _error(errno.EISDIR, path)
+        return node
+
+    def _directory(self, path: str) -> _Node:
+        node = self._node(path)
+        if not node.directory:
+            raise _error(errno.ENOTDIR, path)
+        return node
+
+    def _parent(self, path: str) -> None:
+        self._directory(posixpath.dirname(path))
+
+    def _refuse_directory(self, path: str) -> None:
+        if path in self._names and self._names[path].directory:
+            raise _error(errno.EISDIR, path)

@@ -1,0 +1,118 @@
+"""Byte streams in memory, for the UNIX sockets inside one simulated machine.
+
+What is written reaches the peer's reader at once; a peer that does not read holds the writer up in ``drain``, as the
+kernel's buffers do. After either side has closed, the other reads what was sent and then the end, and its next
+``drain`` raises ConnectionResetError.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from gantry.runtime import interface
+from gantry.runtime.simulated import boot
+
+
+class _Gate(asyncio.Transport):
+    """What a StreamReader takes for its transport: it says when it has enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = asyncio.Event()
+        self.opened.set()
+
+    def pause_reading(self) -> None:
+        self.opened.clear()
+
+    def resume_reading(self) -> None:
+        self.opened.set()
+
+
+class Writer:
+    """The sending end of a stream; fits ``interface.Writer``."""
+
+    def __init__(self, own: asyncio.StreamReader, peer: asyncio.StreamReader) -> None:
+        self._own = own
+        self._peer = peer
+        self._gate = _Gate()
+        peer.set_transport(self._gate)
+        self._closed = False
+        self.other: Writer | None = None
+
+    def write(self, data: bytes, /) -> None:
+        """Hand ``data`` to the peer; it is dropped when the stream has ended."""
+        boot.check()
+        if not self._closed and data:
+            self._peer.feed_data(data)
+
+    async def drain(self) -> None:
+        """Return when the peer's reader has room."""
+        boot.check()
+        await asyncio.sleep(0)
+        await self._gate.opened.wait()
+        if self._closed:
+            raise ConnectionResetError("the stream has ended")
+
+    def close(self) -> None:
+        """End the stream in both directions."""
+        for end in (self, self.other):
+            if end is not None and not end._closed:
+                end._closed = True
+                end._peer.feed_eof()
+                end._gate.opened.set()
+
+    def is_closing(self) -> bool:
+        """Tell whether the stream has ended."""
+        return self._closed
+
+
+End = tuple[asyncio.StreamReader, Writer]
+
+
+def pair(limit: int, other_limit: int) -> tuple[End, End]:
+    """Return both ends of a new stream; each limit is that of the end's own reader."""
+    reader, other_reader = asyncio.StreamReader(limit=limit), asyncio.StreamReader(limit=other_limit)
+    writer, other_writer = Writer(reader, other_reader), Writer(other_reader, reader)
+    writer.other, other_writer.other = other_writer, writer
+    return (reader, writer), (other_reader, other_writer)
+
+
+class Server:
+    """A listening UNIX socket of a simulated machine; ``forget`` removes its entry from the disk."""
+
+    def __init__(
+        self, handler: interface.StreamHandler, limit: int, *, owner: boot.Boot, forget: Callable[[], None]
+    ) -> None:
+        self._handler = handler
+        self._limit = limit
+        self._owner = owner
+        self._forget = forget
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self.open = True
+
+    def accept(self, client_limit: int) -> End:
+        """Start the handler of a new connection; return the client's end."""
+        end, (reader, writer) = pair(client_limit, self._limit)
+        task = self._owner.spawn(self._serve(reader, writer))
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        # a task that is cancelled before its first step never runs its ``finally``
+        task.add_done_callback(lambda _: writer.close())
+        return end
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
+        try:
+            await self._handler(reader, writer)
+        except ConnectionError:
+            pass  # the peer hung up while we wrote
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """Stop listening, cancel the handlers and wait for them."""
+        if self.open:
+            self._forget()
+        self.open = False
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,56 @@
+"""Runs one check on either runtime: ``drive(check)`` gives the check a runtime and an empty folder."""
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gantry.runtime import interface
+from gantry.runtime.real import RealRuntime
+from gantry.runtime.simulated import World, processes
+
+Check = Callable[[interface.Runtime, str], Awaitable[None]]
+
+
+async def _program(call: processes.Invocation) -> interface.Completed:
+    """/bin/cat, /bin/sleep and /bin/sh as far as the checks use them."""
+    if call.arguments[0] == "/bin/cat":
+        return interface.Completed(0, call.stdin, b"")
+    if call.arguments[0] == "/bin/sleep":
+        await asyncio.sleep(600)
+    return interface.Completed(3, call.environment.get("WORD", "").encode() + b"\n", b"bad\n")
+
+
+def _on_real(check: Check) -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory() as folder:  # short: a socket's path ends at 107 bytes
+            await check(RealRuntime(), folder)
+
+    asyncio.run(main())
+
+
+def _on_simulated(check: Check) -> None:
+    with World(seed=1) as world:
+        machine = world.machine("node1")
+        machine.processes.programs |= dict.fromkeys(("/bin/cat", "/bin/sleep", "/bin/sh"), _program)
+        world.run(machine.disk.make_directory("/t"))
+
+        async def main() -> None:
+            await check(machine, "/t")
+
+        world.run(main())
+
+
+@pytest.fixture(params=["real", "simulated"])
+def drive(request: pytest.FixtureRequest) -> Callable[[Check], None]:
+    return _on_real if request.param == "real" else _on_simulated
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free: int = probe.getsockname()[1]
+    return free

@@ -1,0 +1,223 @@
+"""What both runtimes promise of clock, randomness, computation and disk."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gantry.runtime import interface
+
+Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
+
+
+def test_clock_does_not_go_backwards_and_sleep_takes_its_time(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        clock = runtime.clock
+        before, calendar = clock.monotonic(), clock.now()
+        await clock.sleep(0.02)
+        assert clock.monotonic() - before >= 0.019
+        assert clock.now() >= calendar
+        assert clock.now() > 1_600_000_000
+
+    drive(check)
+
+
+def test_sleepers_wake_in_the_order_of_their_times(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        woken: list[int] = []
+
+        async def sleeper(number: int) -> None:
+            await runtime.clock.sleep(number / 10)
+            woken.append(number)
+
+        await asyncio.gather(*(sleeper(number) for number in (3, 1, 2)))
+        assert woken == [1, 2, 3]
+
+    drive(check)
+
+
+def test_random_source_keeps_its_ranges(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        source = runtime.random
+        assert {source.below(3) for _ in range(200)} == {0, 1, 2}
+        assert len({source.uuid() for _ in range(100)}) == 100
+        assert uuid.UUID(source.uuid()).version == 4
+        assert len(source.token(16)) == 16
+        assert source.token(16) != source.token(16)
+
+    drive(check)
+
+
+def test_compute_returns_the_result_and_passes_errors_on(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        def fail() -> bytes:
+            raise ValueError("no")
+
+        assert await runtime.compute(lambda: b"x" * 3) == b"xxx"
+        with pytest.raises(ValueError, match="no"):
+            await runtime.compute(fail)
+
+    drive(check)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_write_replaces_the_whole_file_with_its_mode(drive: Drive, sync: bool) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        path = f"{folder}/file"
+        await runtime.disk.write(path, b"first, long", mode=0o600, sync=sync)
+        await runtime.disk.write(path, b"second", mode=0o644, sync=sync)
+        assert runtime.disk.read(path) == b"second"
+        status = runtime.disk.status(path)
+        assert (status.size, status.mode, status.is_directory) == (6, 0o644, False)
+        assert abs(status.mtime - runtime.clock.now()) < 60
+        assert runtime.disk.names(folder) == ["file"]
+
+    drive(check)
+
+
+def test_sync_takes_any_path_and_leaves_the_files_as_they_are(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        await runtime.disk.write(f"{folder}/file", b"data", sync=False)
+        await runtime.disk.sync(folder)
+        await runtime.disk.sync(f"{folder}/file")
+        assert runtime.disk.read(f"{folder}/file") == b"data"
+        with pytest.raises(FileNotFoundError):
+            await runtime.disk.sync(f"{folder}/missing")
+
+    drive(check)
+
+
+def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk, missing = runtime.disk, f"{folder}/missing"
+        assert not disk.exists(missing)
+        looks: list[Callable[[], object]] = [
+            lambda: disk.read(missing),
+            lambda: disk.status(missing),
+            lambda: disk.names(missing),
+            lambda: disk.free_space(missing),
+            lambda: disk.lock(f"{missing}/lock"),
+        ]
+        for look in looks:
+            with pytest.raises(FileNotFoundError):
+                look()
+        changes: list[Callable[[], Awaitable[object]]] = [
+            lambda: disk.write(f"{missing}/file", b""),
+            lambda: disk.append_file(f"{missing}/file"),
+            lambda: disk.rename(missing, f"{folder}/new"),
+            lambda: disk.remove(missing),
+            lambda: disk.make_sparse(f"{missing}/file", 1),
+        ]
+        for change in changes:
+            with pytest.raises(FileNotFoundError):
+                await change()
+        await disk.remove_tree(missing)
+
+    drive(check)
+
+
+def test_directories_are_made_with_those_above_and_removed_with_those_below(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk = runtime.disk
+        await disk.make_directory(f"{folder}/a/b/c", mode=0o700)
+        await disk.make_directory(f"{folder}/a/b/c")
+        assert disk.status(f"{folder}/a/b").mode == 0o700
+        assert disk.status(f"{folder}/a/b/c").is_directory
+        await disk.write(f"{folder}/a/b/file", b"1")
+        assert disk.names(f"{folder}/a/b") == ["c", "file"]
+        await disk.write(f"{folder}/ab", b"2")
+        await disk.remove_tree(f"{folder}/a")
+        assert disk.names(folder) == ["ab"]
+        with pytest.raises(OSError):
+            await disk.make_directory(f"{folder}/ab")
+
+    drive(check)
+
+
+def test_rename_replaces_and_moves_whole_directories(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk = runtime.disk
+        await disk.write(f"{folder}/one", b"1")
+        await disk.write(f"{folder}/two", b"2")
+        await disk.rename(f"{folder}/one", f"{folder}/two")
+        assert disk.names(folder) == ["two"]
+        assert disk.read(f"{folder}/two") == b"1"
+        await disk.make_directory(f"{folder}/folder/sub")
+        await disk.rename(f"{folder}/folder", f"{folder}/moved")
+        assert disk.exists(f"{folder}/moved/sub")
+        assert not disk.exists(f"{folder}/folder")
+        with pytest.raises(IsADirectoryError):
+            await disk.rename(f"{folder}/two", f"{folder}/moved")
+
+    drive(check)
+
+
+def test_append_file_grows_is_cut_back_and_is_found_again(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        path = f"{folder}/journal"
+        file = await runtime.disk.append_file(path, mode=0o600)
+        assert runtime.disk.status(path).mode == 0o600
+        await file.append(b"first\n")
+        await file.append(b"second\n")
+        assert file.size == 13
+        await file.truncate(6)
+        await file.append(b"third\n")
+        file.close()
+        file.close()
+        again = await runtime.disk.append_file(path)
+        assert again.size == 12
+        await again.append(b"fourth\n")
+        again.close()
+        assert runtime.disk.read(path) == b"first\nthird\nfourth\n"
+        with pytest.raises((OSError, RuntimeError)):
+            await again.append(b"late")
+
+    drive(check)
+
+
+def test_appends_at_the_same_time_keep_their_order(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        file = await runtime.disk.append_file(f"{folder}/journal")
+        await asyncio.gather(*(file.append(b"%d " % number) for number in range(20)))
+        file.close()
+        assert runtime.disk.read(f"{folder}/journal").split() == [b"%d" % number for number in range(20)]
+
+    drive(check)
+
+
+def test_sparse_file_has_its_size_and_takes_no_room(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        path = f"{folder}/disk0"
+        before = runtime.disk.free_space(folder)[0]
+        await runtime.disk.make_sparse(path, 1 << 35)
+        assert runtime.disk.status(path).size == 1 << 35
+        assert before - runtime.disk.free_space(folder)[0] < 1 << 34
+        with pytest.raises(FileExistsError):
+            await runtime.disk.make_sparse(path, 1)
+        await runtime.disk.remove(path)
+        assert not runtime.disk.exists(path)
+
+    drive(check)
+
+
+def test_free_space_is_within_the_total(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        free, total = runtime.disk.free_space(folder)
+        assert 0 < free <= total
+
+    drive(check)
+
+
+def test_lock_is_refused_while_it_is_held(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        path = f"{folder}/lock"
+        held = runtime.disk.lock(path)
+        assert int(runtime.disk.read(path)) > 0
+        with pytest.raises(BlockingIOError):
+            runtime.disk.lock(path)
+        held.release()
+        held.release()
+        runtime.disk.lock(path).release()
+
+    drive(check)

@@ -1,0 +1,339 @@
+"""What both runtimes promise of sockets and programs."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gantry.runtime import interface
+
+Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
+
+
+async def echo(reader: interface.Reader, writer: interface.Writer) -> None:
+    """Answer every line until the end or a line beyond the limit."""
+    while True:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError:
+            return
+        except asyncio.LimitOverrunError:
+            writer.write(b"too long\n")
+            await writer.drain()
+            return
+        writer.write(line)
+        await writer.drain()
+
+
+def test_unix_stream_carries_messages_both_ways(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        network, path = runtime.network, f"{folder}/sock"
+        server = await network.serve_unix(path, echo, mode=0o660, limit=1000)
+        assert runtime.disk.status(path).mode == 0o660
+        reader, writer = await network.connect_unix(path, limit=1000)
+        for word in (b"one\n", b"two\n"):
+            writer.write(word)
+            await writer.drain()
+            assert await reader.readuntil(b"\n") == word
+        writer.close()
+        assert writer.is_closing()
+        await server.close()
+        await server.close()
+        assert not runtime.disk.exists(path)
+
+    drive(check)
+
+
+def test_unix_message_over_the_limit_is_refused(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        network, path = runtime.network, f"{folder}/sock"
+        server = await network.serve_unix(path, echo, mode=0o600, limit=100)
+        reader, writer = await network.connect_unix(path, limit=1000)
+        writer.write(b"x" * 150)
+        assert await reader.readuntil(b"\n") == b"too long\n"
+        writer.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_unix_writer_is_held_up_by_a_peer_that_does_not_read(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        async def deaf(reader: interface.Reader, writer: interface.Writer) -> None:
+            await asyncio.Event().wait()
+
+        network, path = runtime.network, f"{folder}/sock"
+        server = await network.serve_unix(path, deaf, mode=0o600, limit=1000)
+        _, writer = await network.connect_unix(path, limit=1000)
+
+        async def flood() -> None:
+            while True:
+                writer.write(b"x" * 100_000)
+                await writer.drain()
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(flood(), 0.3)
+        writer.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_unix_peer_that_hangs_up_ends_the_stream(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        seen: asyncio.Queue[object] = asyncio.Queue()
+
+        async def handler(reader: interface.Reader, writer: interface.Writer) -> None:
+            try:
+                await reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError as error:
+                seen.put_nowait(error.partial)
+            try:
+                while True:
+                    writer.write(b"anybody?\n")
+                    await writer.drain()
+            except ConnectionError as error:
+                seen.put_nowait(type(error))
+                raise
+
+        network, path = runtime.network, f"{folder}/sock"
+        server = await network.serve_unix(path, handler, mode=0o600, limit=1000)
+        _, writer = await network.connect_unix(path, limit=1000)
+        writer.write(b"half a mess")
+        await writer.drain()
+        writer.close()
+        async with asyncio.timeout(10):
+            assert await seen.get() == b"half a mess"
+            assert await seen.get() in (ConnectionResetError, BrokenPipeError)
+        await server.close()
+
+    drive(check)
+
+
+def test_unix_server_that_closes_ends_its_handlers_and_connections(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        network, path = runtime.network, f"{folder}/sock"
+        server = await network.serve_unix(path, echo, mode=0o600, limit=1000)
+        reader, writer = await network.connect_unix(path, limit=1000)
+        writer.write(b"one\n")
+        assert await reader.readuntil(b"\n") == b"one\n"
+        async with asyncio.timeout(5):
+            await server.close()
+            assert await reader.read(10) == b""
+        writer.close()
+        with pytest.raises((FileNotFoundError, ConnectionRefusedError)):
+            await network.connect_unix(path, limit=1000)
+
+    drive(check)
+
+
+def test_unix_socket_in_use_is_refused_and_nobody_is_disturbed(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        network, path = runtime.network, f"{folder}/sock"
+        server = await network.serve_unix(path, echo, mode=0o600, limit=1000)
+        with pytest.raises(OSError, match=r"in use|listens"):
+            await network.serve_unix(path, echo, mode=0o600, limit=1000)
+        reader, writer = await network.connect_unix(path, limit=1000)
+        writer.write(b"one\n")
+        assert await reader.readuntil(b"\n") == b"one\n"
+        writer.close()
+        await server.close()
+
+    drive(check)
+
+
+async def tell(request: interface.HttpRequest) -> interface.HttpResponse:
+    """Answer with what was asked."""
+    text = f"{request.method} {request.path} {request.headers['content-type']} ".encode()
+    return interface.HttpResponse(201, text + request.body, "text/plain")
+
+
+def test_http_post_reaches_the_handler_and_its_answer_comes_back(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        network = runtime.network
+        server = await network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=100)
+        client = network.http_client(tls=None)
+        posts = [client.post("127.0.0.1", port, f"/call?n={n}", b"%d" % n, timeout=10) for n in range(5)]
+        for number, answer in enumerate(await asyncio.gather(*posts)):
+            expected = f"POST /call?n={number} application/json {number}"
+            assert answer == interface.HttpResponse(201, expected.encode(), "text/plain")
+        await client.close()
+        await server.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_http_body_beyond_the_limit_is_answered_with_413(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        network = runtime.network
+        server = await network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+        client = network.http_client(tls=None)
+        assert (await client.post("127.0.0.1", port, "/", b"x" * 1000, timeout=10)).status == 201
+        assert (await client.post("127.0.0.1", port, "/", b"x" * 1001, timeout=10)).status == 413
+        await client.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_http_handler_that_fails_is_answered_with_500(drive: Drive, port: int) -> None:
+    async def fail(request: interface.HttpRequest) -> interface.HttpResponse:
+        raise ValueError("no")
+
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        server = await runtime.network.serve_http("127.0.0.1", port, fail, tls=None, body_limit=1000)
+        client = runtime.network.http_client(tls=None)
+        assert (await client.post("127.0.0.1", port, "/", b"", timeout=10)).status == 500
+        await client.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_http_post_to_a_port_where_nobody_listens_is_refused(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        client = runtime.network.http_client(tls=None)
+        with pytest.raises(ConnectionRefusedError):
+            await client.post("127.0.0.1", port, "/", b"", timeout=10)
+        with pytest.raises(OSError):
+            await client.post("no-such-host.invalid", port, "/", b"", timeout=10)
+        await client.close()
+
+    drive(check)
+
+
+def test_http_post_times_out_while_the_handler_goes_on(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        finished = asyncio.Event()
+        release = asyncio.Event()
+
+        async def slow(request: interface.HttpRequest) -> interface.HttpResponse:
+            await release.wait()
+            finished.set()
+            return interface.HttpResponse(200, b"")
+
+        server = await runtime.network.serve_http("127.0.0.1", port, slow, tls=None, body_limit=1000)
+        client = runtime.network.http_client(tls=None)
+        with pytest.raises(TimeoutError):
+            await client.post("127.0.0.1", port, "/", b"", timeout=0.2)
+        release.set()
+        async with asyncio.timeout(10):
+            await finished.wait()
+        await client.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_http_server_that_closes_ends_its_handlers_and_frees_the_port(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def hang(request: interface.HttpRequest) -> interface.HttpResponse:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            raise AssertionError
+
+        network = runtime.network
+        server = await network.serve_http("127.0.0.1", port, hang, tls=None, body_limit=1000)
+        client = network.http_client(tls=None)
+        post = asyncio.create_task(client.post("127.0.0.1", port, "/", b"", timeout=60))
+        await begun.wait()
+        async with asyncio.timeout(5):
+            await server.close()
+            assert ended.is_set()
+            with pytest.raises(OSError):
+                await post
+        with pytest.raises(ConnectionRefusedError):
+            await client.post("127.0.0.1", port, "/", b"", timeout=10)
+        again = await network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+        assert (await client.post("127.0.0.1", port, "/", b"", timeout=10)).status == 201
+        await client.close()
+        await again.close()
+
+    drive(check)
+
+
+def test_http_port_in_use_is_refused(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        server = await runtime.network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+        with pytest.raises(OSError):
+            await runtime.network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+        await server.close()
+
+    drive(check)
+
+
+def test_program_gets_input_and_environment_and_its_output_is_kept(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        run = runtime.processes.run
+        data = b"line\n" * 100_000
+        assert await run(["/bin/cat"], stdin=data) == interface.Completed(0, data, b"")
+        script = 'echo "$WORD"; echo bad >&2; exit 3'
+        completed = await run(["/bin/sh", "-c", script], environment={"WORD": "hi"}, directory=folder)
+        assert completed == interface.Completed(3, b"hi\n", b"bad\n")
+
+    drive(check)
+
+
+def test_program_that_is_missing_raises_file_not_found(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        with pytest.raises(FileNotFoundError):
+            await runtime.processes.run(["/no/such/program"])
+        with pytest.raises(FileNotFoundError):
+            await runtime.processes.start(["/no/such/program"], environment=None, log=f"{folder}/log")
+
+    drive(check)
+
+
+def test_program_that_takes_too_long_raises_timeout_error(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        with pytest.raises(TimeoutError):
+            await runtime.processes.run(["/bin/sleep", "600"], timeout=0.2)
+
+    drive(check)
+
+
+def test_started_program_lives_until_it_is_told_to_end(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        programs, command = runtime.processes, ["/bin/sleep", "600"]
+        pid = await programs.start(command, environment={"PATH": os.environ["PATH"]}, log=f"{folder}/log")
+        assert programs.alive(pid)
+        assert programs.command_line(pid) == command
+        programs.signal(pid, 0)
+        programs.signal(pid, signal.SIGKILL)
+        async with asyncio.timeout(10):
+            while programs.alive(pid):
+                await runtime.clock.sleep(0.01)
+        assert programs.command_line(pid) == []
+
+    drive(check)
+
+
+def test_started_program_appends_its_output_to_the_log(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        log = f"{folder}/log"
+        await runtime.disk.write(log, b"old\n")
+        script = 'echo "$WORD"; echo bad >&2'
+        await runtime.processes.start(["/bin/sh", "-c", script], environment={"WORD": "hi"}, log=log)
+        async with asyncio.timeout(10):
+            while runtime.disk.read(log) != b"old\nhi\nbad\n":
+                await runtime.clock.sleep(0.01)
+
+    drive(check)
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**22 + 1])
+def test_signal_to_no_process_raises_and_reaches_nobody(drive: Drive, pid: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        assert not runtime.processes.alive(pid)
+        with pytest.raises(ProcessLookupError):
+            runtime.processes.signal(pid, 0)
+
+    drive(check)

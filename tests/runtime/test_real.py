@@ -1,0 +1,247 @@
+"""What only the real runtime can show: TLS, other processes, zombies, permissions."""
+
+import asyncio
+import datetime
+import ipaddress
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import gantry
+from gantry.runtime import interface
+from gantry.runtime.real import RealRuntime
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A certificate that signs itself, in files."""
+
+    certificate: x509.Certificate
+    path: str
+
+    @property
+    def der(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.DER)
+
+
+def make_identity(folder: Path, name: str) -> Identity:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / f"{name}.pem"
+    path.write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return Identity(certificate, str(path))
+
+
+def server_context(own: Identity, trusted: Identity) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.path)
+    context.load_verify_locations(trusted.path)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(own: Identity | None, trusted: Identity) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=trusted.path)
+    if own is not None:
+        context.load_cert_chain(own.path)
+    return context
+
+
+@pytest.fixture
+def runtime() -> RealRuntime:
+    return RealRuntime()
+
+
+async def poll(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await RealRuntime().clock.sleep(0.01)
+
+
+def imports() -> dict[str, str]:
+    """The environment in which another Python finds the project."""
+    return {**os.environ, "PYTHONPATH": str(Path(gantry.__file__).parents[1])}
+
+
+async def test_mutual_tls_shows_the_peers_certificate_and_refuses_others(
+    runtime: RealRuntime, tmp_path: Path, port: int
+) -> None:
+    seen: list[bytes | None] = []
+
+    async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+        seen.append(request.peer_certificate)
+        return interface.HttpResponse(200, b"in")
+
+    server_side, client_side, stranger = (make_identity(tmp_path, n) for n in ("server", "client", "stranger"))
+    server = await runtime.network.serve_http(
+        "127.0.0.1", port, handler, tls=server_context(server_side, client_side), body_limit=1000
+    )
+    contexts = {
+        "good": client_context(client_side, server_side),
+        "no certificate": client_context(None, server_side),
+        "another's certificate": client_context(stranger, server_side),
+        "server not trusted": client_context(client_side, stranger),
+        "no TLS": None,
+    }
+    answers: dict[str, object] = {}
+    for name, context in contexts.items():
+        client = runtime.network.http_client(tls=context)
+        try:
+            answers[name] = (await client.post("127.0.0.1", port, "/", b"", timeout=10)).body
+        except TimeoutError:
+            answers[name] = "timeout"
+        except OSError:
+            answers[name] = "refused"
+        await client.close()
+    await server.close()
+    assert answers == {name: b"in" if name == "good" else "refused" for name in contexts}
+    assert seen == [client_side.der]
+
+
+async def test_program_at_its_time_out_is_killed_with_its_children(runtime: RealRuntime, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 600 & echo $! $$ > {pids}; wait"
+    with pytest.raises(TimeoutError):
+        await runtime.processes.run(["/bin/sh", "-c", script], timeout=2)
+    child, parent = (int(pid) for pid in pids.read_text().split())
+    await poll(lambda: not runtime.processes.alive(child))
+    assert not runtime.disk.exists(f"/proc/{parent}")
+
+
+async def test_time_out_is_kept_when_a_stray_child_holds_the_output_open(runtime: RealRuntime, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"setsid sh -c 'echo $$ > {pid_file}; exec sleep 600' & sleep 600"
+    async with asyncio.timeout(10):
+        with pytest.raises(TimeoutError):
+            await runtime.processes.run(["/bin/sh", "-c", script], timeout=2)
+    os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+
+async def test_cancelled_run_leaves_no_process(runtime: RealRuntime, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 600"
+    task = asyncio.create_task(runtime.processes.run(["/bin/sh", "-c", script]))
+    await poll(pid_file.exists)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert not runtime.disk.exists(f"/proc/{pid_file.read_text().strip()}")
+
+
+async def test_program_killed_by_a_signal_has_a_negative_code(runtime: RealRuntime) -> None:
+    assert (await runtime.processes.run(["/bin/sh", "-c", "kill -9 $$"])).code == -9
+
+
+async def test_ended_program_leaves_no_zombie(runtime: RealRuntime, tmp_path: Path) -> None:
+    pid = await runtime.processes.start(["/bin/true"], environment=None, log=str(tmp_path / "log"))
+    await poll(lambda: not runtime.disk.exists(f"/proc/{pid}"))
+
+
+def test_zombie_does_not_count_as_alive(runtime: RealRuntime) -> None:
+    with subprocess.Popen(["/bin/true"]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert os.path.exists(f"/proc/{child.pid}")
+        assert not runtime.processes.alive(child.pid)
+
+
+def test_started_program_outlives_the_one_who_started_it(runtime: RealRuntime, tmp_path: Path) -> None:
+    code = (
+        "import asyncio\n"
+        "from gantry.runtime.real import RealRuntime\n"
+        "start = RealRuntime().processes.start\n"
+        f"print(asyncio.run(start(['/bin/sleep', '600'], environment=None, log={str(tmp_path / 'log')!r})))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=imports())
+    pid = int(ended.stdout)
+    assert runtime.processes.command_line(pid) == ["/bin/sleep", "600"]
+    assert runtime.processes.alive(pid)
+    assert os.getsid(pid) == pid
+    runtime.processes.signal(pid, signal.SIGKILL)
+
+
+def test_lock_of_another_process_is_respected_until_it_is_killed(runtime: RealRuntime, tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    code = (
+        "import sys, time\n"
+        "from gantry.runtime.real import RealRuntime\n"
+        f"held = RealRuntime().disk.lock({path!r})\n"
+        "print('held', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=imports()) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(BlockingIOError):
+            runtime.disk.lock(path)
+        assert int(runtime.disk.read(path)) == holder.pid
+        holder.kill()
+        holder.wait()
+        runtime.disk.lock(path).release()
+
+
+async def test_stale_socket_file_is_replaced(runtime: RealRuntime, tmp_path: Path) -> None:
+    async def handler(reader: interface.Reader, writer: interface.Writer) -> None:
+        writer.write(b"new\n")
+
+    path = str(tmp_path / "sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    server = await runtime.network.serve_unix(path, handler, mode=0o666, limit=100)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o666
+    reader, writer = await runtime.network.connect_unix(path, limit=100)
+    assert await reader.readuntil(b"\n") == b"new\n"
+    writer.close()
+    await server.close()
+
+
+async def test_other_file_in_the_place_of_a_socket_is_kept(runtime: RealRuntime, tmp_path: Path) -> None:
+    async def handler(reader: interface.Reader, writer: interface.Writer) -> None:
+        raise AssertionError
+
+    path = tmp_path / "sock"
+    path.write_text("precious")
+    with pytest.raises(OSError, match="in use"):
+        await runtime.network.serve_unix(str(path), handler, mode=0o600, limit=100)
+    assert path.read_text() == "precious"
+
+
+async def test_failed_write_leaves_the_old_file_and_no_other(runtime: RealRuntime, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        await runtime.disk.write(str(tmp_path / "folder"), b"data")
+    assert runtime.disk.names(str(tmp_path)) == ["folder"]
+
+
+async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -> None:
+    file = await runtime.disk.append_file("/dev/full")
+    with pytest.raises(OSError, match="No space"):
+        await file.append(b"data")
+    file.close()

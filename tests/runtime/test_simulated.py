@@ -1,0 +1,397 @@
+"""What only the simulated runtime does: virtual time, faults, and the same run from the same seed."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from gantry.runtime import interface
+from gantry.runtime.simulated import SimulatedRuntime, World, clock, processes
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World(seed=5) as made:
+        yield made
+
+
+async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
+    return interface.HttpResponse(200, request.body)
+
+
+async def serve(machine: SimulatedRuntime, handler: interface.HttpHandler = answer) -> interface.Server:
+    return await machine.network.serve_http("0.0.0.0", 1811, handler, tls=None, body_limit=1000)
+
+
+async def ask(machine: SimulatedRuntime, host: str, *, timeout: float = 10) -> bytes:
+    client = machine.network.http_client(tls=None)
+    return (await client.post(host, 1811, "/", b"hello", timeout=timeout)).body
+
+
+async def story(world: World, trace: list[object]) -> None:
+    """A run that uses every source of chance."""
+    one, two = world.machine("one"), world.machine("two")
+    world.network.drop = 0.2
+    await serve(two)
+
+    async def worker(number: int) -> None:
+        file = await one.disk.append_file(f"/journal-{number}")
+        for step in range(5):
+            await file.append(one.random.token(3))
+            try:
+                await ask(one, "two", timeout=1)
+            except TimeoutError:
+                trace.append("lost")
+            trace.append((number, step, one.clock.now(), one.random.uuid()))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(5):
+            group.create_task(worker(number))
+    unsynced = [one.disk.write(f"/file-{number}", b"x" * 100, sync=False) for number in range(10)]
+    await asyncio.gather(*unsynced)
+    world.crash("one")
+    trace.append([(name, one.disk.status(f"/{name}").size) for name in one.disk.names("/")])
+
+
+def test_same_seed_gives_the_same_run_and_another_seed_another() -> None:
+    def play(seed: int) -> list[object]:
+        trace: list[object] = []
+        with World(seed) as world:
+            world.run(story(world, trace))
+        return trace
+
+    assert play(1) == play(1)
+    assert play(1) != play(2)
+
+
+def test_an_hours_sleep_takes_no_time_and_timeouts_obey_the_virtual_clock(world: World) -> None:
+    async def main() -> None:
+        before = world.clock.now()
+        await world.clock.sleep(3600)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(86_400 * 30):
+                await asyncio.Event().wait()
+        assert world.clock.now() - before == pytest.approx(3600 + 86_400 * 30)
+
+    world.run(main())
+
+
+def test_waiting_for_what_can_never_come_is_a_deadlock(world: World) -> None:
+    async def main() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(clock.DeadlockError):
+        world.run(main())
+
+
+def test_sets_of_tasks_have_the_order_of_their_making(world: World) -> None:
+    async def main() -> None:
+        tasks = [asyncio.create_task(asyncio.sleep(0)) for _ in range(50)]
+        assert [task for task in tasks if task in set(tasks)] == tasks
+        assert sorted(tasks, key=hash) == tasks
+        await asyncio.wait(tasks)
+
+    world.run(main())
+
+
+def test_crash_keeps_synced_bytes_and_tears_the_rest_at_every_place() -> None:
+    lengths: set[int] = set()
+    for seed in range(40):
+        with World(seed) as world:
+            machine = world.machine("one")
+            file = world.run(machine.disk.append_file("/journal"))
+            world.run(file.append(b"safe"))
+            machine.spawn(file.append(b"torn"))
+            world.run(asyncio.sleep(0))
+            world.crash("one")
+            content = machine.disk.read("/journal")
+            assert b"safetorn".startswith(content)
+            lengths.add(len(content))
+    assert lengths == {4, 5, 6, 7, 8}
+
+
+def test_crash_loses_what_was_written_without_sync_in_some_runs_and_tears_it_in_others() -> None:
+    contents: set[bytes] = set()
+    for seed in range(60):
+        with World(seed) as world:
+            disk = world.machine("one").disk
+            world.run(disk.write("/file", b"old"))
+            world.run(disk.write("/file", b"new!", sync=False))
+            assert disk.read("/file") == b"new!"
+            world.crash("one")
+            contents.add(disk.read("/file"))
+    assert contents == {b"old", b"", b"n", b"ne", b"new", b"new!"}
+
+
+def test_synced_write_survives_a_crash_with_all_names_changed_before_it() -> None:
+    for seed in range(20):
+        with World(seed) as world:
+            disk = world.machine("one").disk
+            world.run(disk.write("/a", b"1"))
+            world.run(disk.rename("/a", "/b"))
+            world.run(disk.write("/c", b"2"))
+            world.run(disk.remove("/c"))
+            world.crash("one")
+            assert disk.read("/b") == b"1"
+            assert not disk.exists("/a")
+            assert disk.names("/") in (["b"], ["b", "c"])
+
+
+def test_one_sync_makes_all_unsynced_changes_safe() -> None:
+    for seed in range(20):
+        with World(seed) as world:
+            disk = world.machine("one").disk
+            for number in range(5):
+                world.run(disk.write(f"/file-{number}", b"new!", sync=False))
+            world.run(disk.rename("/file-0", "/moved"))
+            world.run(disk.remove("/file-1"))
+            world.run(disk.sync("/"))
+            world.crash("one")
+            assert disk.names("/") == ["file-2", "file-3", "file-4", "moved"]
+            assert {disk.read(f"/{name}") for name in disk.names("/")} == {b"new!"}
+
+
+def test_kill_keeps_unsynced_bytes_and_frees_locks_and_sockets(world: World) -> None:
+    machine = world.machine("one")
+
+    async def daemon() -> None:
+        machine.disk.lock("/lock")
+        await serve(machine)
+        await machine.network.serve_unix("/sock", silent, mode=0o600, limit=100)
+        await machine.disk.write("/file", b"kept", sync=False)
+        await asyncio.Event().wait()
+
+    async def silent(reader: interface.Reader, writer: interface.Writer) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        machine.spawn(daemon())
+        await world.clock.sleep(1)
+        reader, _ = await machine.network.connect_unix("/sock", limit=100)
+        with pytest.raises(BlockingIOError):
+            machine.disk.lock("/lock")
+        world.kill("one")
+        assert await reader.read(1) == b""
+        assert machine.disk.read("/file") == b"kept"
+        machine.disk.lock("/lock")
+        with pytest.raises(ConnectionRefusedError):
+            await ask(machine, "localhost")
+        with pytest.raises(ConnectionRefusedError):
+            await machine.network.connect_unix("/sock", limit=100)
+        await machine.network.serve_unix("/sock", silent, mode=0o600, limit=100)
+
+    world.run(main())
+
+
+def test_killed_tasks_and_those_they_made_end_and_write_no_more(world: World) -> None:
+    machine = world.machine("one")
+    ended: list[str] = []
+
+    async def stubborn(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+            await machine.disk.write(f"/{name}", b"last words")
+
+    async def daemon() -> None:
+        asyncio.get_running_loop().create_task(stubborn("child"), name="child")
+        await stubborn("parent")
+
+    async def main() -> None:
+        task = machine.spawn(daemon())
+        await world.clock.sleep(1)
+        world.kill("one")
+        await asyncio.wait([task])
+        await world.clock.sleep(1)
+        assert sorted(ended) == ["child", "parent"]
+        assert machine.disk.names("/") == []
+
+    world.run(main())
+
+
+def test_full_disk_takes_a_part_of_an_append_and_works_again_with_room(world: World) -> None:
+    disk = world.machine("one").disk
+
+    async def main() -> None:
+        file = await disk.append_file("/journal")
+        await file.append(b"1234")
+        disk.capacity = 6
+        with pytest.raises(OSError) as caught:
+            await file.append(b"5678")
+        assert caught.value.errno == errno.ENOSPC
+        assert disk.read("/journal") == b"123456"
+        with pytest.raises(OSError):
+            await disk.write("/file", b"x")
+        await file.truncate(4)
+        assert disk.free_space("/") == (2, 6)
+        await file.append(b"56")
+        disk.capacity = None
+        await disk.write("/file", b"x")
+
+    world.run(main())
+
+
+def test_bytes_of_a_failed_sync_stay_unsafe_until_the_file_is_cut_back() -> None:
+    lengths: set[int] = set()
+    for seed in range(30):
+        with World(seed) as world:
+            disk = world.machine("one").disk
+            file = world.run(disk.append_file("/journal"))
+            world.run(file.append(b"good"))
+            disk.fail_sync = True
+            for attempt in (file.append(b"bad"), file.truncate(4), disk.write("/new", b"")):
+                with pytest.raises(OSError) as caught:
+                    world.run(attempt)
+                assert caught.value.errno == errno.EIO
+            disk.fail_sync = False
+            world.run(file.append(b"more"))
+            world.crash("one")
+            lengths.add(len(disk.read("/journal")))
+            assert not disk.exists("/new")
+    assert min(lengths) == 4
+    assert max(lengths) == 11
+
+
+def test_truncate_after_a_failed_sync_makes_appends_safe_again(world: World) -> None:
+    disk = world.machine("one").disk
+    file = world.run(disk.append_file("/journal"))
+    world.run(file.append(b"good"))
+    disk.fail_sync = True
+    with pytest.raises(OSError):
+        world.run(file.append(b"bad"))
+    disk.fail_sync = False
+    world.run(file.truncate(4))
+    world.run(file.append(b"more"))
+    world.crash("one")
+    assert disk.read("/journal") == b"goodmore"
+
+
+def test_flipped_byte_stays_flipped_after_a_crash(world: World) -> None:
+    disk = world.machine("one").disk
+    world.run(disk.write("/file", b"abc"))
+    disk.flip("/file", 1)
+    world.crash("one")
+    assert disk.read("/file") == b"a\x9dc"
+
+
+def test_partition_loses_messages_until_it_heals(world: World) -> None:
+    one, two = world.machine("one"), world.machine("two")
+
+    async def main() -> None:
+        world.network.register("192.0.2.2", "two")
+        await serve(two)
+        assert await ask(one, "192.0.2.2") == b"hello"
+        world.network.partition("two", "one")
+        before = world.clock.now()
+        with pytest.raises(TimeoutError):
+            await ask(one, "two", timeout=30)
+        assert world.clock.now() - before == pytest.approx(30)
+        assert await ask(two, "localhost") == b"hello"
+        world.network.heal("one", "two")
+        assert await ask(one, "two") == b"hello"
+
+    world.run(main())
+
+
+def test_dropped_requests_and_dropped_answers_both_time_out(world: World) -> None:
+    one, two = world.machine("one"), world.machine("two")
+    served: list[bytes] = []
+
+    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+        served.append(request.body)
+        return interface.HttpResponse(200, b"")
+
+    async def main() -> None:
+        await serve(two, count)
+        world.network.drop = 0.3
+        answered = 0
+        for _ in range(100):
+            try:
+                await ask(one, "two", timeout=1)
+            except TimeoutError:
+                continue
+            answered += 1
+        assert 0 < answered < len(served) < 100
+
+    world.run(main())
+
+
+def test_duplicated_requests_are_served_twice_and_answered_once(world: World) -> None:
+    one, two = world.machine("one"), world.machine("two")
+    served: list[bytes] = []
+
+    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+        served.append(request.body)
+        return interface.HttpResponse(200, b"")
+
+    async def main() -> None:
+        await serve(two, count)
+        world.network.duplicate = 1.0
+        await ask(one, "two")
+        await world.clock.sleep(1)
+        assert served == [b"hello", b"hello"]
+
+    world.run(main())
+
+
+def test_crash_of_the_server_resets_the_clients_connection(world: World) -> None:
+    one, two = world.machine("one"), world.machine("two")
+
+    async def hang(request: interface.HttpRequest) -> interface.HttpResponse:
+        world.crash("two")
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def main() -> None:
+        two.spawn(serve(two, hang))
+        await world.clock.sleep(1)
+        with pytest.raises(ConnectionResetError):
+            await ask(one, "two")
+        with pytest.raises(ConnectionRefusedError):
+            await ask(one, "two")
+
+    world.run(main())
+
+
+def test_started_programs_survive_a_kill_and_end_with_the_power(world: World) -> None:
+    machine = world.machine("one")
+
+    async def forever(call: processes.Invocation) -> interface.Completed:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def main() -> None:
+        machine.processes.programs["/bin/vm"] = forever
+        pid = await machine.spawn(machine.processes.start(["/bin/vm"], environment=None, log="/log"))
+        world.kill("one")
+        await world.clock.sleep(1)
+        assert machine.processes.alive(pid)
+        world.crash("one")
+        assert not machine.processes.alive(pid)
+
+    world.run(main())
+
+
+@pytest.mark.parametrize("make", [lambda d: d.lock("/x"), lambda d: d.read("/x"), lambda d: d.exists("/x")])
+def test_doors_are_shut_to_the_code_of_a_killed_machine(world: World, make: Callable[[interface.Disk], object]) -> None:
+    machine = world.machine("one")
+    passed: list[object] = []
+
+    async def daemon() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            passed.append(make(machine.disk))
+
+    async def main() -> Awaitable[object]:
+        task = machine.spawn(daemon())
+        await world.clock.sleep(1)
+        world.kill("one")
+        await asyncio.wait([task])
+        assert task.cancelled()
+        return task
+
+    world.run(main())
+    assert passed == []
