@@ -1,0 +1,84 @@
+"""Cluster, node group and node, with the roles a node can have (seed "Object parameters" and "Node flags")."""
+
+from enum import StrEnum
+
+from gantry.model import base
+
+
+class Cluster(base.Entity, frozen=True):
+    """The cluster itself; ``master_node`` is the UUID of the node that holds the master role.
+
+    ``candidate_pool_size`` is how many master candidates the cluster tries to keep. Parameter dictionaries hold only
+    what differs from the built-in defaults of ``model.parameters``.
+    """
+
+    master_node: str
+    mac_prefix: str = "aa:00:00"
+    master_netdev: str = ""
+    enabled_hypervisors: tuple[str, ...] = ("kvm",)
+    enabled_disk_templates: tuple[str, ...] = ("file", "diskless")
+    candidate_pool_size: int = 10
+    hvparams: dict[str, base.Parameters] = {}
+    beparams: dict[str, base.Parameters] = {}
+    nicparams: dict[str, base.Parameters] = {}
+    ndparams: base.Parameters = {}
+    osparams: dict[str, base.Parameters] = {}
+    max_running_jobs: int = 1000
+    ipam_hold_time: int = 0
+
+
+class Connection(base.Part, frozen=True):
+    """How a network is plugged in at a node group: the L2 half of a network (networks seed "Semantics")."""
+
+    mode: str
+    link: str
+    vlan: str = ""
+
+
+class NodeGroup(base.Entity, frozen=True):
+    """Nodes with one layer 2: ``networks`` maps the UUID of a connected network to its connection."""
+
+    alloc_policy: str = "preferred"
+    networks: dict[str, Connection] = {}
+    ndparams: base.Parameters = {}
+
+
+class Role(StrEnum):
+    """The single status of a node that its flags add up to (seed "Interaction between flags")."""
+
+    MASTER = "M"
+    CANDIDATE = "C"
+    REGULAR = "R"
+    DRAINED = "D"
+    OFFLINE = "O"
+
+
+class Node(base.Entity, frozen=True):
+    """A machine of the cluster; ``group`` is the UUID of its node group.
+
+    ``accelerator`` is what the node's probe found a guest really runs with ("kvm" or "tcg"), empty before the first
+    probe, and ``accelerator_reason`` says why.
+    """
+
+    primary_ip: str
+    secondary_ip: str = ""
+    port: int = 1811
+    group: str = ""
+    master_candidate: bool = False
+    offline: bool = False
+    drained: bool = False
+    master_capable: bool = True
+    vm_capable: bool = True
+    ndparams: base.Parameters = {}
+    accelerator: str = ""
+    accelerator_reason: str = ""
+
+    def role(self, cluster: Cluster) -> Role:
+        """Return the node's status; the master's own flags are never set."""
+        if cluster.master_node == self.uuid:
+            return Role.MASTER
+        if self.offline:
+            return Role.OFFLINE
+        if self.drained:
+            return Role.DRAINED
+        return Role.CANDIDATE if self.master_candidate else Role.REGULAR

@@ -1,0 +1,80 @@
+"""A job: opcodes that run one after the other, and what became of them (contract: job object, job status).
+
+The struct is what a job file holds, key by key, so that existing readers find what they know. Times are pairs of
+seconds and microseconds.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from gantry.model import opcodes
+
+Timestamp = tuple[int, int]
+LogEntry = tuple[int, Timestamp, str, object]
+"""Serial number in the job, time, type of message, message."""
+
+
+class Status(StrEnum):
+    """The state of an opcode and of a job."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    CANCELING = "canceling"
+    RUNNING = "running"
+    CANCELED = "canceled"
+    SUCCESS = "success"
+    ERROR = "error"
+
+
+FINAL = frozenset({Status.CANCELED, Status.SUCCESS, Status.ERROR})
+
+
+def timestamp(seconds: float) -> Timestamp:
+    """Return seconds since the epoch as the pair that job files hold."""
+    whole = int(seconds)
+    return whole, int((seconds - whole) * 1_000_000)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One opcode of a job; ``start`` is when it began to wait for locks, ``exec`` when it held them."""
+
+    input: opcodes.AnyOpcode
+    status: Status = Status.QUEUED
+    result: object = None
+    log: tuple[LogEntry, ...] = ()
+    priority: int = 0
+    start_timestamp: Timestamp | None = None
+    exec_timestamp: Timestamp | None = None
+    end_timestamp: Timestamp | None = None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with its number, unique in the life of the cluster."""
+
+    id: int
+    ops: tuple[Step, ...]
+    received_timestamp: Timestamp | None = None
+    start_timestamp: Timestamp | None = None
+    end_timestamp: Timestamp | None = None
+
+    @property
+    def status(self) -> Status:
+        """Return the state that the opcodes add up to (contract: job status from opcodes)."""
+        result = Status.QUEUED
+        done = 0
+        for step in self.ops:
+            if step.status is Status.QUEUED:
+                continue
+            if step.status is Status.SUCCESS:
+                done += 1
+                continue
+            result = step.status
+            if step.status in (Status.CANCELING, Status.ERROR, Status.CANCELED):
+                break
+        return Status.SUCCESS if done == len(self.ops) else result
+
+    @property
+    def priority(self) -> int:
+        """Return the smallest number, which goes first, among the opcodes that have not ended."""
+        return min((step.priority for step in self.ops if step.status not in FINAL), default=0)
