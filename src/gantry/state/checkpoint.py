@@ -1,0 +1,115 @@
+"""The checkpoint: the whole configuration in one readable JSON file, ``config.data``, one object a line.
+
+    {"version": ..., "serial_no": ..., "ctime": ..., "mtime": ...,
+     "journal": {"serial", "digest", "epoch", "last_job", "jobs"},
+     "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ...}
+
+Names of the keys are the contract's (configuration data, top level). ``journal`` is what recovery needs: the record up
+to which the file holds everything, the chain hash of its frame, the epoch, the highest job number ever given out, and
+which jobs are not archived (``jobfiles`` keeps them, a file each). Written by ``transaction`` when the journal has
+grown and when the daemon ends; read once, by ``recovery``.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from gantry import errors
+from gantry.model import cluster as clusters
+from gantry.model import instance, network
+from gantry.state import journal, snapshot
+
+VERSION = 10_000_000
+"""Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are the seed's own lineage."""
+
+COLLECTIONS = ("nodegroups", "nodes", "networks", "instances")
+
+
+class _Journal(msgspec.Struct, frozen=True):
+    serial: int
+    digest: str
+    epoch: int
+    last_job: int
+    jobs: tuple[int, ...]
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: int
+
+
+class _File(msgspec.Struct, frozen=True):
+    journal: _Journal
+    cluster: clusters.Cluster
+    nodegroups: dict[str, clusters.NodeGroup]
+    nodes: dict[str, clusters.Node]
+    networks: dict[str, network.Network]
+    instances: dict[str, instance.Instance]
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a checkpoint holds: objects in an order that can be applied at once, and where the journal goes on."""
+
+    position: journal.Position
+    last_job: int
+    jobs: tuple[int, ...]
+    objects: tuple[snapshot.Stored, ...]
+
+
+def encode(state: snapshot.Snapshot, position: journal.Position, *, now: float) -> bytes:
+    """Return the file for ``state``, which is the state at ``position``; pure, so it may run beside the event loop."""
+    owner = state.the_cluster
+    tail = _Journal(
+        serial=position.serial,
+        digest=position.digest,
+        epoch=position.epoch,
+        last_job=state.last_job,
+        jobs=tuple(sorted(one.id for one in state.jobs.values())),
+    )
+    head = {"version": VERSION, "serial_no": position.serial, "ctime": owner.ctime, "mtime": now}
+    parts = [b'"%s": %s' % (key.encode(), _ENCODER.encode(value)) for key, value in head.items()]
+    parts += [b'"journal": ' + _ENCODER.encode(tail), b'"cluster": ' + _ENCODER.encode(owner)]
+    parts += [_collection(state, kind) for kind in COLLECTIONS]
+    return b"{\n%s\n}\n" % b",\n".join(parts)
+
+
+def _collection(state: snapshot.Snapshot, kind: str) -> bytes:
+    lines = [
+        b"%s: %s" % (_ENCODER.encode(key), _ENCODER.encode(value)) for key, value in state.collection(kind).items()
+    ]
+    return b'"%s": {\n%s\n}' % (kind.encode(), b",\n".join(sorted(lines)))
+
+
+def decode(data: bytes, *, path: str) -> Loaded:
+    """Read the file; raises ConfigurationError for damage and for a version that is not ours."""
+    try:
+        version = msgspec.json.decode(data, type=_Version).version
+        if version != VERSION:
+            raise _unknown(version, path)
+        file = msgspec.json.decode(data, type=_File)
+    except msgspec.DecodeError as error:
+        raise journal.damaged(path, str(error)) from None
+    tail = file.journal
+    return Loaded(
+        position=journal.Position(tail.serial, tail.digest, tail.epoch),
+        last_job=tail.last_job,
+        jobs=tail.jobs,
+        objects=(
+            file.cluster,
+            *file.nodegroups.values(),
+            *file.nodes.values(),
+            *file.networks.values(),
+            *file.instances.values(),
+        ),
+    )
+
+
+def _unknown(version: int, path: str) -> errors.ConfigurationError:
+    age = "newer than" if version > VERSION else "not one of"
+    return errors.ConfigurationError(
+        f"{path} has the format version {version}, which is {age} this software's ({VERSION})",
+        hint="run the version of the software that wrote it; nothing was changed",
+    )

@@ -1,0 +1,132 @@
+r"""A frame: one group commit as one line of the journal, and how a damaged line is told from a torn one.
+
+    <crc32 of the JSON, 8 hexadecimal digits> <length of the JSON in bytes> <JSON>\n
+
+The JSON is ``{"previous": <chain hash of the frame before>, "records": [...]}``. The chain hash of a frame is the
+SHA-256 of its whole line, in hexadecimal; before the first frame it is empty. So a changed byte anywhere breaks the
+frame's own checksum or the chain.
+
+Torn is what a crash leaves of the last frame, which was never acknowledged: a beginning without its end, or sectors
+that were never written and read as zeros. JSON holds no newline and no zero byte, so nothing else looks like it.
+Anything else that does not fit is damage.
+"""
+
+import hashlib
+import itertools
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+GENESIS = ""
+"""The chain hash before the first frame."""
+
+SECTOR = 512
+_HEADER = re.compile(rb"([0-9a-f]{8}) ([1-9][0-9]{0,11}) ")
+
+
+class _Body(msgspec.Struct, frozen=True):
+    previous: str
+    records: tuple[msgspec.Raw, ...]
+
+
+_BODY = msgspec.json.Decoder(_Body)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame with its line and where it begins in its segment; ``records`` are still encoded."""
+
+    offset: int
+    line: bytes
+    previous: str
+    records: tuple[msgspec.Raw, ...]
+
+    @property
+    def digest(self) -> str:
+        """Return the chain hash."""
+        return digest(self.line)
+
+
+class DamageError(Exception):
+    """Bytes that are no frame and no torn one, at ``offset``."""
+
+    def __init__(self, offset: int, what: str) -> None:
+        super().__init__(what)
+        self.offset = offset
+        self.what = what
+
+
+class TornError(DamageError):
+    """The file ends in a frame that was not written to its end."""
+
+
+def digest(line: bytes) -> str:
+    """Return the chain hash of a frame's line."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def pack(previous: str, records: Sequence[bytes]) -> bytes:
+    """Return the line of a frame that follows the one with chain hash ``previous``."""
+    body = b'{"previous":"%s","records":[%s]}' % (previous.encode(), b",".join(records))
+    return b"%08x %d %s\n" % (zlib.crc32(body), len(body), body)
+
+
+def scan(data: bytes) -> Iterator[Frame]:
+    """Yield the frames of a segment in order; raises TornError or DamageError where one does not fit."""
+    offset = 0
+    while offset < len(data):
+        frame = _read(data, offset)
+        yield frame
+        offset += len(frame.line)
+
+
+def _read(data: bytes, offset: int) -> Frame:
+    end = data.find(b"\n", offset) + 1
+    line = data[offset : end or len(data)]
+    fault = _fault(line)
+    if not fault:
+        try:
+            body = _BODY.decode(line[line.index(b"{") :])
+        except (msgspec.DecodeError, ValueError) as error:
+            raise DamageError(offset, f"the frame holds no records: {error}") from None
+        return Frame(offset, line, body.previous, body.records)
+    if offset + len(line) < len(data):
+        raise DamageError(offset, fault)
+    if _is_short(line) or _has_unwritten_sector(line, offset):
+        raise TornError(offset, fault)
+    raise DamageError(offset, fault)
+
+
+def _fault(line: bytes) -> str:
+    """Say what keeps ``line`` from being a frame; empty when it is one."""
+    header = _HEADER.match(line)
+    if not header:
+        return "no frame begins here"
+    body = line[header.end() :]
+    if not body.endswith(b"\n") or len(body) - 1 != int(header[2]):
+        return f"the frame has {len(body)} bytes, its header says {int(header[2]) + 1}"
+    if zlib.crc32(body[:-1]) != int(header[1], 16):
+        return "the checksum does not fit"
+    return ""
+
+
+def _is_short(rest: bytes) -> bool:
+    """Tell whether the last bytes of a file are a beginning of a frame, without its end."""
+    if rest.endswith(b"\n"):
+        return False
+    header = _HEADER.match(rest)
+    if header:
+        return len(rest) < header.end() + int(header[2]) + 1
+    return re.fullmatch(rb"[0-9a-f]{0,8}|[0-9a-f]{8} ([1-9][0-9]{0,11})?", rest) is not None
+
+
+def _has_unwritten_sector(rest: bytes, offset: int) -> bool:
+    """Tell whether some sector's share of the last frame is nothing but zeros, or it ends in many."""
+    if rest.endswith(bytes(16)):
+        return True
+    first = SECTOR - offset % SECTOR
+    cuts = [0, *range(first, len(rest), SECTOR), len(rest)]
+    return any(not any(rest[start:stop]) for start, stop in itertools.pairwise(cuts))

@@ -1,0 +1,133 @@
+"""The job queue's files: one JSON file per job, written behind (seed "Queue structure").
+
+    queue/job-N              a job that is not archived, exactly as the contract's job object
+    queue/archive/K/job-N    an archived one, K = N div 10000; nobody reads it again by default
+    queue/serial             the highest job number given out
+    queue/version            the format of this folder
+    queue/lock               held by the daemon that owns the queue (``transaction``)
+
+What keeps a job safe is its record in the journal. A file shows only what is durable there, is replaced as a whole,
+and is about ``DELAY`` seconds behind; so many changes of a job cost one write, and no sync at all. ``flush`` before a
+checkpoint and one sync of the file system after it make the files as safe as the journal.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gantry.model import job
+from gantry.runtime import interface
+from gantry.state import snapshot
+
+logger = logging.getLogger(__name__)
+
+DELAY = 1.0
+"""Seconds between two rounds of writing."""
+
+VERSION = b"1\n"
+BATCH = 64
+ARCHIVE_SIZE = 10_000
+
+_DECODER = msgspec.json.Decoder(job.Job)
+
+
+class JobFiles:
+    """Writes the files of jobs that changed; ``durable`` returns the newest state that cannot be lost."""
+
+    def __init__(self, runtime: interface.Runtime, folder: str, *, durable: Callable[[], snapshot.Snapshot]) -> None:
+        self._disk = runtime.disk
+        self._clock = runtime.clock
+        self._folder = folder
+        self._durable = durable
+        # what each job's file waits for: None its new content, a job the archive
+        self._due: dict[int, job.Job | None] = {}
+        self._serial = -1
+        self._turn = asyncio.Lock()
+
+    def mark(self, due: Mapping[int, job.Job | None]) -> None:
+        """Note what became durable: jobs that changed (None), and jobs that go to the archive as they are given."""
+        self._due.update(due)
+
+    async def run(self) -> None:
+        """Write what is marked, round after round, until cancelled; a failure is logged and tried again."""
+        failing = False
+        while True:
+            await self._clock.sleep(DELAY)
+            try:
+                await self.flush()
+                failing = False
+            except OSError as error:
+                if not failing:
+                    logger.error("job files cannot be written, the journal holds their content: %s", error)
+                failing = True
+
+    async def flush(self) -> None:
+        """Write all that is marked; raises the first OSError, and what was not written stays marked."""
+        async with self._turn:
+            await self._write_serial()
+            while self._due:
+                batch = dict(itertools.islice(self._due.items(), BATCH))
+                for number in batch:
+                    del self._due[number]
+                outcomes = await asyncio.gather(*map(self._write, batch, batch.values()), return_exceptions=True)
+                self._check(batch, outcomes)
+
+    def _check(self, batch: dict[int, job.Job | None], outcomes: list[BaseException | None]) -> None:
+        failed = {number: error for number, error in zip(batch, outcomes, strict=True) if error}
+        for number in failed:
+            self._due.setdefault(number, batch[number])
+        for error in failed.values():
+            raise error
+
+    async def _write(self, number: int, archived: job.Job | None) -> None:
+        content = archived or self._durable().jobs.get(str(number))
+        if content is None:
+            return
+        path = job_path(self._folder, number)
+        await self._disk.write(path, msgspec.json.encode(content), sync=False)
+        if archived:
+            await move_to_archive(self._disk, self._folder, number)
+
+    async def _write_serial(self) -> None:
+        serial = self._durable().last_job
+        if serial != self._serial:
+            await self._disk.write(f"{self._folder}/serial", b"%d\n" % serial, sync=False)
+            self._serial = serial
+
+
+def job_path(folder: str, number: int) -> str:
+    """Return the path of a job's file."""
+    return f"{folder}/job-{number}"
+
+
+def read(disk: interface.Disk, folder: str, number: int) -> job.Job | str:
+    """Read a job's file, or say why it cannot be read."""
+    try:
+        return _DECODER.decode(disk.read(job_path(folder, number)))
+    except OSError as error:
+        return error.strerror or str(error)
+    except msgspec.DecodeError as error:
+        return str(error)
+
+
+def numbers(disk: interface.Disk, folder: str) -> set[int]:
+    """Return the jobs that have a file."""
+    names = [name.removeprefix("job-") for name in disk.names(folder) if name.startswith("job-")]
+    return {int(name) for name in names if name.isdigit()}
+
+
+async def move_to_archive(disk: interface.Disk, folder: str, number: int) -> None:
+    """Move a job's file to the archive."""
+    place = f"{folder}/archive/{number // ARCHIVE_SIZE}"
+    await disk.make_directory(place)
+    await disk.rename(job_path(folder, number), f"{place}/job-{number}")
+
+
+async def prepare(disk: interface.Disk, folder: str) -> None:
+    """Make the queue's folder with its version file."""
+    await disk.make_directory(folder)
+    if not disk.exists(f"{folder}/version"):
+        await disk.write(f"{folder}/version", VERSION)

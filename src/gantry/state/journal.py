@@ -1,0 +1,161 @@
+"""The journal: every change in order, in segments of frames, ``journal/<first serial, 16 digits>.log``.
+
+``transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` says what a line is.
+A segment holds the records from its name's serial up to the next segment's; a checkpoint at serial S starts the segment
+S + 1, and older ones stay, for history. The chain of hashes runs through all segments. A write that failed is cut off
+before anything else is written, so what follows the last acknowledged frame is at most one torn frame.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.runtime import interface
+from gantry.state import frame, record
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the journal: after the record ``serial``, the last of the frame with chain hash ``digest``."""
+
+    serial: int = 0
+    digest: str = frame.GENESIS
+    epoch: int = 0
+
+
+def damaged(path: str, what: str, *, offset: int | None = None) -> errors.ConfigurationError:
+    """Return the error for a file of the state that does not hold what it should."""
+    where = path if offset is None else f"{path}, byte offset {offset}"
+    return errors.ConfigurationError(
+        f"the stored state is damaged: {where}: {what}",
+        hint="keep a copy of the folder, then restore config.data, journal/ and queue/ in it, all three, from the same "
+        "folder of a master candidate, whose copy opens as it is, and start the daemon again",
+    )
+
+
+class Replay:
+    """Reads the records after ``start``, checking every byte; iterate once, then ``end`` says how far it went.
+
+    ``segment`` is the last segment's path, empty when there is none; ``size`` the length of what is good in it;
+    ``torn`` says what was dropped behind that.
+    """
+
+    def __init__(self, disk: interface.Disk, folder: str, start: Position) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._start = start
+        self.end = start
+        self.segment = ""
+        self.size = 0
+        self.torn = ""
+
+    def __iter__(self) -> Iterator[record.Record]:
+        """Yield the records; raises ConfigurationError that names file and offset of what is damaged."""
+        segments = [serial for serial in _segments(self._disk, self._folder) if serial > self._start.serial]
+        for first in segments:
+            self.segment = segment_path(self._folder, first)
+            self.size = 0
+            if first != self.end.serial + 1:
+                raise damaged(self.segment, f"records {self.end.serial + 1} to {first - 1} are missing before it")
+            try:
+                yield from self._read()
+            except frame.TornError as error:
+                if first != segments[-1]:
+                    raise damaged(self.segment, error.what, offset=error.offset) from None
+                self.torn = error.what
+            except frame.DamageError as error:
+                raise damaged(self.segment, error.what, offset=error.offset) from None
+
+    def _read(self) -> Iterator[record.Record]:
+        for line in frame.scan(self._disk.read(self.segment)):
+            if line.previous != self.end.digest:
+                raise frame.DamageError(line.offset, "the frame does not follow the one before it (chain hash)")
+            for raw in line.records:
+                try:
+                    one = record.decode(raw)
+                except errors.ConfigurationError as error:
+                    raise frame.DamageError(line.offset, error.message) from None
+                if one.serial != self.end.serial + 1:
+                    raise frame.DamageError(line.offset, f"record {one.serial} follows record {self.end.serial}")
+                self.end = Position(one.serial, self.end.digest, one.epoch)
+                yield one
+            self.end = Position(self.end.serial, line.digest, self.end.epoch)
+            self.size = line.offset + len(line.line)
+
+
+class Journal:
+    """The end of the journal, where frames are appended; ``written`` counts bytes in the current segment."""
+
+    def __init__(self, disk: interface.Disk, folder: str, *, path: str, file: interface.AppendFile) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._file = file
+        self._dirty = False
+        self.path = path
+        self.written = file.size
+
+    @classmethod
+    async def open(cls, disk: interface.Disk, folder: str, *, replay: Replay) -> "Journal":
+        """Open the journal where ``replay`` ended; what is torn behind it is cut off, with a warning in the log."""
+        await disk.make_directory(folder)
+        path = replay.segment or segment_path(folder, replay.end.serial + 1)
+        file = await disk.append_file(path)
+        if replay.torn:
+            logger.warning(
+                "%s: dropped the last %d bytes, from byte offset %d: a frame that a crash interrupted (%s); "
+                "nobody was told that its changes were stored",
+                path, file.size - replay.size, replay.size, replay.torn,
+            )  # fmt: skip
+            await file.truncate(replay.size)
+        return cls(disk, folder, path=path, file=file)
+
+    async def append(self, line: bytes) -> None:
+        """Write a frame and return when it is on stable storage; raises OSError when it is not.
+
+        After an error the journal is as before; if even cutting it back failed, the next call tries that first.
+        """
+        await self._repair()
+        self._dirty = True
+        try:
+            await self._file.append(line)
+        except OSError:
+            try:
+                await self._repair()
+            except OSError as error:
+                logger.error("%s: cannot be cut back to %d bytes: %s", self.path, self.written, error)
+            raise
+        self._dirty = False
+        self.written += len(line)
+
+    async def _repair(self) -> None:
+        if self._dirty:
+            await self._file.truncate(self.written)
+            self._dirty = False
+
+    async def rotate(self, serial: int) -> None:
+        """Start the segment whose first record is ``serial``; raises OSError, and then the current one goes on."""
+        path = segment_path(self._folder, serial)
+        if path == self.path:
+            return
+        file = await self._disk.append_file(path)
+        self._file.close()
+        self._file, self.path, self.written = file, path, file.size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def segment_path(folder: str, serial: int) -> str:
+    """Return the path of the segment whose first record is ``serial``."""
+    return f"{folder}/{serial:016d}.log"
+
+
+def _segments(disk: interface.Disk, folder: str) -> list[int]:
+    if not disk.exists(folder):
+        return []
+    names = [name.removesuffix(".log") for name in disk.names(folder) if name.endswith(".log")]
+    return sorted(int(name) for name in names if len(name) == 16 and name.isdigit())

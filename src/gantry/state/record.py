@@ -1,0 +1,84 @@
+"""A record: one committed transaction, and its form in the journal.
+
+A record is a JSON object ``{"serial", "time", "epoch", "cause", "changes"}``; a change is ``["put", kind, object]`` or
+``["delete", kind, key]``. The serial of a record is one above that of the record before.
+``transaction`` makes records and encodes each once; ``frame`` packs them; recovery and history read them back.
+"""
+
+import msgspec
+
+from gantry import errors
+from gantry.state import snapshot
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why something changed: number of the job (0: no job), name of the opcode, who asked, and the reason given."""
+
+    job: int = 0
+    opcode: str = ""
+    user: str = ""
+    reason: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction; ``time`` is in seconds since the epoch, ``epoch`` counts the confirmations of a master."""
+
+    serial: int
+    time: float
+    epoch: int
+    cause: Cause
+    changes: tuple[snapshot.Change, ...]
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    serial: int
+    time: float
+    epoch: int
+    cause: Cause
+    changes: tuple[tuple[str, str, msgspec.Raw], ...]
+
+
+_ENCODER = msgspec.json.Encoder()
+_RECORD = msgspec.json.Decoder(_Stored)
+_KEY = msgspec.json.Decoder(str)
+_OBJECT = {kind: msgspec.json.Decoder(cls) for kind, cls in snapshot.KINDS.items()}
+
+
+def encode(record: Record) -> bytes:
+    """Return the record as JSON, on one line."""
+    changes = [
+        ("put", change.kind, change.value) if isinstance(change, snapshot.Put) else ("delete", change.kind, change.key)
+        for change in record.changes
+    ]
+    return _ENCODER.encode(
+        {
+            "serial": record.serial,
+            "time": record.time,
+            "epoch": record.epoch,
+            "cause": record.cause,
+            "changes": changes,
+        }
+    )
+
+
+def decode(raw: bytes | msgspec.Raw) -> Record:
+    """Read a record; raises ConfigurationError when it is none that this version can read."""
+    try:
+        stored = _RECORD.decode(raw)
+        return Record(
+            serial=stored.serial,
+            time=stored.time,
+            epoch=stored.epoch,
+            cause=stored.cause,
+            changes=tuple(_change(*change) for change in stored.changes),
+        )
+    except (msgspec.DecodeError, KeyError) as error:
+        raise errors.ConfigurationError(f"not a record that this version can read: {error}") from None
+
+
+def _change(verb: str, kind: str, value: msgspec.Raw) -> snapshot.Change:
+    if verb == "put":
+        return snapshot.Put(_OBJECT[kind].decode(value))
+    if verb == "delete" and kind in _OBJECT:
+        return snapshot.Delete(kind, _KEY.decode(value))
+    raise KeyError(f"{verb} {kind}")

@@ -1,0 +1,291 @@
+"""Copies of the state on the master candidates: every frame goes to each of them, and a commit waits for a majority.
+
+``transaction`` publishes a frame while it writes its own, then waits until more than half of candidates and master
+have it, ``timeout`` seconds at most. One task per candidate walks the chain of frames by its hashes: a candidate whose
+copy ends at hash H gets the frame that follows H; when that is no longer at hand, or H is no part of our history, it
+gets the whole state (CheckpointStore) and goes on from there. So a slow candidate costs nobody memory or time: after
+one time limit it is not waited for until it has caught up. Losing one is a warning in the log, more than half an error
+(seed "Life of a Ganeti job").
+
+What a candidate has to do. Its folder is laid out like the master's (``config.data``, ``journal/``, ``queue/``), so
+that ``transaction.Store.open`` can open it as it is:
+
+- Its copy ends with the last frame of the newest segment that begins after the serial of ``config.data``; where there
+  is none, with that serial, as ``journal`` in ``config.data`` tells. Serial, digest (SHA-256 of the frame's line) and
+  epoch are read from there at the start; what is behind the last good line is cut off. No copy at all is serial 0,
+  digest "" and epoch 0.
+- JournalAppend: an ``epoch`` below the copy's is refused with WrongStateError. Where ``previous`` is not the copy's
+  digest, nothing is written. Else checksum and length of the line are checked, the line is appended verbatim to the
+  newest segment and synced before the answer; the copy's serial and epoch are then those of the frame's last record.
+  After a CheckpointStore with serial S the first frame begins the segment S + 1.
+- CheckpointStore: a lower epoch is refused likewise. The old copy goes, ``config.data`` first, and the new one is
+  written, ``config.data`` last and after a sync: a copy without it is none, so there is no mixture.
+- The answer is always where the copy ends after the call.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from gantry import errors
+from gantry.rpc import calls, targets
+from gantry.runtime import interface
+from gantry.state import journal
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+TIMEOUT = 5.0
+"""Seconds that a commit waits for the candidates."""
+
+BACKLOG = 16 << 20
+"""Bytes of frames that are kept for candidates that are behind."""
+
+REFRESH = 64 << 20
+"""Bytes of frames after which a candidate gets the whole state, so that its journal stays short."""
+
+PAUSE, LONGEST_PAUSE = 1.0, 30.0
+
+
+class Caller(Protocol):
+    """Who calls nodes (``rpc.client.Client``)."""
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        """Call one node; raises its error, or RemoteError when it does not answer."""
+        ...
+
+
+class Nobody:
+    """The caller of a cluster without candidates."""
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        """Reach no one."""
+        raise errors.RemoteError(f"node {target.name} cannot be called from here")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The whole state at ``position``: configuration, and job files by name."""
+
+    position: journal.Position
+    config: str
+    jobs: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A frame on its way; ``position`` is where a copy ends that has it."""
+
+    line: bytes
+    previous: str
+    position: journal.Position
+
+
+class _Signal:
+    """Wakes all who wait at the moment."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class _Chain:
+    """The newest frames, found by the hash of the one before each; ``head`` is where the newest ends."""
+
+    def __init__(self) -> None:
+        self.head = journal.Position()
+        self.news = _Signal()
+        self._after: dict[str, _Sent] = {}
+        self._size = 0
+
+    def add(self, sent: _Sent) -> None:
+        self._after[sent.previous] = sent
+        self._size += len(sent.line)
+        self.head = sent.position
+        while self._size > BACKLOG and len(self._after) > 1:
+            self._size -= len(self._after.pop(next(iter(self._after))).line)
+        self.news.notify()
+
+    def take_back(self, position: journal.Position) -> None:
+        """Forget the newest frame; the chain ends at ``position`` again."""
+        self._size -= len(self._after.pop(position.digest).line)
+        self.head = position
+
+    def after(self, digest: str) -> _Sent | None:
+        return self._after.get(digest)
+
+
+class _Candidate:
+    """One candidate, and the task that keeps its copy up with the chain."""
+
+    def __init__(self, owner: "Candidates", target: targets.Target) -> None:
+        self._owner = owner
+        self.target = target
+        # where its copy ends; None when that is not known
+        self.digest: str | None = None
+        self.lost = False
+        self._appended = 0
+        self.task = asyncio.create_task(self._run(), name=f"candidate {target.name}")
+
+    async def _run(self) -> None:
+        pause = PAUSE
+        while self._owner.refusal is None:
+            try:
+                await self._advance()
+                pause = PAUSE
+            except errors.GantryError as error:
+                self.digest = None
+                self._owner.lose(self, str(error))
+                await self._owner.clock.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _advance(self) -> None:
+        chain = self._owner.chain
+        if self.digest is None:
+            await self._adopt(calls.CandidateStatus())
+        elif self.digest == chain.head.digest and self._appended < REFRESH:
+            await chain.news.wait()
+        elif (sent := chain.after(self.digest)) is not None:
+            await self._append(sent)
+        else:
+            await self._send_all()
+
+    async def _append(self, sent: _Sent) -> None:
+        before = self.digest
+        line = sent.line.decode()
+        await self._adopt(calls.JournalAppend(epoch=sent.position.epoch, previous=sent.previous, frame=line))
+        if self.digest == before:
+            raise errors.RemoteError(f"node {self.target.name} did not take record {sent.position.serial}")
+        self._appended += len(sent.line)
+
+    async def _send_all(self) -> None:
+        copy = await self._owner.copy()
+        logger.info("master candidate %s gets the whole state, serial %d", self.target.name, copy.position.serial)
+        await self._adopt(calls.CheckpointStore(epoch=copy.position.epoch, config=copy.config, jobs=copy.jobs))
+        if self.digest != copy.position.digest:
+            raise errors.RemoteError(f"node {self.target.name} did not take the state of {copy.position.serial}")
+        self._appended = 0
+
+    async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
+        caller = self._owner.caller
+        try:
+            state = await caller.call(self.target, call)
+        except errors.PrerequisiteError as error:
+            # It may follow a newer master, or an older one that still runs there keeps it from answering.
+            if (await caller.call(self.target, calls.CandidateStatus())).epoch > self._owner.chain.head.epoch:
+                self._owner.refuse(error)
+            raise
+        self.digest = state.digest
+        self._owner.moved(self)
+
+
+class Candidates:
+    """All candidates of one master; see the module's docstring."""
+
+    def __init__(self, runtime: interface.Runtime, caller: Caller, *, timeout: float = TIMEOUT) -> None:
+        self.clock = runtime.clock
+        self.caller = caller
+        self.chain = _Chain()
+        self.refusal: errors.WrongStateError | None = None
+        self.copy: Callable[[], Awaitable[Copy]]
+        self._timeout = timeout
+        self._candidates: dict[str, _Candidate] = {}
+        self._progress = _Signal()
+
+    def start(self, position: journal.Position, copy: Callable[[], Awaitable[Copy]]) -> None:
+        """Begin where the journal ends; ``copy`` returns the whole durable state (``transaction`` calls this)."""
+        self.chain.head = position
+        self.copy = copy
+
+    def set_targets(self, where: Sequence[targets.Target]) -> None:
+        """Say who the candidates are, the master itself not among them; for an opened store only."""
+        wanted = {target.uuid: target for target in where}
+        for uuid, candidate in list(self._candidates.items()):
+            if wanted.get(uuid) != candidate.target:
+                candidate.task.cancel()
+                del self._candidates[uuid]
+        for uuid, target in wanted.items():
+            if uuid not in self._candidates:
+                self._candidates[uuid] = _Candidate(self, target)
+        self._progress.notify()
+
+    def publish(self, line: bytes, position: journal.Position) -> None:
+        """Send a frame to all, in the background; ``position`` is where it ends."""
+        self.chain.add(_Sent(line, self.chain.head.digest, position))
+
+    def take_back(self, position: journal.Position) -> None:
+        """Drop the newest frame, which could not be stored here: ``position`` is where the journal ends."""
+        self.chain.take_back(position)
+
+    async def acknowledged(self) -> None:
+        """Return when a majority of candidates and master holds the newest frame, or nobody is left to wait for.
+
+        Raises WrongStateError when a candidate follows a newer master: then nothing of ours counts any more.
+        """
+        try:
+            async with asyncio.timeout(self._timeout):
+                while not self._settled():
+                    await self._progress.wait()
+        except TimeoutError:
+            for candidate in self._candidates.values():
+                if not self._has_newest(candidate):
+                    self.lose(candidate, f"no answer within {self._timeout:g} s")
+        if self.refusal is not None:
+            raise self.refusal
+
+    def _settled(self) -> bool:
+        behind = [one for one in self._candidates.values() if not self._has_newest(one)]
+        holders = len(self._candidates) + 1 - len(behind)
+        majority = 2 * holders > len(self._candidates) + 1
+        return self.refusal is not None or majority or all(one.lost for one in behind)
+
+    def _has_newest(self, candidate: _Candidate) -> bool:
+        return candidate.digest == self.chain.head.digest
+
+    def lose(self, candidate: _Candidate, reason: str) -> None:
+        """Note that a candidate does not keep up; it is not waited for until it has the newest frame again."""
+        if candidate.lost:
+            return
+        candidate.lost = True
+        logger.warning("master candidate %s does not hold the newest changes: %s", candidate.target.name, reason)
+        lost = sorted(one.target.name for one in self._candidates.values() if one.lost)
+        if 2 * len(lost) > len(self._candidates):
+            logger.error(
+                "more than half of the master candidates do not hold the newest changes (%s): "
+                "if this machine is lost now, so are they",
+                ", ".join(lost),
+            )
+        self._progress.notify()
+
+    def moved(self, candidate: _Candidate) -> None:
+        """Note that a candidate's copy ends somewhere else now."""
+        if candidate.lost and self._has_newest(candidate):
+            candidate.lost = False
+            logger.info("master candidate %s holds the newest changes again", candidate.target.name)
+        self._progress.notify()
+
+    def refuse(self, error: errors.PrerequisiteError) -> None:
+        """Note that a candidate has seen a higher epoch: there is a newer master."""
+        self.refusal = errors.WrongStateError(
+            f"this node is not the master any more: {error.message}",
+            hint="nothing can be changed here; gnt-cluster getmaster says which node is",
+        )
+        logger.error("%s", self.refusal)
+        self._progress.notify()
+
+    async def close(self) -> None:
+        """End the tasks."""
+        tasks = [candidate.task for candidate in self._candidates.values()]
+        self._candidates.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

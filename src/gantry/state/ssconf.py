@@ -1,0 +1,71 @@
+"""The ssconf files: what every node keeps of the cluster, a small text file per key (contract: ssconf keys).
+
+Pure. ``daemons.distribution`` sends ``values`` to the nodes (call WriteSsconf) when ``affects`` says that a change
+shows in them. A value is a file's whole content: one entry a line, each line ended, sorted by name.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import gantry
+from gantry.model import cluster as clusters
+from gantry.model import instance, network, parameters
+from gantry.state import snapshot
+
+
+def values(state: snapshot.Snapshot) -> dict[str, str]:
+    """Return key and content of every ssconf file."""
+    owner = state.the_cluster
+    nodes = sorted(state.nodes.values(), key=lambda node: node.name)
+    candidates = [node for node in nodes if node.role(owner) in (clusters.Role.MASTER, clusters.Role.CANDIDATE)]
+    master = state.nodes[owner.master_node]
+    keys = {
+        "cluster_name": [owner.name],
+        "cluster_tags": sorted(owner.tags),
+        "release_version": [gantry.__version__],
+        "master_node": [master.name],
+        "master_ip": [master.primary_ip],
+        "master_netdev": [owner.master_netdev],
+        "master_candidates": [node.name for node in candidates],
+        "master_candidates_ips": [node.primary_ip for node in candidates],
+        "node_list": [node.name for node in nodes],
+        "node_primary_ips": [f"{node.name} {node.primary_ip}" for node in nodes],
+        "node_secondary_ips": [f"{node.name} {node.secondary_ip or node.primary_ip}" for node in nodes],
+        "node_vm_capable": [f"{node.name}={node.vm_capable}" for node in nodes],
+        "offline_nodes": [node.name for node in nodes if node.offline],
+        "online_nodes": [node.name for node in nodes if not node.offline],
+        "instance_list": sorted(vm.name for vm in state.instances.values()),
+        "hypervisor_list": list(owner.enabled_hypervisors),
+        "nodegroups": _names(state.nodegroups.values()),
+        "networks": _names(state.networks.values()),
+    }
+    for name in owner.enabled_hypervisors:
+        filled = parameters.fill(parameters.HYPERVISORS[name], owner.hvparams.get(name, {}))
+        keys[f"hvparams_{name}"] = [f"{key}={value}" for key, value in sorted(filled.items())]
+    return {key: "".join(f"{line}\n" for line in lines if line) for key, lines in keys.items()}
+
+
+def _names(entities: Iterable[clusters.NodeGroup | network.Network]) -> list[str]:
+    return [f"{one.uuid} {one.name}" for one in sorted(entities, key=lambda one: one.name)]
+
+
+def affects(before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> bool:
+    """Tell whether changes show in the files: a job does not, nor an instance that keeps its name."""
+    return any(
+        change.kind != "jobs"
+        and _shown(before.get(change.kind, change.key)) != _shown(after.get(change.kind, change.key))
+        for change in changes
+    )
+
+
+def _shown(value: snapshot.Stored | None) -> object:
+    """Return what the files show of an object."""
+    match value:
+        case clusters.Cluster():
+            return value
+        case clusters.Node() as node:
+            roles = (node.master_candidate, node.offline, node.drained, node.vm_capable)
+            return node.name, node.primary_ip, node.secondary_ip, roles
+        case clusters.NodeGroup() | network.Network() | instance.Instance():
+            return value.name
+        case _:
+            return None

@@ -1,0 +1,359 @@
+"""The store: the one place where the cluster's state changes, and where a change becomes safe.
+
+A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
+
+1. ``submit`` applies the changes to the newest snapshot, checked as a whole, and puts their record into the group that
+   is being formed. It does not wait, so a plan made in the same turn of the loop cannot be overtaken.
+2. One writer takes the group as a frame: written and synced here, and sent to the master candidates meanwhile. Records
+   that come during that gather in the next group: any number of transactions shares one sync.
+3. When the frame is safe here and on a majority, all its tickets are answered, in order.
+
+Readers see a change at once, before it is safe; nobody is told that it is done. When a frame cannot be written, the
+snapshot goes back to the last one that is safe, all tickets fail, and observers hear of it: the state in memory and on
+disk are the same again. When the journal has grown, its content becomes a checkpoint, beside the commits; any crash
+leaves either the old checkpoint with the whole journal behind it, or the new one.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gantry import errors
+from gantry.model import job
+from gantry.runtime import interface, paths
+from gantry.state import checkpoint, frame, jobfiles, journal, record, recovery, replication
+from gantry.state import snapshot as states
+
+logger = logging.getLogger(__name__)
+
+Cause = record.Cause
+
+Ticket = asyncio.Future[states.Snapshot]
+"""Done with the state after a transaction when that is safe; fails with StorageError when it was taken back."""
+
+Observer = Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]], None]
+"""Called with before, after and the changes; there are none when the state went back: look at everything anew."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far the journal may run ahead of the checkpoint, in records and bytes."""
+
+    records: int = 50_000
+    size: int = 64 << 20
+
+
+@dataclass
+class _Group:
+    """Transactions that share a frame; ``due`` is what happened to jobs, as ``JobFiles.mark`` takes it."""
+
+    records: list[bytes] = field(default_factory=list)
+    tickets: list[tuple[Ticket, states.Snapshot]] = field(default_factory=list)
+    due: dict[int, job.Job | None] = field(default_factory=dict)
+    epoch: int = 0
+
+    def add(self, encoded: bytes, after: states.Snapshot, *, epoch: int) -> Ticket:
+        ticket: Ticket = asyncio.get_running_loop().create_future()
+        # a failure that nobody waits for is in the store's log already
+        ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.records.append(encoded)
+        self.tickets.append((ticket, after))
+        self.epoch = epoch
+        return ticket
+
+    def succeed(self) -> None:
+        for ticket, after in self.tickets:
+            if not ticket.done():
+                ticket.set_result(after)
+
+    def fail(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
+        for ticket, _ in self.tickets:
+            if not ticket.done():
+                ticket.set_exception(kind(message, hint=hint))
+
+
+class Store:
+    """All that survives; made by ``open``, ended by ``close``."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        where: paths.Paths,
+        *,
+        found: recovery.Recovered,
+        log: journal.Journal,
+        lock: interface.FileLock,
+        candidates: replication.Candidates,
+        limits: Limits,
+    ) -> None:
+        self._runtime = runtime
+        self._where = where
+        self._journal = log
+        self._lock = lock
+        self._limits = limits
+        self._newest = self._durable = found.state
+        self._position = found.replay.end
+        self._epoch = self._position.epoch
+        self._gathering = _Group()
+        self._writing = _Group()
+        self._observers: list[Observer] = []
+        self._closed = False
+        self._work = asyncio.Event()
+        self._records_since = found.replayed
+        self._bytes_since = found.replay.size
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable)
+        self._files.mark(found.due)
+        self._candidates = candidates
+        candidates.start(self._position, self._copy)
+        self._writer = asyncio.create_task(self._write_groups(), name="journal writer")
+        self._behind = asyncio.create_task(self._files.run(), name="job files")
+
+    @classmethod
+    async def open(
+        cls,
+        runtime: interface.Runtime,
+        where: paths.Paths,
+        *,
+        candidates: replication.Candidates | None = None,
+        limits: Limits | None = None,
+    ) -> "Store":
+        """Take the queue's lock and recover the state.
+
+        Raises WrongStateError when another daemon has it, ConfigurationError when there is no state or it is damaged,
+        StorageError when the disk fails.
+        """
+        with contextlib.ExitStack() as undo, _disk_faults(where):
+            await jobfiles.prepare(runtime.disk, where.queue)
+            lock = _lock(runtime.disk, f"{where.queue}/lock")
+            undo.callback(lock.release)
+            found = await recovery.recover(runtime, where)
+            log = await journal.Journal.open(runtime.disk, where.journal, replay=found.replay)
+            undo.pop_all()
+        return cls(
+            runtime,
+            where,
+            found=found,
+            log=log,
+            lock=lock,
+            candidates=candidates or replication.Candidates(runtime, replication.Nobody()),
+            limits=limits or Limits(),
+        )
+
+    @property
+    def snapshot(self) -> states.Snapshot:
+        """Return the newest state; its last changes may not be safe yet."""
+        return self._newest
+
+    @property
+    def durable_serial(self) -> int:
+        """Return the serial up to which everything is safe."""
+        return self._durable.serial
+
+    @property
+    def epoch(self) -> int:
+        """Return which confirmation of a master the records carry."""
+        return self._epoch
+
+    def observe(self, observer: Observer) -> None:
+        """Call ``observer`` after every change of ``snapshot``, in the same turn of the loop."""
+        self._observers.append(observer)
+
+    def submit(self, changes: Sequence[states.Change], cause: Cause) -> Ticket:
+        """Apply changes now; await the ticket for their safety.
+
+        Raises PrerequisiteError when an invariant forbids them: nothing was changed. WrongStateError when the store is
+        closed, or another node has become the master.
+        """
+        self._check_open()
+        before = self._newest
+        after = before.apply(changes, serial=before.serial + 1)
+        now = self._runtime.clock.now()
+        one = record.Record(serial=after.serial, time=now, epoch=self._epoch, cause=cause, changes=tuple(changes))
+        ticket = self._gathering.add(record.encode(one), after, epoch=self._epoch)
+        for change in changes:
+            if change.kind == "jobs":
+                gone = isinstance(change, states.Delete)
+                self._gathering.due[int(change.key)] = before.jobs[change.key] if gone else None
+        self._work.set()
+        self._move(after, changes)
+        return ticket
+
+    async def commit(self, changes: Sequence[states.Change], cause: Cause) -> states.Snapshot:
+        """Apply changes and return the state after them when they are safe; raises as ``submit``, and StorageError."""
+        return await self.submit(changes, cause)
+
+    async def begin_epoch(self, *, above: int = 0) -> int:
+        """Write the record of a newly confirmed master, with an epoch higher than ours and than ``above``.
+
+        A candidate that has it refuses an older master. To be called before anything else is committed.
+        """
+        self._check_open()
+        self._epoch = max(self._epoch, above) + 1
+        await self.commit((), Cause(reason=f"{self._runtime.host} confirmed as master"))
+        return self._epoch
+
+    async def close(self) -> None:
+        """Store what was submitted, write a checkpoint, give the lock back; later calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._work.set()
+        try:
+            await self._writer
+            if self._records_since and self._candidates.refusal is None:
+                await self._begin_checkpoint()
+            if self._checkpoint is not None:
+                await self._checkpoint
+        finally:
+            self._behind.cancel()
+            await asyncio.gather(self._behind, return_exceptions=True)
+            await self._candidates.close()
+            self._journal.close()
+            self._lock.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.WrongStateError("the state is closed: the daemon is stopping")
+        if self._candidates.refusal is not None:
+            raise self._candidates.refusal
+
+    def _move(self, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
+        before, self._newest = self._newest, after
+        for observer in self._observers:
+            observer(before, after, changes)
+
+    async def _write_groups(self) -> None:
+        try:
+            while not self._closed or self._gathering.records:
+                await self._work.wait()
+                self._work.clear()
+                if self._gathering.records:
+                    await self._write()
+                if self._is_checkpoint_due():
+                    await self._begin_checkpoint()
+        finally:
+            self._closed = True
+            self._fail_all(errors.StorageError, "the state was closed before the change was stored", hint="")
+
+    async def _write(self) -> None:
+        group = self._writing = self._gathering
+        self._gathering = _Group()
+        line = frame.pack(self._position.digest, group.records)
+        position = journal.Position(group.tickets[-1][1].serial, frame.digest(line), group.epoch)
+        self._candidates.publish(line, position)
+        try:
+            await self._journal.append(line)
+        except OSError as error:
+            self._candidates.take_back(self._position)
+            message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was taken back"
+            logger.error("%s", message)
+            hint = f"make room on the file system of {self._where.journal}, then repeat the operation"
+            self._take_back(errors.StorageError, message, hint=hint)
+            return
+        try:
+            await self._candidates.acknowledged()
+        except errors.WrongStateError as error:
+            self._take_back(errors.WrongStateError, error.message, hint=error.hint)
+            return
+        self._durable, self._position = group.tickets[-1][1], position
+        self._records_since += len(group.records)
+        self._bytes_since += len(line)
+        self._files.mark(group.due)
+        group.succeed()
+        self._writing = _Group()
+
+    def _take_back(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
+        """Go back to what is safe: later changes may build on the one that failed."""
+        self._epoch = self._position.epoch
+        self._fail_all(kind, message, hint=hint)
+        self._move(self._durable, ())
+
+    def _fail_all(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
+        for group in (self._writing, self._gathering):
+            group.fail(kind, message, hint=hint)
+        self._writing, self._gathering = _Group(), _Group()
+
+    def _is_checkpoint_due(self) -> bool:
+        running = self._checkpoint is not None and not self._checkpoint.done()
+        return not running and (self._records_since >= self._limits.records or self._bytes_since >= self._limits.size)
+
+    async def _begin_checkpoint(self) -> None:
+        """Start a segment where the journal stands, and the checkpoint of that moment beside it."""
+        state, position = self._durable, self._position
+        self._records_since = self._bytes_since = 0
+        try:
+            await self._journal.rotate(position.serial + 1)
+        except OSError as error:
+            logger.error("no checkpoint was written, the journal holds everything: %s", error)
+        else:
+            self._checkpoint = asyncio.create_task(self._write_checkpoint(state, position), name="checkpoint")
+
+    async def _write_checkpoint(self, state: states.Snapshot, position: journal.Position) -> None:
+        try:
+            await self._files.flush()
+            await self._runtime.disk.sync(self._where.queue)
+            await self._runtime.disk.write(self._where.config, await self._encode(state, position))
+        except OSError as error:
+            logger.error("no checkpoint was written, the journal holds everything: %s", error)
+
+    async def _encode(self, state: states.Snapshot, position: journal.Position) -> bytes:
+        now = self._runtime.clock.now()
+        return await self._runtime.compute(lambda: checkpoint.encode(state, position, now=now))
+
+    async def _copy(self) -> replication.Copy:
+        state, position = self._durable, self._position
+        jobs = {f"job-{number}": msgspec.json.encode(one).decode() for number, one in state.jobs.items()}
+        queue = {"serial": f"{state.last_job}\n", "version": jobfiles.VERSION.decode()}
+        return replication.Copy(position, (await self._encode(state, position)).decode(), jobs | queue)
+
+
+async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequence[states.Change]) -> None:
+    """Write the first state of a new cluster, its first record and its first checkpoint; nothing is left open.
+
+    Raises ExistsError when there is a cluster already, and as ``Store.open``.
+    """
+    disk = runtime.disk
+    now = runtime.clock.now()
+    state = states.Snapshot().apply(changes, serial=1)
+    cause = Cause(opcode="OP_CLUSTER_INIT", reason="cluster created")
+    first = record.Record(serial=1, time=now, epoch=0, cause=cause, changes=tuple(changes))
+    line = frame.pack(frame.GENESIS, [record.encode(first)])
+    with contextlib.ExitStack() as undo, _disk_faults(where):
+        await jobfiles.prepare(disk, where.queue)
+        undo.callback(_lock(disk, f"{where.queue}/lock").release)
+        if disk.exists(where.config):
+            raise errors.ExistsError(f"there is a cluster already: {where.config}")
+        await disk.remove_tree(where.journal)
+        log = await journal.Journal.open(
+            disk, where.journal, replay=journal.Replay(disk, where.journal, journal.Position())
+        )
+        undo.callback(log.close)
+        await log.append(line)
+        position = journal.Position(1, frame.digest(line), 0)
+        await disk.write(where.config, checkpoint.encode(state, position, now=now))
+
+
+def _lock(disk: interface.Disk, path: str) -> interface.FileLock:
+    try:
+        return disk.lock(path)
+    except BlockingIOError:
+        holder = disk.read(path).decode(errors="replace").strip()
+        raise errors.WrongStateError(
+            f"the state is in use: process {holder or '(unknown)'} holds {path}",
+            hint="a master daemon runs already; stop it before another is started",
+        ) from None
+
+
+@contextlib.contextmanager
+def _disk_faults(where: paths.Paths) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise errors.StorageError(
+            f"{error.filename or where.lib}: {error.strerror or error}", hint=f"check the file system of {where.lib}"
+        ) from error

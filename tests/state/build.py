@@ -1,0 +1,83 @@
+"""Small states for the tests of the state: objects, stores on simulated machines, and what is to be compared."""
+
+from collections.abc import Coroutine
+from typing import TypeVar
+
+import msgspec
+
+from gantry.model import cluster, instance, job, network, opcodes
+from gantry.runtime import paths, simulated
+from gantry.state import snapshot, transaction
+
+T = TypeVar("T")
+
+WHERE = paths.Paths.below("/g")
+CAUSE = transaction.Cause(job=7, opcode="OP_TEST_DELAY", user="gnt:user", reason="test")
+
+OWNER = cluster.Cluster(uuid="c", name="cl.example.com", master_node="n0", master_netdev="eth0", ctime=5.0)
+GROUP = cluster.NodeGroup(uuid="g", name="default")
+NET = network.Network(uuid="net", name="net1", subnets=(network.Subnet(uuid="s", cidr="10.0.0.0/8"),))
+
+
+def node(number: int) -> cluster.Node:
+    return cluster.Node(
+        uuid=f"n{number}", name=f"node{number}", primary_ip=f"192.0.2.{number + 1}", group="g", master_candidate=True
+    )
+
+
+def vm(number: int, *, ip: str = "", tags: tuple[str, ...] = ()) -> instance.Instance:
+    nic = instance.Nic(uuid=f"x{number}", mac=f"aa:00:00:{number:06x}", network="net", ip=(ip,) if ip else ())
+    return instance.Instance(
+        uuid=f"i{number}", name=f"inst{number}", primary_node="n0", hypervisor="kvm", nics=(nic,), tags=tags
+    )
+
+
+def queued(number: int) -> job.Job:
+    return job.Job(id=number, ops=(job.Step(input=opcodes.TestDelay(duration=1.0)),), received_timestamp=(1, 2))
+
+
+def ended(one: job.Job) -> job.Job:
+    step = msgspec.structs.replace(one.ops[0], status=job.Status.SUCCESS, log=((1, (1, 5), "message", "slept"),))
+    return msgspec.structs.replace(one, ops=(step,), end_timestamp=(3, 4))
+
+
+def put(*values: snapshot.Stored) -> list[snapshot.Change]:
+    return [snapshot.Put(value) for value in values]
+
+
+FIRST = put(OWNER, GROUP, NET, node(0), node(1), node(2))
+
+
+def on(world: simulated.World, machine: simulated.SimulatedRuntime, work: Coroutine[object, object, T]) -> T:
+    """Run ``work`` as a task of the machine: what it starts ends with the machine."""
+
+    async def finished() -> T:
+        return await machine.spawn(work)
+
+    return world.run(finished())
+
+
+def new_store(
+    world: simulated.World, machine: simulated.SimulatedRuntime, *, limits: transaction.Limits | None = None
+) -> transaction.Store:
+    on(world, machine, transaction.create(machine, WHERE, FIRST))
+    return opened(world, machine, limits=limits)
+
+
+def opened(
+    world: simulated.World, machine: simulated.SimulatedRuntime, *, limits: transaction.Limits | None = None
+) -> transaction.Store:
+    return on(world, machine, transaction.Store.open(machine, WHERE, limits=limits))
+
+
+def content(state: snapshot.Snapshot) -> dict[str, object]:
+    """Return a state's objects and indexes as plain data that can be compared."""
+    maps = ("nodegroups", "nodes", "networks", "instances", "jobs", "names", "addresses", "macs")
+    sets = ("on_node", "in_network", "nodes_in")
+    plain: dict[str, object] = {name: dict(getattr(state, name).items()) for name in maps}
+    plain |= {name: {key: set(value) for key, value in getattr(state, name).items()} for name in sets}
+    return plain | {"serial": state.serial, "last_job": state.last_job, "cluster": state.cluster}
+
+
+def segments(machine: simulated.SimulatedRuntime) -> list[str]:
+    return [f"{WHERE.journal}/{name}" for name in machine.disk.names(WHERE.journal)]

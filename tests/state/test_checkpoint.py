@@ -1,0 +1,126 @@
+import asyncio
+
+import msgspec
+import pytest
+from tests.state import build
+
+from gantry import errors
+from gantry.runtime import simulated
+from gantry.state import checkpoint, snapshot, transaction
+
+
+class File(msgspec.Struct):
+    version: int
+    serial_no: int
+    ctime: float
+    mtime: float
+    cluster: dict[str, object]
+    nodes: dict[str, dict[str, object]]
+    nodegroups: dict[str, dict[str, object]]
+    networks: dict[str, dict[str, object]]
+    instances: dict[str, dict[str, object]]
+
+
+def config(machine: simulated.SimulatedRuntime) -> File:
+    return msgspec.json.decode(machine.disk.read(build.WHERE.config), type=File)
+
+
+def test_config_data_is_one_readable_json_object_with_the_contracts_keys() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        build.on(world, machine, store.commit(build.put(build.vm(1, ip="10.0.0.1")), build.CAUSE))
+        build.on(world, machine, store.close())
+        found = config(machine)
+        assert found.version == checkpoint.VERSION
+        assert found.serial_no == 2
+        assert found.ctime == 5.0
+        assert found.cluster["name"] == "cl.example.com"
+        assert set(found.nodes) == {"n0", "n1", "n2"}
+        assert set(found.nodegroups) == {"g"}
+        assert set(found.networks) == {"net"}
+        assert set(found.instances) == {"i1"}
+        assert len(machine.disk.read(build.WHERE.config).splitlines()) > 10
+        assert machine.disk.status(build.WHERE.config).mode == 0o640
+
+
+@pytest.mark.promise("cluster-70")
+def test_only_values_that_differ_from_the_default_are_stored() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        vm = msgspec.structs.replace(build.vm(1), beparams={"maxmem": 256})
+        build.on(world, machine, store.commit(build.put(vm), build.CAUSE))
+        build.on(world, machine, store.close())
+        stored = config(machine).instances["i1"]
+        assert stored["beparams"] == {"maxmem": 256}
+        assert "hvparams" not in stored
+        none = machine.disk.read(build.WHERE.config).replace(b'"maxmem":256', b'"maxmem":null')
+        build.on(world, machine, machine.disk.write(build.WHERE.config, none))
+        with pytest.raises(errors.ConfigurationError, match="beparams"):
+            build.opened(world, machine)
+
+
+@pytest.mark.parametrize("version", [3_000_000, 10_010_000, 99_000_000])
+def test_a_configuration_of_another_version_is_refused(version: int) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        build.new_store(world, machine)
+        world.kill("one")
+        data = b'{"version": %d}' % version
+        build.on(world, machine, machine.disk.write(build.WHERE.config, data))
+        with pytest.raises(errors.ConfigurationError, match=f"/g/lib/config.data has the format version {version}"):
+            build.opened(world, machine)
+        assert machine.disk.read(build.WHERE.config) == data
+
+
+def test_a_configuration_that_is_no_json_or_does_not_fit_together_is_refused() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        build.new_store(world, machine)
+        world.kill("one")
+        whole = machine.disk.read(build.WHERE.config)
+        for damaged in (whole[:-30], whole.replace(b'"group":"g"', b'"group":"x"')):
+            build.on(world, machine, machine.disk.write(build.WHERE.config, damaged))
+            with pytest.raises(errors.ConfigurationError, match=r"damaged: /g/lib/config\.data"):
+                build.opened(world, machine)
+
+
+def test_a_checkpoint_that_the_disk_refuses_is_logged_and_the_commits_go_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine, limits=transaction.Limits(records=2))
+
+        async def refuse(path: str) -> None:
+            raise OSError(5, "Input/output error", path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(machine.disk, "sync", refuse)
+            for number in range(6):
+                build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        assert "no checkpoint was written" in caplog.text
+        world.crash("one")
+        assert len(build.opened(world, machine).snapshot.instances) == 6
+
+
+def test_the_machine_may_die_at_any_point_of_a_checkpoint() -> None:
+    for step in range(40):
+        with simulated.World(seed=step) as world:
+            machine = world.machine("one")
+            store = build.new_store(world, machine)
+            jobs = [build.queued(number) for number in range(1, 6)]
+            build.on(world, machine, store.commit(build.put(build.vm(1), *jobs), build.CAUSE))
+            gone = snapshot.Delete("jobs", "2")
+            build.on(world, machine, store.commit([*build.put(build.ended(jobs[0])), gone], build.CAUSE))
+            machine.disk.delay = (0.001, 0.001)
+            machine.spawn(store.close())
+            world.run(asyncio.sleep(0.0005 + step * 0.001))
+            world.crash("one")
+            again = build.opened(world, machine)
+            assert build.content(again.snapshot) == build.content(store.snapshot)
+            build.on(world, machine, again.close())
+            names = [name for name in machine.disk.names(build.WHERE.queue) if name.startswith("job-")]
+            assert names == ["job-1", "job-3", "job-4", "job-5"]
+            assert machine.disk.names(f"{build.WHERE.queue}/archive/0") == ["job-2"]

@@ -1,0 +1,136 @@
+import asyncio
+import json
+
+import pytest
+from tests.state import build
+
+from gantry import errors
+from gantry.runtime import simulated
+from gantry.state import snapshot, transaction
+
+QUEUE = build.WHERE.queue
+
+
+def submitted(world: simulated.World, machine: simulated.SimulatedRuntime, count: int = 3) -> transaction.Store:
+    store = build.new_store(world, machine)
+    jobs = [build.queued(number) for number in range(1, count + 1)]
+    build.on(world, machine, store.commit(build.put(*jobs), build.CAUSE))
+    return store
+
+
+@pytest.mark.promise("cluster-60", "cluster-61")
+def test_each_job_is_a_json_file_beside_lock_serial_and_version() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        build.on(world, machine, store.commit(build.put(build.ended(build.queued(2))), build.CAUSE))
+        world.run(asyncio.sleep(2))
+        assert machine.disk.names(QUEUE) == ["job-1", "job-2", "job-3", "lock", "serial", "version"]
+        assert machine.disk.read(f"{QUEUE}/serial") == b"3\n"
+        assert machine.disk.read(f"{QUEUE}/version") == b"1\n"
+        assert machine.disk.status(f"{QUEUE}/job-2").mode == 0o640
+        assert json.loads(machine.disk.read(f"{QUEUE}/job-2")) == {
+            "id": 2,
+            "ops": [
+                {
+                    "input": {"OP_ID": "OP_TEST_DELAY", "duration": 1.0},
+                    "status": "success",
+                    "result": None,
+                    "log": [[1, [1, 5], "message", "slept"]],
+                    "priority": 0,
+                    "start_timestamp": None,
+                    "exec_timestamp": None,
+                    "end_timestamp": None,
+                }
+            ],
+            "received_timestamp": [1, 2],
+            "start_timestamp": None,
+            "end_timestamp": [3, 4],
+        }
+
+
+@pytest.mark.promise("cluster-67")
+def test_an_archived_job_moves_to_its_folder_and_is_never_read_again() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine, 1)
+        build.on(world, machine, store.commit(build.put(build.queued(20001)), build.CAUSE))
+        for number in (1, 20001):
+            build.on(world, machine, store.commit([snapshot.Delete("jobs", str(number))], build.CAUSE))
+        world.run(asyncio.sleep(2))
+        assert not [name for name in machine.disk.names(QUEUE) if name.startswith("job-")]
+        assert json.loads(machine.disk.read(f"{QUEUE}/archive/2/job-20001"))["id"] == 20001
+        build.on(world, machine, store.close())
+        machine.disk.flip(f"{QUEUE}/archive/0/job-1", 3)
+        again = build.opened(world, machine)
+        assert len(again.snapshot.jobs) == 0
+        assert again.snapshot.last_job == 20001
+
+
+def test_many_changes_of_a_job_cost_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        world.run(asyncio.sleep(2))
+        written: list[tuple[str, bool]] = []
+        write = machine.disk.write
+
+        async def count(path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
+            written.append((path, sync))
+            await write(path, data, mode=mode, sync=sync)
+
+        monkeypatch.setattr(machine.disk, "write", count)
+
+        async def change_often() -> None:
+            await asyncio.gather(*(store.commit(build.put(build.queued(2)), build.CAUSE) for _ in range(50)))
+
+        build.on(world, machine, change_often())
+        world.run(asyncio.sleep(3))
+        assert written == [(f"{QUEUE}/job-2", False)]
+
+
+def test_a_file_that_comes_back_after_its_job_was_archived_is_put_away(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        world.run(asyncio.sleep(2))
+        old = machine.disk.read(f"{QUEUE}/job-3")
+        build.on(world, machine, store.commit([snapshot.Delete("jobs", "3")], build.CAUSE))
+        build.on(world, machine, store.close())
+        build.on(world, machine, machine.disk.write(f"{QUEUE}/job-3", old))
+        again = build.opened(world, machine)
+        assert set(again.snapshot.jobs) == {"1", "2"}
+        assert not machine.disk.exists(f"{QUEUE}/job-3")
+        assert f"{QUEUE}/job-3: the job is archived" in caplog.text
+
+
+def test_a_damaged_or_missing_file_of_a_job_that_is_nowhere_else_stops_the_daemon() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        build.on(world, machine, submitted(world, machine).close())
+        build.on(world, machine, machine.disk.write(f"{QUEUE}/job-1", b'{"id": 1, "ops'))
+        with pytest.raises(errors.ConfigurationError, match=f"damaged: {QUEUE}/job-1: "):
+            build.opened(world, machine)
+        build.on(world, machine, machine.disk.remove(f"{QUEUE}/job-1"))
+        with pytest.raises(errors.ConfigurationError, match=f"{QUEUE}/job-1: No such file"):
+            build.opened(world, machine)
+
+
+def test_files_that_a_full_disk_did_not_take_are_written_when_there_is_room(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+
+        async def refuse(path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
+            raise OSError(28, "No space left on device", path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(machine.disk, "write", refuse)
+            build.on(world, machine, store.commit(build.put(build.queued(1), build.queued(2)), build.CAUSE))
+            world.run(asyncio.sleep(5))
+        assert caplog.text.count("job files cannot be written") == 1
+        world.run(asyncio.sleep(2))
+        assert machine.disk.exists(f"{QUEUE}/job-1")
+        assert machine.disk.exists(f"{QUEUE}/job-2")

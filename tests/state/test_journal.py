@@ -1,0 +1,94 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.state import build
+
+from gantry import errors
+from gantry.runtime import simulated
+from gantry.state import journal, transaction
+
+
+def written(world: simulated.World, machine: simulated.SimulatedRuntime) -> transaction.Store:
+    store = build.new_store(world, machine)
+    for number in range(1, 6):
+        build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+    world.kill("one")
+    return store
+
+
+def append(world: simulated.World, machine: simulated.SimulatedRuntime, rest: bytes) -> None:
+    async def work() -> None:
+        file = await machine.disk.append_file(build.segments(machine)[-1])
+        await file.append(rest)
+        file.close()
+
+    build.on(world, machine, work())
+
+
+@pytest.mark.parametrize("rest", [b"0123abcd 99 {half", b"0123abcd 400 " + bytes(400), bytes(300), b"0"])
+def test_a_torn_last_record_is_dropped_with_a_word_in_the_log(rest: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        written(world, machine)
+        path = build.segments(machine)[-1]
+        size = machine.disk.status(path).size
+        append(world, machine, rest)
+        store = build.opened(world, machine)
+        assert set(store.snapshot.instances) == {f"i{number}" for number in range(1, 6)}
+        assert f"{path}: dropped the last {len(rest)} bytes, from byte offset {size}" in caplog.text
+        build.on(world, machine, store.commit(build.put(build.vm(6)), build.CAUSE))
+        world.crash("one")
+        assert "i6" in build.opened(world, machine).snapshot.instances
+
+
+@settings(deadline=None, max_examples=40)
+@given(place=st.integers(0, 2**20))
+def test_a_flipped_byte_in_the_middle_stops_the_daemon_with_file_and_offset(place: int) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        written(world, machine)
+        path = build.segments(machine)[-1]
+        data = machine.disk.read(path)
+        lines = data.splitlines(keepends=True)
+        at = place % (len(data) - len(lines[-1]))
+        machine.disk.flip(path, at)
+        with pytest.raises(errors.ConfigurationError, match=f"{path}, byte offset [0-9]+:") as refused:
+            build.opened(world, machine)
+        named = int(str(refused.value).split("byte offset ")[1].split(":")[0])
+        assert named <= at < named + max(map(len, lines))
+        assert "master candidate" in refused.value.hint
+
+
+def test_a_frame_that_was_cut_out_or_brought_from_elsewhere_breaks_the_chain() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        written(world, machine)
+        path = build.segments(machine)[-1]
+        lines = machine.disk.read(path).splitlines(keepends=True)
+        build.on(world, machine, machine.disk.write(path, b"".join(lines[:1] + lines[2:])))
+        with pytest.raises(errors.ConfigurationError, match="chain hash"):
+            build.opened(world, machine)
+
+
+def test_a_missing_segment_is_noticed() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        written(world, machine)
+        old, last = build.segments(machine)[-1], f"{build.WHERE.journal}/{5:016d}.log"
+        build.on(world, machine, machine.disk.rename(old, last))
+        with pytest.raises(errors.ConfigurationError, match="records 2 to 4 are missing"):
+            build.opened(world, machine)
+
+
+def test_the_whole_history_stays_readable_over_checkpoints() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine, limits=transaction.Limits(records=3))
+        for number in range(1, 12):
+            build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        build.on(world, machine, store.close())
+        assert len(build.segments(machine)) > 3
+        found = list(journal.Replay(machine.disk, build.WHERE.journal, journal.Position()))
+        assert [one.serial for one in found] == list(range(1, 13))
+        assert found[-1].cause == build.CAUSE
+        assert found[-1].changes == tuple(build.put(build.vm(11)))

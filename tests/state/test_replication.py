@@ -1,0 +1,266 @@
+import asyncio
+import logging
+from typing import cast
+
+import pytest
+from tests.state import build
+
+from gantry import errors
+from gantry.node import replica, ssconf
+from gantry.rpc import calls, targets
+from gantry.runtime import simulated
+from gantry.state import replication, transaction
+from gantry.state import snapshot as states
+
+
+class Cables:
+    """Carries calls to the replicas of simulated machines; each may be down, or slow by some seconds."""
+
+    def __init__(self, world: simulated.World, count: int) -> None:
+        self.world = world
+        self.machines = {f"n{number}": world.machine(f"node{number}") for number in range(1, count + 1)}
+        self.replicas = {uuid: self._replica(machine) for uuid, machine in self.machines.items()}
+        self.down: set[str] = set()
+        self.slow: dict[str, float] = {}
+        self.calls: list[tuple[str, str]] = []
+
+    def _replica(self, machine: simulated.SimulatedRuntime) -> replica.Replica:
+        return replica.Replica(machine, build.WHERE, files=ssconf.Files(machine.disk, build.WHERE))
+
+    @property
+    def where(self) -> list[targets.Target]:
+        return [targets.Target(uuid, machine.host, machine.host, 1811) for uuid, machine in self.machines.items()]
+
+    async def call(self, target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+        self.calls.append((target.uuid, type(call).__name__))
+        if target.uuid in self.down:
+            raise errors.RemoteError(f"node {target.name} cannot be reached")
+        await asyncio.sleep(self.slow.get(target.uuid, 0.001))
+        copy = self.replicas[target.uuid]
+        match call:
+            case calls.JournalAppend():
+                state = await copy.append(call)
+            case calls.CheckpointStore():
+                state = await copy.store(call)
+            case _:
+                state = await copy.status()
+        return cast("replication.Result", state)
+
+    def count(self, name: str, *, of: str = "") -> int:
+        return sum(call == name and of in ("", uuid) for uuid, call in self.calls)
+
+    def copy_of(self, uuid: str) -> states.Snapshot:
+        """Open a candidate's folder as it is."""
+        return build.opened(self.world, self.machines[uuid]).snapshot
+
+
+class Master:
+    """A store on ``node0`` with candidates behind cables."""
+
+    def __init__(self, world: simulated.World, cables: Cables) -> None:
+        self.world = world
+        self.machine = world.machine("node0")
+        if not self.machine.disk.exists(build.WHERE.config):
+            build.on(world, self.machine, transaction.create(self.machine, build.WHERE, build.FIRST))
+        self.candidates = replication.Candidates(self.machine, cables)
+        self.store = build.on(world, self.machine, self._open(cables))
+
+    async def _open(self, cables: Cables) -> transaction.Store:
+        store = await transaction.Store.open(self.machine, build.WHERE, candidates=self.candidates)
+        self.candidates.set_targets(cables.where)
+        return store
+
+    def put(self, number: int) -> float:
+        """Commit an instance; return how many seconds it took."""
+        begin = self.world.clock.monotonic()
+        build.on(self.world, self.machine, self.store.commit(build.put(build.vm(number)), build.CAUSE))
+        return self.world.clock.monotonic() - begin
+
+
+def wait(world: simulated.World, seconds: float) -> None:
+    world.run(asyncio.sleep(seconds))
+
+
+def problems(caplog: pytest.LogCaptureFixture) -> list[int]:
+    return [found.levelno for found in caplog.records if found.levelno >= logging.WARNING]
+
+
+def test_a_commit_is_answered_when_a_majority_has_it_and_each_copy_opens_as_it_is() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        build.on(world, master.machine, master.store.commit(build.put(build.queued(1)), build.CAUSE))
+        for number in range(1, 6):
+            master.put(number)
+        wait(world, 1)
+        world.crash("node0")
+        for uuid in ("n1", "n2"):
+            assert build.content(cables.copy_of(uuid)) == build.content(master.store.snapshot)
+        assert cables.count("CheckpointStore") == 2
+
+
+def test_what_was_acknowledged_is_on_a_candidate_at_that_moment() -> None:
+    for seed in range(10):
+        with simulated.World(seed=seed) as world:
+            cables = Cables(world, 2)
+            master = Master(world, cables)
+            for number in range(1, 4):
+                master.put(number)
+            world.crash("node0")
+            for name in ("node1", "node2"):
+                world.crash(name)
+            reached = [build.on(world, m, cables.replicas[u].status()).serial for u, m in cables.machines.items()]
+            assert max(reached) == master.store.durable_serial == 4
+
+
+def test_one_lost_candidate_of_two_costs_no_time_and_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        cables.down.add("n2")
+        master = Master(world, cables)
+        for number in range(1, 6):
+            assert master.put(number) < replication.TIMEOUT
+        assert problems(caplog) == [logging.WARNING]
+        assert "master candidate node2 does not hold the newest changes: node node2 cannot be reached" in caplog.text
+
+
+@pytest.mark.promise("cluster-59")
+def test_only_the_loss_of_more_than_half_is_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 4)
+        master = Master(world, cables)
+        master.put(1)
+        cables.down = {"n1", "n2"}
+        master.put(2)
+        wait(world, 1)
+        assert problems(caplog) == [logging.WARNING, logging.WARNING]
+        cables.down.add("n3")
+        master.put(3)
+        wait(world, 1)
+        assert problems(caplog) == [logging.WARNING] * 3 + [logging.ERROR]
+        assert "more than half of the master candidates" in caplog.text
+        assert "(node1, node2, node3)" in caplog.text
+
+
+def test_a_silent_majority_is_waited_for_once_and_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        cables.slow = dict.fromkeys(cables.machines, 600.0)
+        assert replication.TIMEOUT <= master.put(2) < replication.TIMEOUT + 1
+        assert master.put(3) < 1
+        assert "no answer within 5 s" in caplog.text
+        assert logging.ERROR in problems(caplog)
+
+
+def test_a_candidate_that_was_away_gets_what_it_missed_and_is_waited_for_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        master.put(1)
+        cables.down.add("n1")
+        for number in range(2, 6):
+            master.put(number)
+        cables.down.clear()
+        wait(world, 60)
+        assert cables.count("CheckpointStore") == 1
+        assert "node1 holds the newest changes again" in caplog.text
+        cables.slow["n1"] = 1.0
+        assert master.put(6) >= 1.0
+
+
+def test_frames_for_a_slow_candidate_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication, "BACKLOG", 2000)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        cables.down.add("n2")
+        for number in range(2, 60):
+            master.put(number)
+        cables.down.clear()
+        wait(world, 60)
+        assert cables.count("CheckpointStore", of="n2") == 2
+        assert cables.count("JournalAppend", of="n2") < 20
+        master.put(60)
+        world.crash("node0")
+        wait(world, 1)
+        assert len(cables.copy_of("n2").instances) == 60
+
+
+def test_a_candidates_journal_is_folded_into_a_checkpoint_when_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication, "REFRESH", 2000)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        for number in range(1, 40):
+            master.put(number)
+        assert cables.count("CheckpointStore") > 2
+        machine = cables.machines["n1"]
+        assert sum(machine.disk.status(path).size for path in build.segments(machine)) < 4000
+
+
+def test_a_candidate_with_another_history_is_brought_back_to_ours() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        machine, total = master.machine, master.machine.disk.free_space("/")
+        master.put(1)
+        machine.disk.capacity = total[1] - machine.disk.free_space("/")[0] + 10
+        machine.disk.delay = (0.1, 0.1)
+        with pytest.raises(errors.StorageError):
+            master.put(2)
+        machine.disk.capacity = None
+        master.put(3)
+        wait(world, 5)
+        world.crash("node0")
+        assert set(cables.copy_of("n1").instances) == {"i1", "i3"}
+
+
+def test_an_old_master_that_comes_back_cannot_write() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        old = Master(world, cables)
+        assert build.on(world, old.machine, old.store.begin_epoch()) == 1
+        old.put(1)
+        wait(world, 1)
+
+        machine = cables.machines["n1"]
+        candidates = replication.Candidates(machine, cables)
+
+        async def take_over() -> transaction.Store:
+            store = await transaction.Store.open(machine, build.WHERE, candidates=candidates)
+            await store.begin_epoch(above=1)
+            candidates.set_targets([target for target in cables.where if target.uuid == "n2"])
+            await store.commit(build.put(build.vm(2)), build.CAUSE)
+            return store
+
+        new = build.on(world, machine, take_over())
+        assert new.epoch == 2
+        for number in (3, 4):
+            with pytest.raises(errors.WrongStateError, match="not the master any more"):
+                old.put(number)
+        assert "i3" not in old.store.snapshot.instances
+        build.on(world, machine, new.commit(build.put(build.vm(5)), build.CAUSE))
+        wait(world, 1)
+        world.crash("node1")
+        assert set(cables.copy_of("n2").instances) == {"i1", "i2", "i5"}
+
+
+def test_a_stray_daemon_on_a_candidate_does_not_depose_the_master(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        stray = build.opened(world, cables.machines["n2"])
+        master.put(2)
+        wait(world, 1)
+        assert "a master daemon works on the state of node2" in caplog.text
+        build.on(world, cables.machines["n2"], stray.close())
+        wait(world, 60)
+        assert set(cables.copy_of("n2").instances) == {"i1", "i2"}

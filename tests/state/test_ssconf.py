@@ -1,0 +1,60 @@
+import msgspec
+from tests.state import build
+
+import gantry
+from gantry.state import snapshot, ssconf
+
+
+def state(*more: snapshot.Change) -> snapshot.Snapshot:
+    return snapshot.Snapshot().apply([*build.FIRST, *more], serial=1)
+
+
+def test_the_files_show_the_cluster_as_the_contract_says() -> None:
+    offline = msgspec.structs.replace(build.node(2), offline=True, master_candidate=False, secondary_ip="198.51.100.3")
+    tagged = msgspec.structs.replace(build.OWNER, tags=("b", "a"), hvparams={"kvm": {"kernel_path": "/k"}})
+    before = state(*build.put(build.vm(2), build.vm(1)))
+    found = ssconf.values(before.apply(build.put(offline, tagged), serial=2))
+    hypervisor = found.pop("hvparams_kvm")
+    assert "kernel_path=/k\n" in hypervisor
+    assert "acpi=True\n" in hypervisor
+    assert found == {
+        "cluster_name": "cl.example.com\n",
+        "cluster_tags": "a\nb\n",
+        "release_version": f"{gantry.__version__}\n",
+        "master_node": "node0\n",
+        "master_ip": "192.0.2.1\n",
+        "master_netdev": "eth0\n",
+        "master_candidates": "node0\nnode1\n",
+        "master_candidates_ips": "192.0.2.1\n192.0.2.2\n",
+        "node_list": "node0\nnode1\nnode2\n",
+        "node_primary_ips": "node0 192.0.2.1\nnode1 192.0.2.2\nnode2 192.0.2.3\n",
+        "node_secondary_ips": "node0 192.0.2.1\nnode1 192.0.2.2\nnode2 198.51.100.3\n",
+        "node_vm_capable": "node0=True\nnode1=True\nnode2=True\n",
+        "offline_nodes": "node2\n",
+        "online_nodes": "node0\nnode1\n",
+        "instance_list": "inst1\ninst2\n",
+        "hypervisor_list": "kvm\n",
+        "nodegroups": "g default\n",
+        "networks": "net net1\n",
+    }
+
+
+def affected(*changes: snapshot.Change) -> bool:
+    before = state(*build.put(build.vm(1), build.queued(1)))
+    return ssconf.affects(before, before.apply(changes, serial=2), changes)
+
+
+def test_what_the_files_do_not_show_distributes_nothing() -> None:
+    assert not affected(*build.put(build.queued(1), build.queued(2)))
+    assert not affected(*build.put(build.vm(1, ip="10.0.0.9")))
+    assert not affected(*build.put(msgspec.structs.replace(build.node(1), accelerator="tcg")))
+    assert not affected(*build.put(msgspec.structs.replace(build.NET, tags=("x",))))
+
+
+def test_what_the_files_show_is_distributed() -> None:
+    assert affected(*build.put(build.vm(2)))
+    assert affected(snapshot.Delete("instances", "i1"))
+    assert affected(*build.put(msgspec.structs.replace(build.vm(1), name="other")))
+    assert affected(*build.put(msgspec.structs.replace(build.node(1), offline=True)))
+    assert affected(*build.put(msgspec.structs.replace(build.NET, name="net2")))
+    assert affected(*build.put(msgspec.structs.replace(build.OWNER, tags=("x",))))
