@@ -1,0 +1,231 @@
+#!/bin/bash
+# usage: demo.sh up | down | status | gnt COMMAND [ARGUMENT...]
+#
+# The demonstration: three nodes on this machine, a cluster on them, a network, and a virtual machine that answers on
+# an IPv4 and an IPv6 address.  `up` prints each command before it runs it and leaves the cluster up; `down` takes
+# away its processes, namespaces, bridges and files; `gnt` runs a command as on the first node (demo/gnt does that).
+#
+#   DEMO_DIR (/var/lib/gantry-demo)     node1, node2, node3: the nodes' folders (GANTRY_ROOT)
+#                                       since: when it was started, and the mark that the folder is a demo's
+#   build/guest in the checkout         the guest's kernel, kept by `down`: a cache that costs a download
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+checkout=$(dirname "$here")
+programs=$checkout/.venv/bin
+guest=$checkout/build/guest
+DEMO_DIR=${DEMO_DIR:-/var/lib/gantry-demo}
+prefix=gdemo
+nodes=3
+instance=web1.example
+port=1811
+
+# The options that the demonstration shows; an array a command.
+address() { echo "10.99.0.$1"; }
+init=(gnt-cluster init --enabled-hypervisors kvm
+    -H "kvm:kernel_path=$guest/vmlinuz,initrd_path=$guest/initrd,root_path=/dev/vda,kernel_args=ro quiet no_timer_check"
+    --enabled-disk-templates file --master-netdev br0 -N "mode=bridged,link=br0"
+    --node-name node1 --primary-ip "$(address 1)" demo.example)
+add_node() { run gnt-node add --join-token-file "$(root "$1")/lib/join-token" --primary-ip "$(address "$1")" "node$1"; }
+add_network=(gnt-network add
+    --subnet "cidr=192.0.2.0/24,gateway=192.0.2.1" --subnet cidr=2001:db8::/64
+    --pool "192.0.2.10-192.0.2.100,name=pool4" --pool "2001:db8::1:0-2001:db8::1:ffff,name=pool6" net1)
+connect=(gnt-network connect -N "mode=bridged,link=br0" net1 default)
+add_instance=(gnt-instance add -t file --disk 0:size=64M -o busybox -B memory=128
+    --net "0:ip0=pool4,ip1=pool6,network=net1" -n node2 "$instance")
+addresses_of=(gnt-instance list --no-headers -o nic.ips "$instance")
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
+root() { echo "$DEMO_DIR/node$1"; }
+has_spaces() { ip netns list | grep -qE "^$prefix(sw|[0-9]+)( |\$)"; }
+
+# inside N COMMAND...: runs a command as a user of node N would.
+inside() {
+    local node=$1
+    shift
+    ip netns exec "$prefix$node" env "GANTRY_ROOT=$(root "$node")" "PATH=$programs:$PATH" "$@"
+}
+
+# run COMMAND...: prints a command as it would be typed, and runs it on the first node.
+run() {
+    local word
+    printf '\n$'
+    for word in "$@"; do
+        case $word in
+            *[!A-Za-z0-9_@%+=:,./-]*) printf " '%s'" "$word" ;;
+            *) printf ' %s' "$word" ;;
+        esac
+    done
+    printf '\n'
+    inside 1 "$@"
+}
+
+# wait_for SECONDS WHAT COMMAND...: polls until the command succeeds; a dot a second.
+wait_for() {
+    local limit=$1 what=$2 start=$SECONDS dots=0
+    shift 2
+    printf '%s ' "$what"
+    until "$@" >/dev/null 2>&1; do
+        [ $((SECONDS - start)) -lt "$limit" ] || { printf ' not within %s s\n' "$limit"; return 1; }
+        while [ "$dots" -lt $((SECONDS - start)) ]; do printf .; dots=$((dots + 1)); done
+        sleep 0.2
+    done
+    printf ' yes\n'
+}
+
+answers() { inside 1 bash -c ": < /dev/tcp/$(address "$1")/$port"; }
+pings() { inside 3 ping -c 1 -W 1 "$1"; }
+
+check_machine() {
+    local tool
+    for tool in ip ping busybox mkfs.ext4 qemu-system-x86_64 "$programs/gantry-noded"; do
+        PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || die "$tool is missing: 'make demo' installs what is needed"
+    done
+    [ -c /dev/net/tun ] || die "/dev/net/tun is missing: a guest cannot be connected to a bridge on this machine"
+}
+
+# Takes DEMO_DIR, or says who has it.
+claim_folder() {
+    if [ -e "$DEMO_DIR/since" ] && has_spaces; then
+        die "a demo is up since $(cat "$DEMO_DIR/since"); look at it with 'demo/gnt gnt-instance list', take it down with 'make demo-down'"
+    fi
+    has_spaces && die "network namespaces $prefix* are left from another demo; take them down with 'make demo-down'"
+    if [ -e "$DEMO_DIR/since" ]; then
+        say "Removing $DEMO_DIR, the files of a demo that did not survive a restart of the machine."
+        rm -rf -- "$DEMO_DIR"
+    fi
+    mkdir -p -- "$(dirname -- "$DEMO_DIR")"
+    mkdir -- "$DEMO_DIR" 2>/dev/null || die "$DEMO_DIR exists and is no demo's: choose another folder with DEMO_DIR=..."
+    date '+%Y-%m-%d %H:%M:%S' > "$DEMO_DIR/since"
+}
+
+start_node() {
+    local folder
+    folder=$(root "$1")
+    mkdir -p "$folder/srv/os" "$folder/log"
+    cp -R "$here/os/busybox" "$folder/srv/os/busybox"
+    # Not through `inside`: a shell function in the background would stay as the daemon's parent.
+    ip netns exec "$prefix$1" env "GANTRY_ROOT=$folder" "PATH=$programs:$PATH" \
+        setsid gantry-noded --bind "$(address "$1")" </dev/null >"$folder/log/noded.out" 2>&1 &
+}
+
+up() {
+    local i ip started=$SECONDS
+    check_machine
+    claim_folder
+    trap stopped EXIT
+    "$here/kernel.sh" "$guest"
+
+    say "Building $nodes nodes: network namespaces ${prefix}1 to $prefix$nodes, bridges joined by a switch in ${prefix}sw."
+    "$here/net.sh" up "$nodes" "$prefix"
+    for ((i = 1; i <= nodes; i++)); do start_node "$i"; done
+    for ((i = 1; i <= nodes; i++)); do
+        wait_for 20 "Is the node daemon of node$i up?" answers "$i" || node_failed "$i"
+        wait_for 5 "Has node$i a join token?" test -s "$(root "$i")/lib/join-token" || node_failed "$i"
+    done
+
+    run "${init[@]}"
+    for ((i = 2; i <= nodes; i++)); do add_node "$i"; done
+    run "${add_network[@]}"
+    run "${connect[@]}"
+    run "${add_instance[@]}"
+    run gnt-instance list
+
+    printf '\n'
+    mapfile -t ips < <(inside 1 "${addresses_of[@]}" | grep -oE '192\.0\.2\.[0-9]+|2001:db8:[0-9a-f:]+')
+    [ "${#ips[@]}" = 2 ] || die "$instance has ${#ips[@]} addresses, expected one from each pool"
+    for ip in "${ips[@]}"; do wait_for 45 "Does $ip answer to node3?" pings "$ip" || die "$instance does not answer"; done
+    for ip in "${ips[@]}"; do
+        printf '\nnode3$ ping -c 2 %s\n' "$ip"
+        inside 3 ping -c 2 -i 0.2 "$ip"
+    done
+    trap - EXIT
+    next_steps $((SECONDS - started)) "${ips[0]}"
+}
+
+node_failed() {
+    tail -n 5 "$(root "$1")/log/noded.out" >&2
+    die "the node daemon of node$1 did not start"
+}
+
+stopped() {
+    local status=$?
+    [ "$status" = 0 ] || say "
+The demo did not finish. What the nodes say is in $DEMO_DIR/node*/log; take it down with 'make demo-down'." >&2
+    exit "$status"
+}
+
+next_steps() {
+    cat <<END
+
+The cluster is up ($1 s), and stays up. Try next (as root):
+
+    demo/gnt gnt-instance list                      what runs
+    demo/gnt gnt-instance console $instance      its console
+    demo/gnt gnt-instance stop $instance         the power button, then the plug
+    demo/gnt gnt-instance start $instance
+    demo/gnt gnt-instance remove $instance       gives its addresses back
+    demo/gnt gnt-network info net1                  subnets, pools, who has which address
+    demo/gnt gnt-job list                           what was done
+    ip netns exec ${prefix}3 busybox wget -qO- http://$2/     the guest's web page, seen from node3
+
+    make demo-down                                  takes everything away again
+END
+}
+
+# Ends the processes in the demo's own namespaces: nobody else starts any there.
+end_processes() {
+    local signal=TERM deadline=$((SECONDS + 8)) pids
+    while pids=$(for space in $(ip netns list | awk '{ print $1 }' | grep -xE "$prefix(sw|[0-9]+)"); do
+        ip netns pids "$space"
+    done) && [ -n "$pids" ]; do
+        # shellcheck disable=SC2086
+        kill -s "$signal" $pids 2>/dev/null || true
+        [ "$SECONDS" -lt "$deadline" ] || signal=KILL
+        sleep 0.2
+    done
+}
+
+down() {
+    local found=
+    if has_spaces; then
+        found=1
+        say "Ending the demo's processes."
+        end_processes
+        say "Removing its network namespaces and bridges."
+        "$here/net.sh" down "$prefix"
+    fi
+    if [ -e "$DEMO_DIR/since" ]; then
+        found=1
+        say "Removing $DEMO_DIR."
+        rm -rf -- "$DEMO_DIR"
+    fi
+    [ -n "$found" ] || say "No demo is up."
+}
+
+status() {
+    local i count
+    if ! [ -e "$DEMO_DIR/since" ] || ! has_spaces; then
+        say "No demo is up; start one with 'make demo'."
+        exit 1
+    fi
+    say "A demo is up since $(cat "$DEMO_DIR/since"), its files are in $DEMO_DIR."
+    for ((i = 1; i <= nodes; i++)); do
+        count=$(ip netns pids "$prefix$i" | wc -l)
+        say "node$i: $count processes in the namespace $prefix$i, address $(address "$i")"
+    done
+}
+
+[ $# -ge 1 ] || die "usage: demo.sh up | down | status | gnt COMMAND [ARGUMENT...]"
+[ "$(id -u)" = 0 ] || die "the demo makes network namespaces and bridges and needs root: run it as root, or with sudo"
+case $1 in
+    up | down | status) "$1" ;;
+    gnt)
+        shift
+        has_spaces || die "no demo is up; start one with 'make demo'"
+        [ $# -ge 1 ] || set -- gnt-instance list
+        inside 1 "$@"
+        ;;
+    *) die "'$1' is not up, down, status or gnt" ;;
+esac
