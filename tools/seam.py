@@ -61,7 +61,6 @@ BANNED = {
     "http.server": NETWORK + ".serve_http",
     "urllib.request": NETWORK + ".http_client",
     "aiohttp": NETWORK,
-    "qemu": NETWORK,
     "asyncio.open_connection": NETWORK,
     "asyncio.open_unix_connection": NETWORK + ".connect_unix",
     "asyncio.start_server": NETWORK,
@@ -112,9 +111,6 @@ ALLOWED = {
         "cryptography": "issues and reads certificates, and nobody else does",
         ".load_cert_chain": "a TLS context is made of files by the ssl module alone",
         ".load_verify_locations": "a TLS context is made of files by the ssl module alone",
-    },
-    "node": {
-        "qemu": "QMP on a guest's own socket; a simulated node has the fake hypervisor instead",
     },
     "daemons": {
         "os.environ": "settings come from the environment, read once at the start",

@@ -1,0 +1,23 @@
+"""Logging of the daemons: the standard library's, one file for each daemon (seed "Logging").
+
+    log/master-daemon.log, log/node-daemon.log
+
+Warnings and errors go to standard error too, for whoever started the daemon by hand.
+"""
+
+import logging
+import logging.handlers
+
+from gantry.runtime import paths
+
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
+    """Send the log of this process to its file, whose folder exists; a file that was moved is opened anew."""
+    file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")
+    file.setLevel(logging.DEBUG if debug else logging.INFO)
+    screen = logging.StreamHandler()
+    screen.setLevel(logging.DEBUG if debug else logging.WARNING)
+    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, format=FORMAT, handlers=[file, screen])
+    logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -1,0 +1,98 @@
+"""gantry-noded: the daemon of every node.
+
+    gantry-noded [--bind ADDRESS] [--port 1811] [--root DIR] [--name NAME] [--debug]
+
+It stays in the foreground; who wants it elsewhere has an init system. One daemon runs per root folder. SIGTERM and
+SIGINT end it; guests run on, and the next daemon finds them.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+import gantry
+from gantry import errors
+from gantry.daemons import logs
+from gantry.node import assembly
+from gantry.runtime import paths, real
+
+logger = logging.getLogger(__name__)
+
+PORT = 1811
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gantry-noded", description="The daemon of every node of a Gantry cluster.")
+    parser.add_argument("--bind", default="0.0.0.0", metavar="ADDRESS", help="address to listen on (default: all)")
+    parser.add_argument("--port", type=int, default=PORT, help="port to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--root",
+        default=os.environ.get("GANTRY_ROOT", ""),
+        metavar="DIR",
+        help="folder that all files are below (default: $GANTRY_ROOT, else the system's own folders)",
+    )
+    parser.add_argument("--name", default="", help="the node's name until it joins (default: the machine's)")
+    parser.add_argument("--debug", action="store_true", help="log every call")
+    parser.add_argument("--version", action="version", version=f"gantry-noded {gantry.__version__}")
+    return parser.parse_args()
+
+
+async def _prepare(runtime: real.RealRuntime, folders: paths.Paths) -> None:
+    for folder in (folders.lib, folders.log, folders.instances, folders.file_storage):
+        await runtime.disk.make_directory(folder)
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    """Run until a signal comes; EnvironmentFaultError when the daemon cannot start."""
+    runtime = real.RealRuntime(options.name)
+    folders = paths.Paths.below(options.root)
+    await _prepare(runtime, folders)
+    try:
+        lock = runtime.disk.lock(f"{folders.run}/node-daemon.lock")
+    except BlockingIOError:
+        raise errors.EnvironmentFaultError(
+            f"another gantry-noded runs with the folders of {options.root or 'the system'}", hint="stop it first"
+        ) from None
+    try:
+        logs.configure(folders, "node-daemon", debug=options.debug)
+        await _until_signal(runtime, folders, options)
+    finally:
+        lock.release()
+
+
+async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options: argparse.Namespace) -> None:
+    agent = assembly.node(runtime, folders, software=gantry.__version__)
+    serving = asyncio.ensure_future(
+        agent.run(
+            options.bind,
+            options.port,
+            ready=lambda: logger.info("%s listens on %s port %d", runtime.host, options.bind, options.port),
+        )
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        logger.info("stopped; guests run on")
+
+
+def main() -> int:
+    """Run the daemon; the exit code is 0 after a signal, 1 when it cannot run."""
+    try:
+        asyncio.run(_serve(_arguments()))
+    except errors.GantryError as error:
+        print(f"gantry-noded: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        print(f"gantry-noded: {error.strerror or error}{where}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What happens on one machine: the agent that answers the master's calls, and one driver per file."""

@@ -1,0 +1,146 @@
+"""Joining a cluster, and leaving it.
+
+    lib/join-token                              one line; exists while the node has no cluster
+    lib/certs/bootstrap.pem bootstrap.key       what the node shows until it joins
+    lib/certs/node.key authority.pem member.json node.pem       written in this order: node.pem makes a member
+
+All have mode 0600. An administrator carries the token to the master. The master calls over the certificate in it
+(nobody else can hold its key), shows the secret, and gets a certificate request: ``Join``. It comes back with
+certificate and authority: ``Enrol``. From then on the node demands the cluster's certificate from whoever calls.
+``NodeLeave`` forgets all of it and makes a new token.
+"""
+
+import hmac
+import logging
+import ssl
+
+import msgspec
+
+from gantry import errors, security
+from gantry.rpc import calls
+from gantry.runtime import interface, paths
+
+logger = logging.getLogger(__name__)
+
+SECRET_BYTES = 32
+# A guess has a chance of 2**-256; what is counted is for the administrator to see, not to lock the master out.
+WARN_EVERY = 10
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the node is in its cluster."""
+
+    cluster: str
+    node: str
+    uuid: str
+    address: str
+
+
+class Enrolment:
+    """Certificates and token of one node.
+
+    ``secure=False`` gives TLS contexts without certificates: a simulated disk has no files that ``ssl`` could load, and
+    a simulated network looks at none.
+    """
+
+    def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, secure: bool = True) -> None:
+        self._runtime = runtime
+        self._disk = runtime.disk
+        self._token = f"{folders.lib}/join-token"
+        self._folder = folders.certificates
+        self._secure = secure
+        self._tls: ssl.SSLContext | None = None
+        self._asked: tuple[Member, bytes] | None = None
+        self._refused = 0
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
+    @property
+    def joined(self) -> bool:
+        """Tell whether the node belongs to a cluster."""
+        return self._disk.exists(self._path("node.pem"))
+
+    def member(self) -> Member | None:
+        """Return who the node is in its cluster."""
+        if not self.joined:
+            return None
+        return msgspec.json.decode(self._disk.read(self._path("member.json")), type=Member)
+
+    async def prepare(self) -> None:
+        """Make certificate and token for a node that has no cluster and neither of them."""
+        await self._disk.make_directory(self._folder, mode=0o700)
+        ready = self._disk.exists(self._token) and self._disk.exists(self._path("bootstrap.pem"))
+        if not self.joined and not ready:
+            await self._make_token()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context that the node is to serve with until it leaves; joining changes it in place."""
+        if not self._secure:
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        elif self.joined:
+            authority = self._disk.read(self._path("authority.pem"))
+            own = self._path("node.pem"), self._path("node.key")
+            self._tls = security.node_server_context(*own, authority=authority)
+        else:
+            self._tls = security.bootstrap_server_context(self._path("bootstrap.pem"), self._path("bootstrap.key"))
+        return self._tls
+
+    async def _make_token(self) -> None:
+        own = security.make_bootstrap(self._runtime.host, self._runtime.clock.now())
+        token = security.JoinToken(self._runtime.random.token(SECRET_BYTES).hex(), own.certificate.decode())
+        await self._write("bootstrap.key", own.key)
+        await self._write("bootstrap.pem", own.certificate)
+        await self._disk.write(self._token, token.encode().encode() + b"\n", mode=0o600)
+        logger.info("this node has no cluster; its join token is in %s", self._token)
+
+    async def _write(self, name: str, content: bytes) -> None:
+        await self._disk.write(self._path(name), content, mode=0o600)
+
+    def _check_secret(self, secret: str) -> None:
+        token = security.JoinToken.decode(self._disk.read(self._token).decode())
+        if hmac.compare_digest(secret.encode(), token.secret.encode()):
+            return
+        self._refused += 1
+        if self._refused % WARN_EVERY == 1:
+            logger.warning("a wrong join secret was shown, %d so far", self._refused)
+        raise errors.InvalidError(
+            "the secret is not the one in this node's join token", hint=f"use the line that is in {self._token} there"
+        )
+
+    async def join(self, call: calls.Join) -> str:
+        """Answer the first half: a certificate request for a key made now."""
+        self._check_secret(call.secret)
+        key, request = security.make_request(call.node)
+        member = Member(cluster=call.cluster, node=call.node, uuid=call.uuid, address=call.address)
+        self._asked = member, key
+        return request.decode()
+
+    async def enrol(self, call: calls.Enrol) -> None:
+        """Answer the second half: store what came, and turn the server's context into a member's."""
+        self._check_secret(call.secret)
+        if self._asked is None:
+            raise errors.WrongStateError("no certificate was asked for", hint="start joining again")
+        member, key = self._asked
+        certificate, authority = call.certificate.encode(), call.authority.encode()
+        try:
+            security.check_enrolment(security.Pair(certificate, key), authority)
+        except ValueError as error:
+            raise errors.InvalidError(f"the certificate for {member.node} cannot be used: {error}") from None
+        await self._write("node.key", key)
+        await self._write("authority.pem", authority)
+        await self._write("member.json", msgspec.json.encode(member))
+        await self._write("node.pem", certificate)
+        for path in (self._token, self._path("bootstrap.pem"), self._path("bootstrap.key")):
+            await self._disk.remove(path)
+        if self._secure and self._tls is not None:
+            security.require_authority(self._tls, self._path("node.pem"), self._path("node.key"), authority=authority)
+        self._asked = None
+        logger.info("joined cluster %s as %s", member.cluster, member.node)
+
+    async def leave(self) -> None:
+        """Forget the cluster; the next ``prepare`` makes a new token."""
+        await self._disk.remove(self._path("node.pem"))
+        await self._disk.remove_tree(self._folder)
+        self._refused = 0
+        logger.info("left the cluster")

@@ -1,0 +1,108 @@
+"""QEMU's control connection (QMP): one JSON object a line, on a UNIX socket of the guest.
+
+A ``Connection`` is opened for one purpose and closed again: QEMU serves one client at a time, and whoever keeps the
+line busy blocks the rest. Time limits are the caller's (``asyncio.timeout``).
+
+Not ``qemu.qmp``: that library opens its sockets by itself, and here they come from the runtime.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Container, Mapping
+
+import msgspec
+
+from gantry import errors
+from gantry.runtime import interface
+
+LINE_LIMIT = 1 << 20
+Argument = str | int | bool
+
+
+class Failure(msgspec.Struct):
+    """Why QEMU refused a command."""
+
+    desc: str
+
+
+class Message(msgspec.Struct):
+    """A line from QEMU: greeting, answer or event."""
+
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="return")
+    error: Failure | None = None
+    event: str = ""
+
+
+class Status(msgspec.Struct):
+    """The answer to ``query-status``; ``status`` is QEMU's word (``running``, ``paused``, ``shutdown`` ...)."""
+
+    status: str
+    running: bool
+
+
+_MESSAGES = msgspec.json.Decoder(Message)
+
+
+class Connection:
+    """A control connection; made by ``connect``."""
+
+    def __init__(self, reader: interface.Reader, writer: interface.Writer, *, guest: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._guest = guest
+        self._events: deque[str] = deque()
+
+    async def __aenter__(self) -> "Connection":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+
+    async def execute(self, command: str, arguments: Mapping[str, Argument] | None = None) -> msgspec.Raw:
+        """Run a command and return its result as it came; HypervisorError when QEMU refuses or is gone."""
+        request = {"execute": command} | ({"arguments": arguments} if arguments else {})
+        self._writer.write(msgspec.json.encode(request) + b"\n")
+        while True:
+            message = await self._receive(command)
+            if message.error is not None:
+                raise errors.HypervisorError(f"instance {self._guest}: {command}: {message.error.desc}")
+            if not isinstance(message.result, msgspec.UnsetType):
+                return message.result
+            self._events.append(message.event)
+
+    async def negotiate(self) -> None:
+        """Take the greeting and enter command mode."""
+        await self._receive("greeting")
+        await self.execute("qmp_capabilities")
+
+    async def status(self) -> Status:
+        """Ask what the guest does."""
+        return msgspec.json.decode(await self.execute("query-status"), type=Status)
+
+    async def event(self, names: Container[str]) -> str:
+        """Return the next event that has one of the names; earlier ones are forgotten."""
+        while True:
+            name = self._events.popleft() if self._events else (await self._receive("waiting")).event
+            if name in names:
+                return name
+
+    async def _receive(self, doing: str) -> Message:
+        try:
+            await self._writer.drain()
+            return _MESSAGES.decode(await self._reader.readuntil(b"\n"))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise errors.HypervisorError(f"instance {self._guest}: QEMU ended during {doing}") from None
+        except (asyncio.LimitOverrunError, msgspec.DecodeError) as error:
+            raise errors.HypervisorError(f"instance {self._guest}: {doing}: not QMP: {error}") from None
+
+
+async def connect(network: interface.Network, path: str, *, guest: str) -> Connection:
+    """Connect and negotiate; OSError while nobody listens yet."""
+    reader, writer = await network.connect_unix(path, limit=LINE_LIMIT)
+    connection = Connection(reader, writer, guest=guest)
+    try:
+        await connection.negotiate()
+    except BaseException:
+        writer.close()
+        raise
+    return connection

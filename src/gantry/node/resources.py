@@ -1,0 +1,106 @@
+"""What a node has, as its kernel tells: memory, processors, boot id, room for disks. And what is wrong with it.
+
+``node.handlers`` calls. Where the kernel's files are missing (a node that is simulated) the numbers are zero.
+"""
+
+from gantry import errors
+from gantry.node import drivers, probe, ssconf
+from gantry.rpc import calls
+from gantry.runtime import interface
+
+MEMORY = "/proc/meminfo"
+PROCESSORS = "/proc/cpuinfo"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# Contract: cluster verify; certificates and timestamps go wrong beyond it.
+CLOCK_SKEW = 150.0
+
+
+def _text(disk: interface.Disk, path: str) -> str:
+    return disk.read(path).decode() if disk.exists(path) else ""
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Split lines of ``key : value``."""
+    split = [line.partition(":") for line in text.splitlines()]
+    return [(key.strip(), value.strip()) for key, _, value in split]
+
+
+def _memory(disk: interface.Disk) -> tuple[int, int]:
+    """Return total and free memory in MiB; what the kernel would give up for a guest counts as free."""
+    found = dict(_pairs(_text(disk, MEMORY)))
+    total, free = (int(found.get(key, "0 kB").split()[0]) // 1024 for key in ("MemTotal", "MemAvailable"))
+    return total, free
+
+
+def boot_id(disk: interface.Disk) -> str:
+    """Return what changes with each boot of the machine."""
+    return _text(disk, BOOT_ID).strip()
+
+
+async def status(
+    disk: interface.Disk, registry: drivers.Registry, *, accelerators: probe.Accelerators, again: bool
+) -> calls.NodeStatus:
+    """Return the node's resources; ``again`` probes the accelerator anew."""
+    total, free = _memory(disk)
+    processors = _pairs(_text(disk, PROCESSORS))
+    sockets = {value for key, value in processors if key == "physical id"}
+    found = await accelerators.current(again=again)
+    return calls.NodeStatus(
+        bootid=boot_id(disk),
+        memory_total=total,
+        memory_free=free,
+        memory_node=total - free,
+        cpu_total=sum(key == "processor" for key, _ in processors),
+        cpu_sockets=len(sockets) or 1,
+        storage=tuple([await driver.storage() for driver in registry.storage.values()]),
+        accelerator=found.accelerator,
+        accelerator_reason=found.reason,
+    )
+
+
+async def verify(
+    runtime: interface.Runtime, registry: drivers.Registry, *, files: ssconf.Files, wanted: calls.NodeVerify
+) -> dict[str, list[str]]:
+    """Check a node for what the cluster expects; checks without complaints are there, with an empty list."""
+    return {
+        "hypervisor": await _hypervisors(registry, wanted.hypervisors),
+        "bridges": await _bridges(registry, wanted.bridges),
+        "filelist": files.differences(wanted.ssconf),
+        "time": _time(runtime.clock.now(), wanted.now),
+        "storage": await _storage(registry),
+    }
+
+
+async def _hypervisors(registry: drivers.Registry, names: tuple[str, ...]) -> list[str]:
+    complaints: list[str] = []
+    for name in names:
+        try:
+            complaints += await registry.hypervisor(name).verify()
+        except errors.GantryError as error:
+            complaints.append(str(error))
+    return complaints
+
+
+async def _bridges(registry: drivers.Registry, names: tuple[str, ...]) -> list[str]:
+    complaints: list[str] = []
+    for name in names:
+        try:
+            await registry.nic("bridged").validate(calls.Nic(index=0, uuid="", mac="", mode="bridged", link=name))
+        except errors.GantryError as error:
+            complaints.append(str(error))
+    return complaints
+
+
+def _time(here: float, there: float) -> list[str]:
+    skew = here - there
+    return [f"the node's clock is {skew:+.0f} s off"] if there and abs(skew) > CLOCK_SKEW else []
+
+
+async def _storage(registry: drivers.Registry) -> list[str]:
+    complaints: list[str] = []
+    for name, driver in registry.storage.items():
+        try:
+            await driver.storage()
+        except OSError as error:
+            complaints.append(f"{name}: {error.strerror}: {error.filename}")
+    return complaints

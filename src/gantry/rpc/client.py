@@ -1,0 +1,114 @@
+"""The master's side of the node calls: pooled HTTPS connections, fan-out, and what a failure means.
+
+``Client`` answers the ``Nodes`` protocol of the operations. A node that is marked offline is answered for at once; a
+node that cannot be reached gives a RemoteError that says which node, where, and what to do; a node that refuses gives
+the error it raised itself, with its name before the message. Nothing is ever sent twice: a caller that repeats a call
+knows that it may (all node calls can be repeated).
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from gantry import errors, security
+from gantry.rpc import calls, targets
+from gantry.runtime import interface
+
+Result = TypeVar("Result")
+
+
+class _Answer(msgspec.Struct, Generic[Result], array_like=True, forbid_unknown_fields=True):
+    """``[ok, payload]``."""
+
+    ok: bool
+    payload: Result
+
+
+_ANY_ANSWER = msgspec.json.Decoder(_Answer[msgspec.Raw])
+_FAILURE = msgspec.json.Decoder(tuple[str, list[object]])
+
+
+class Client:
+    """Calls nodes; all connections use one TLS context (``security.master_client_context``)."""
+
+    def __init__(self, network: interface.Network, tls: ssl.SSLContext | None) -> None:
+        self._network = network
+        self._http = network.http_client(tls=tls)
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        """Call one node; raises its error, or RemoteError when it is offline or does not answer."""
+        if target.offline:
+            raise errors.RemoteError(f"node {target.name} is marked offline", hint="it was not asked")
+        return await _exchange(self._http, target, call)
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        """Call many nodes at once; the answers are in the order of ``where``, failures among them."""
+        return await asyncio.gather(*(self._answer(target, call) for target in where))
+
+    async def _answer(self, target: targets.Target, call: calls.Call[Result]) -> targets.Answer[Result]:
+        try:
+            return targets.Answer(target, value=await self.call(target, call))
+        except errors.GantryError as error:
+            return targets.Answer(target, error=error, offline=target.offline)
+
+    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
+        """Call a node that has not joined, over the certificate in its join token; InvalidError for a bad token."""
+        try:
+            tls = security.bootstrap_client_context(security.JoinToken.decode(token).certificate)
+        except ValueError as error:
+            raise errors.InvalidError(
+                f"node {target.name}: {error}", hint="copy the line that is in lib/join-token on the node"
+            ) from None
+        http = self._network.http_client(tls=tls)
+        try:
+            return await _exchange(http, target, call)
+        finally:
+            await http.close()
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._http.close()
+
+
+async def _exchange(http: interface.HttpClient, target: targets.Target, call: calls.Call[Result]) -> Result:
+    name = call.procedure()
+    try:
+        answer = await http.post(target.address, target.port, f"/{name}", msgspec.json.encode(call), timeout=call.LIMIT)
+    except OSError as error:
+        raise _unreachable(target, error, call=name, limit=call.LIMIT) from error
+    try:
+        outcome = _ANY_ANSWER.decode(answer.body)
+        if outcome.ok:
+            return msgspec.json.decode(outcome.payload, type=calls.result_type(type(call)))
+        kind, arguments = _FAILURE.decode(outcome.payload)
+    except msgspec.DecodeError as error:
+        raise errors.RemoteError(
+            f"node {target.name} answered {name} with what is no answer (HTTP {answer.status}): {error}",
+            hint=f"is it gantry-noded that listens on {target.address} port {target.port}, and of this version?",
+        ) from None
+    raise _failure(target.name, kind, arguments=arguments)
+
+
+def _failure(node: str, kind: str, *, arguments: list[object]) -> errors.GantryError:
+    """Rebuild a node's error with the node's name before its message."""
+    text = str(arguments[0]) if arguments else kind
+    return errors.from_luxi(kind, [f"node {node}: {text}", *arguments[1:]])
+
+
+def _unreachable(target: targets.Target, error: OSError, *, call: str, limit: float) -> errors.RemoteError:
+    node = f"node {target.name} ({target.address} port {target.port})"
+    reason = error.strerror or str(error)
+    if isinstance(error, TimeoutError):
+        return errors.RemoteError(
+            f"{node} did not answer {call} within {limit:.0f} s", hint="if it is down for good, mark it offline"
+        )
+    if "SSL" in reason or "certificate" in reason.lower():
+        return errors.RemoteError(
+            f"{node}: no trusted connection: {reason}", hint="its certificate and ours must come from one cluster"
+        )
+    return errors.RemoteError(
+        f"{node} cannot be reached: {reason}", hint="is gantry-noded running there? If not for long, mark it offline"
+    )

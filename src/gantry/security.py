@@ -1,0 +1,251 @@
+"""Who may talk to whom: the cluster's authority, the certificates it issues, and TLS contexts made of them.
+
+A cluster has one authority (EC P-256), made when it is initialised. A node's certificate says "server" and nothing
+else, the master's "client" and nothing else, so OpenSSL's check of the purpose keeps a node from commanding another
+node. A node that has not joined shows a self-signed certificate, which its join token holds: the master trusts exactly
+that one. All is PEM; times are seconds since the epoch, given by the caller. A text that is no certificate, key,
+request or token raises ValueError.
+"""
+
+import datetime
+import ipaddress
+import ssl
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+MASTER = "gantry-master"
+"""The common name of the one who may command nodes."""
+
+AUTHORITY_DAYS = 7300
+ISSUED_DAYS = 3650
+# Clocks differ: a certificate is valid for a node whose clock is this late.
+EARLIER = datetime.timedelta(days=1)
+
+
+class Pair(NamedTuple):
+    """A certificate and its private key."""
+
+    certificate: bytes
+    key: bytes
+
+
+class JoinToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an administrator carries from a new node to the master: a secret, and the certificate the node shows."""
+
+    secret: str
+    certificate: str
+
+    def encode(self) -> str:
+        """Return the token as one line of JSON, without its end."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, line: str) -> "JoinToken":
+        """Read a token; ValueError says what is wrong with it."""
+        try:
+            return msgspec.json.decode(line, type=cls)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"this is no join token: {error}") from None
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("this is no key of an elliptic curve")
+    return key
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _certificate(
+    public_key: ec.EllipticCurvePublicKey, subject: x509.Name, *, issuer: x509.Name, days: int, now: float
+) -> x509.CertificateBuilder:
+    start = datetime.datetime.fromtimestamp(now, datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start - EARLIER)
+        .not_valid_after(start + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def _issue(
+    authority: Pair,
+    public_key: ec.EllipticCurvePublicKey,
+    *,
+    common_name: str,
+    purpose: x509.ObjectIdentifier,
+    names: Iterable[x509.GeneralName] = (),
+    now: float,
+) -> bytes:
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    key = _load_key(authority.key)
+    builder = (
+        _certificate(public_key, _name(common_name), issuer=issuer.subject, days=ISSUED_DAYS, now=now)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
+    )
+    alternatives = list(names)
+    if alternatives:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def make_authority(cluster: str, now: float) -> Pair:
+    """Make the authority of a new cluster."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(f"Gantry cluster {cluster}")
+    certificate = (
+        _certificate(key.public_key(), subject, issuer=subject, days=AUTHORITY_DAYS, now=now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(authority=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+
+def make_request(node: str) -> tuple[bytes, bytes]:
+    """Make a node's key and the request for a certificate; return both."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(_name(node)).sign(key, hashes.SHA256())
+    return _key_pem(key), request.public_bytes(serialization.Encoding.PEM)
+
+
+def issue(authority: Pair, request: bytes, *, uuid: str, name: str, address: str, now: float) -> bytes:
+    """Issue a node's certificate: server only, common name its UUID, valid for its IP address and its name."""
+    wanted = x509.load_pem_x509_csr(request)
+    public_key = wanted.public_key()
+    if not wanted.is_signature_valid or not isinstance(public_key, ec.EllipticCurvePublicKey):
+        raise ValueError(f"the certificate request of node {name} is not valid")
+    return _issue(
+        authority,
+        public_key,
+        common_name=uuid,
+        purpose=ExtendedKeyUsageOID.SERVER_AUTH,
+        names=[x509.IPAddress(ipaddress.ip_address(address)), x509.DNSName(name)],
+        now=now,
+    )
+
+
+def issue_master(authority: Pair, now: float) -> Pair:
+    """Make key and certificate of the master: client only."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _issue(
+        authority, key.public_key(), common_name=MASTER, purpose=ExtendedKeyUsageOID.CLIENT_AUTH, now=now
+    )
+    return Pair(certificate, _key_pem(key))
+
+
+def make_bootstrap(node: str, now: float) -> Pair:
+    """Make the self-signed certificate that a node shows until it joins; it can issue nothing."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(node)
+    certificate = (
+        _certificate(key.public_key(), subject, issuer=subject, days=AUTHORITY_DAYS, now=now)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+
+def check_enrolment(own: Pair, authority: bytes) -> None:
+    """Raise ValueError unless the certificate belongs to the key and was issued by the authority."""
+    certificate = x509.load_pem_x509_certificate(own.certificate)
+    if certificate.public_key() != _load_key(own.key).public_key():
+        raise ValueError("the certificate belongs to another key")
+    try:
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+    except (InvalidSignature, TypeError, ValueError) as error:
+        raise ValueError("the certificate was not issued by the authority that came with it") from error
+
+
+def common_name(certificate: bytes) -> str:
+    """Return the common name of a certificate in DER, empty when it has none."""
+    names = x509.load_der_x509_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else ""
+
+
+def _context(protocol: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def bootstrap_server_context(certificate: str, key: str) -> ssl.SSLContext:
+    """Return the context of a node that has not joined, from two file names: it asks nobody for a certificate."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def require_authority(context: ssl.SSLContext, certificate: str, key: str, *, authority: bytes) -> None:
+    """Turn a bootstrap context into a node's, from the next connection on; there is no way back for it."""
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(cadata=authority.decode())
+    context.verify_mode = ssl.CERT_REQUIRED
+
+
+def node_server_context(certificate: str, key: str, *, authority: bytes) -> ssl.SSLContext:
+    """Return the context of a node's server: it demands a client certificate of this authority.
+
+    ``certificate`` and ``key`` are file names. That the client is the master is the agent's to check.
+    """
+    context = _context(ssl.PROTOCOL_TLS_SERVER)
+    require_authority(context, certificate, key, authority=authority)
+    return context
+
+
+def master_client_context(certificate: str, key: str, *, authority: bytes) -> ssl.SSLContext:
+    """Return the master's context, from two file names: a node must show a certificate for the address called."""
+    context = _context(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(cadata=authority.decode())
+    return context
+
+
+def bootstrap_client_context(certificate: str) -> ssl.SSLContext:
+    """Return a context that trusts exactly one certificate, whatever address shows it; ValueError for none."""
+    context = _context(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    try:
+        context.load_verify_locations(cadata=certificate)
+    except ssl.SSLError as error:
+        raise ValueError(f"this is no certificate: {error}") from None
+    return context

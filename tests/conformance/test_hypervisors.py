@@ -1,0 +1,127 @@
+"""What every hypervisor keeps; a new driver joins ``DRIVERS``. The guests of kvm have no disk: they sit in firmware."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from tests.node import samples
+
+from gantry import errors
+from gantry.node import drivers, fake, kvm, probe
+from gantry.rpc import calls
+from gantry.runtime import paths
+from gantry.runtime.real import RealRuntime
+
+Make = Callable[[paths.Paths], drivers.Hypervisor]
+
+
+def make_kvm(folders: paths.Paths) -> drivers.Hypervisor:
+    runtime = RealRuntime("node1")
+    accelerators = probe.Accelerators(runtime, folders, bootid="")
+    return kvm.Kvm(runtime, folders, parts=drivers.Registry("node1"), accelerators=accelerators)
+
+
+DRIVERS: dict[str, Make] = {
+    "fake": lambda folders: fake.Fake(RealRuntime().disk, folders.instances),
+    "kvm": make_kvm,
+}
+
+
+class Case:
+    """A driver with its folders, and instances for it."""
+
+    def __init__(self, kind: str, folders: paths.Paths) -> None:
+        self.kind = kind
+        self._folders = folders
+        self.driver = DRIVERS[kind](folders)
+
+    def instance(self, name: str = "vm1") -> calls.Instance:
+        return samples.instance(self.kind, name=name, hvparams=samples.kvm() if self.kind == "kvm" else {})
+
+    def restarted(self) -> drivers.Hypervisor:
+        """Return a driver that starts anew, as after a restart of the node daemon."""
+        return DRIVERS[self.kind](self._folders)
+
+
+@pytest.fixture(params=["fake", pytest.param("kvm", marks=pytest.mark.real)])
+async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
+    if request.param == "kvm" and shutil.which(probe.QEMU) is None:
+        pytest.skip(f"{probe.QEMU} is not installed")
+    with tempfile.TemporaryDirectory(prefix="g") as root:  # short: a socket's path ends at 107 bytes
+        made = Case(request.param, paths.Paths.below(root))
+        try:
+            yield made
+        finally:
+            for running in await made.driver.running():
+                await made.driver.stop(running.name, timeout=0)
+
+
+async def test_what_is_started_runs_and_what_is_stopped_does_not(case: Case) -> None:
+    assert await case.driver.running() == ()
+    assert await case.driver.info("vm1") is None
+    await case.driver.start(case.instance(), paused=False)
+    found = await case.driver.info("vm1")
+    assert found is not None
+    assert (found.name, found.uuid, found.hypervisor) == ("vm1", samples.UUID, case.kind)
+    assert (found.memory, found.vcpus, found.state) == (16, 1, "running")
+    assert await case.driver.running() == (found,)
+    await case.driver.stop("vm1", timeout=0)
+    assert await case.driver.running() == ()
+
+
+async def test_starting_what_runs_and_stopping_what_does_not_are_no_errors(case: Case) -> None:
+    await case.driver.stop("vm1", timeout=0)
+    for _ in range(2):
+        await case.driver.start(case.instance(), paused=False)
+    assert len(await case.driver.running()) == 1
+    for _ in range(2):
+        await case.driver.stop("vm1", timeout=0)
+
+
+async def test_instances_do_not_disturb_each_other(case: Case) -> None:
+    await asyncio.gather(*(case.driver.start(case.instance(name), paused=False) for name in ("b", "a")))
+    assert [running.name for running in await case.driver.running()] == ["a", "b"]
+    await case.driver.stop("a", timeout=0)
+    assert [running.name for running in await case.driver.running()] == ["b"]
+
+
+async def test_a_paused_start_is_told_apart(case: Case) -> None:
+    await case.driver.start(case.instance(), paused=True)
+    found = await case.driver.info("vm1")
+    assert found is not None
+    assert found.state == "paused"
+
+
+async def test_a_driver_that_starts_anew_finds_what_runs(case: Case) -> None:
+    await case.driver.start(case.instance(), paused=False)
+    again = case.restarted()
+    assert await again.running() == await case.driver.running()
+    await again.stop("vm1", timeout=0)
+    assert await case.driver.running() == ()
+
+
+@pytest.mark.parametrize("kind", ["soft", "hard"])
+async def test_a_rebooted_instance_still_runs(case: Case, kind: str) -> None:
+    await case.driver.start(case.instance(), paused=False)
+    await case.driver.reboot("vm1", kind=kind, timeout=0.2)
+    found = await case.driver.info("vm1")
+    assert found is not None
+    assert found.state == "running"
+
+
+async def test_what_does_not_run_cannot_be_rebooted(case: Case) -> None:
+    with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+        await case.driver.reboot("vm1", kind="hard", timeout=0)
+
+
+async def test_a_console_is_a_command_or_says_why_not(case: Case) -> None:
+    assert (await case.driver.console("vm1")).message
+    await case.driver.start(case.instance(), paused=False)
+    console = await case.driver.console("vm1")
+    assert bool(console.command) != bool(console.message)
+
+
+async def test_parameters_that_the_node_can_follow_are_accepted(case: Case) -> None:
+    await case.driver.validate(case.instance().hvparams)

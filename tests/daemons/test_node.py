@@ -1,0 +1,91 @@
+"""gantry-noded as a program."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def root() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="g") as folder:
+        yield folder
+
+
+@pytest.fixture
+def start(root: str) -> Iterator[Start]:
+    """Return what starts a daemon with the folders of ``root``; those that still run are ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(port: int) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "gantry.daemons.node", "--bind", "127.0.0.1", "--port", str(port)]
+        environment = {**os.environ, "GANTRY_ROOT": root, "PYTHONPATH": os.pathsep.join(sys.path)}
+        started.append(subprocess.Popen([*command, "--name", "n1"], env=environment, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.communicate()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def wait_for(port: int) -> None:
+    limit = time.monotonic() + 30
+    while True:
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), timeout=5):
+            return
+        assert time.monotonic() < limit, "the daemon does not listen"
+        time.sleep(0.05)
+
+
+def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, start: Start) -> None:
+    port = free_port()
+    daemon = start(port)
+    wait_for(port)
+    token = os.stat(f"{root}/lib/join-token")
+    assert token.st_mode & 0o777 == 0o600
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(timeout=30) == 0
+    with open(f"{root}/log/node-daemon.log") as log:
+        said = log.read()
+    assert f"n1 listens on 127.0.0.1 port {port}" in said
+    assert "guests run on" in said
+
+
+def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Start) -> None:
+    port = free_port()
+    first = start(port)
+    wait_for(port)
+    second = start(free_port())
+    _, said = second.communicate(timeout=30)
+    assert second.returncode == 1
+    assert said == f"gantry-noded: another gantry-noded runs with the folders of {root}; stop it first\n"
+    assert first.poll() is None
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        daemon = start(taken.getsockname()[1])
+        _, said = daemon.communicate(timeout=30)
+    assert daemon.returncode == 1
+    assert "address already in use" in said.splitlines()[-1]
+    assert "Traceback" not in said

@@ -1,0 +1,113 @@
+"""Filled structures as the master sends them, for the tests of the node, and a real runtime inside a namespace."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from gantry.model import parameters
+from gantry.rpc import calls
+from gantry.runtime import interface, paths
+from gantry.runtime.real import RealRuntime
+from gantry.runtime.real import processes as real_processes
+
+UUID = "7a0c5b9e-6a31-4a3c-9d45-3f0c4d2b1e01"
+
+ADDRESSES = (
+    calls.Address(ip="192.0.2.7", subnet="192.0.2.0/24", gateway="192.0.2.1"),
+    calls.Address(ip="2001:db8::7", subnet="2001:db8::/64", gateway="2001:db8::1", dhcp=True),
+    calls.Address(ip="198.51.100.9", subnet="198.51.100.0/24"),
+)
+
+
+def nic(
+    *, index: int = 0, mode: str = "bridged", link: str = "br0", addresses: tuple[calls.Address, ...] = ADDRESSES
+) -> calls.Nic:
+    return calls.Nic(
+        index=index,
+        uuid=f"c1d2e3f4-0000-4000-8000-00000000000{index}",
+        mac=f"aa:00:00:00:00:0{index}",
+        mode=mode,
+        link=link,
+        addresses=addresses,
+        network=calls.Network(name="net1", uuid="f00d", mac_prefix="aa:00:01", tags=("blue", "green")),
+    )
+
+
+def disk(folders: paths.Paths, *, size: int = 4, index: int = 0, owner: str = "vm1") -> calls.Disk:
+    uuid = f"d15c0000-0000-4000-8000-00000000000{index}"
+    return calls.Disk(
+        index=index,
+        uuid=uuid,
+        dev_type="file",
+        size=size,
+        logical_id=("file", f"{folders.file_storage}/{owner}/{uuid}"),
+    )
+
+
+def kvm(**given: calls.Value) -> dict[str, calls.Value]:
+    return {**parameters.fill(parameters.KVM), "accel": "tcg", **given}
+
+
+def instance(
+    hypervisor: str = "kvm",
+    *,
+    name: str = "vm1",
+    hvparams: Mapping[str, calls.Value] | None = None,
+    disks: tuple[calls.Disk, ...] = (),
+    nics: tuple[calls.Nic, ...] = (),
+    definition: str = "busybox+small",
+    memory: int = 16,
+) -> calls.Instance:
+    return calls.Instance(
+        name=name,
+        uuid=UUID,
+        hypervisor=hypervisor,
+        os=definition,
+        primary_node="node1",
+        secondary_nodes=("node2", "node3"),
+        hvparams=dict(kvm() if hvparams is None else hvparams),
+        beparams={"maxmem": memory, "minmem": memory, "vcpus": 1, "auto_balance": True},
+        osparams={"mirror": "http://deb"},
+        disks=disks,
+        nics=nics,
+    )
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path: str, content: str, *, mode: int = 0o644) -> None:
+    with open(path, "w") as file:
+        file.write(content)
+    os.chmod(path, mode)
+
+
+class Processes(real_processes.Processes):
+    """Real programs, inside a network namespace when one is given."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__()
+        self._prefix = ["ip", "netns", "exec", namespace] if namespace else []
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        directory: str | None = None,
+        stdin: bytes = b"",
+        timeout: float = 60.0,
+    ) -> interface.Completed:
+        return await super().run(
+            [*self._prefix, *arguments], environment=environment, directory=directory, stdin=stdin, timeout=timeout
+        )
+
+    async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
+        return await super().start([*self._prefix, *arguments], environment=environment, log=log)
+
+
+def runtime(host: str = "node1", *, namespace: str = "") -> RealRuntime:
+    made = RealRuntime(host)
+    made.processes = Processes(namespace)
+    return made

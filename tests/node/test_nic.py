@@ -1,0 +1,113 @@
+"""NICs in a network namespace made for the test."""
+
+import json
+import subprocess
+
+import pytest
+from tests.node import samples
+
+from gantry import errors
+from gantry.node import drivers, nic
+from gantry.rpc import calls
+from gantry.runtime import paths
+
+pytestmark = pytest.mark.real
+
+
+def links(namespace: str) -> dict[str, dict[str, object]]:
+    done = subprocess.run(["ip", "-n", namespace, "-json", "link"], capture_output=True, check=True)
+    return {link["ifname"]: link for link in json.loads(done.stdout)}
+
+
+def routes(namespace: str, family: str, *, table: str = "main") -> str:
+    command = ["ip", "-n", namespace, family, "route", "show", "table", table]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+@pytest.fixture
+def bridged(namespace: str, folders: paths.Paths) -> drivers.NicDriver:
+    return nic.Bridged(samples.runtime(namespace=namespace), folders.etc)
+
+
+async def test_a_bridged_nic_is_a_port_of_its_bridge(bridged: drivers.NicDriver, namespace: str) -> None:
+    plugged = samples.nic()
+    tap = await bridged.plug(samples.instance(), plugged)
+    assert len(tap) <= 15
+    found = links(namespace)[tap]
+    assert found["master"] == "br0"
+    assert "UP" in str(found["flags"])
+    assert found["address"] == "fe:00:00:00:00:00"
+    for _ in range(2):
+        await bridged.unplug(tap)
+    assert tap not in links(namespace)
+
+
+async def test_plugging_again_takes_the_place_of_what_was_left(bridged: drivers.NicDriver, namespace: str) -> None:
+    first = await bridged.plug(samples.instance(), samples.nic())
+    assert await bridged.plug(samples.instance(), samples.nic()) == first
+    assert links(namespace)[first]["master"] == "br0"
+
+
+async def test_a_missing_bridge_is_named_before_anything_is_made(bridged: drivers.NicDriver, namespace: str) -> None:
+    before = set(links(namespace))
+    for link in ("br7", "lo"):
+        wrong = samples.nic(link=link)
+        with pytest.raises(errors.EnvironmentFaultError, match=rf"NIC 0: node node1 has no bridge {link}.*ip link add"):
+            await bridged.validate(wrong)
+        with pytest.raises(errors.EnvironmentFaultError, match=f"no bridge {link}"):
+            await bridged.plug(samples.instance(), wrong)
+    assert set(links(namespace)) == before
+    await bridged.validate(samples.nic())
+
+
+async def test_a_vlan_is_refused_with_what_to_do_instead(bridged: drivers.NicDriver) -> None:
+    tagged = calls.Nic(index=1, uuid="u", mac="aa:00:00:00:00:01", mode="bridged", link="br0", vlan=".100")
+    with pytest.raises(errors.EnvironmentFaultError, match=r"NIC 1: .* VLAN \.100.*bridge of its own"):
+        await bridged.validate(tagged)
+
+
+async def test_a_routed_nic_has_a_route_to_each_address(namespace: str, folders: paths.Paths) -> None:
+    routed = nic.Routed(samples.runtime(namespace=namespace), folders.etc)
+    plugged = samples.nic(mode="routed", link="")
+    tap = await routed.plug(samples.instance(), plugged)
+    assert f"192.0.2.7 dev {tap}" in routes(namespace, "-4")
+    assert f"198.51.100.9 dev {tap}" in routes(namespace, "-4")
+    assert f"2001:db8::7 dev {tap}" in routes(namespace, "-6")
+    again = await routed.plug(samples.instance(), samples.nic(mode="routed", link="100"))
+    assert f"192.0.2.7 dev {again}" in routes(namespace, "-4", table="100")
+    await routed.unplug(tap)
+    assert tap not in routes(namespace, "-4")
+
+
+@pytest.mark.promise("networks-74", "networks-75")
+async def test_a_script_of_the_administrator_connects_the_tap_and_knows_all_addresses(
+    bridged: drivers.NicDriver, namespace: str, folders: paths.Paths
+) -> None:
+    script, seen = f"{folders.etc}/kvm-vif-bridge", f"{folders.run}/seen"
+    commands = f'cp /proc/$$/environ {seen}; ip link set dev "$INTERFACE" up alias "$INSTANCE:$1"'
+    samples.write(script, f"#!/bin/sh\n{commands}\n", mode=0o755)
+    tap = await bridged.plug(samples.instance(), samples.nic())
+    found = links(namespace)[tap]
+    assert found["ifalias"] == f"vm1:{tap}"
+    assert "master" not in found
+    told = set(samples.read(seen).decode().split("\0"))
+    assert {
+        "IP:0=192.0.2.7",
+        "IP:1=2001:db8::7",
+        "NETWORK_SUBNET:1=2001:db8::/64",
+        "NETWORK_GATEWAY:1=2001:db8::1",
+        "NETWORK_DHCP:1=True",
+        "ACTION=up",
+        "BRIDGE=br0",
+    } <= told
+
+
+async def test_a_script_that_fails_leaves_no_tap(
+    bridged: drivers.NicDriver, namespace: str, folders: paths.Paths
+) -> None:
+    script = f"{folders.etc}/kvm-vif-bridge"
+    samples.write(script, "#!/bin/sh\necho no such VLAN >&2\nexit 1\n", mode=0o755)
+    before = set(links(namespace))
+    with pytest.raises(errors.EnvironmentFaultError, match=r"kvm-vif-bridge.*no such VLAN"):
+        await bridged.plug(samples.instance(), samples.nic())
+    assert set(links(namespace)) == before

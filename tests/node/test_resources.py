@@ -1,0 +1,55 @@
+import pytest
+from tests.node import samples
+
+from gantry.node import assembly, probe, resources, ssconf
+from gantry.rpc import calls
+from gantry.runtime import paths, simulated
+
+MEMORY = b"MemTotal:       2048000 kB\nMemFree:         100000 kB\nMemAvailable:    1024000 kB\n"
+PROCESSORS = b"processor\t: 0\nphysical id\t: 0\nflags\t: a b\n\nprocessor\t: 1\nphysical id\t: 1\n"
+
+
+def test_what_the_kernel_tells_is_told_on() -> None:
+    where = paths.Paths.below("/g")
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node1")
+
+        async def look() -> calls.NodeStatus:
+            for path, content in {
+                resources.MEMORY: MEMORY,
+                resources.PROCESSORS: PROCESSORS,
+                resources.BOOT_ID: b"b-1\n",
+            }.items():
+                await machine.disk.make_directory(path.rpartition("/")[0])
+                await machine.disk.write(path, content)
+            await machine.disk.make_directory(where.lib)
+            accelerators = probe.Accelerators(machine, where, bootid="")
+            registry = assembly.registry(machine, where, accelerators=accelerators)
+            return await resources.status(machine.disk, registry, accelerators=accelerators, again=False)
+
+        found = world.run(look())
+    assert (found.memory_total, found.memory_free, found.memory_node) == (2000, 1000, 1000)
+    assert (found.cpu_total, found.cpu_sockets, found.bootid) == (2, 2, "b-1")
+    assert [(room.kind, room.path) for room in found.storage] == [("file", where.file_storage)]
+    assert found.accelerator_reason == "qemu-system-x86_64 is not installed"
+
+
+@pytest.mark.real
+async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.Paths, namespace: str) -> None:
+    runtime = samples.runtime(namespace=namespace)
+    registry = assembly.registry(runtime, folders, accelerators=probe.Accelerators(runtime, folders, bootid=""))
+    files = ssconf.Files(runtime.disk, folders)
+    await files.write({"master_node": "node1"})
+    now = runtime.clock.now()
+    good = calls.NodeVerify(hypervisors=("fake",), bridges=("br0",), ssconf={"master_node": "node1"}, now=now)
+    bad = calls.NodeVerify(
+        hypervisors=("fake", "vax"), bridges=("br0", "br9"), ssconf={"master_node": "n2"}, now=now - 1000
+    )
+    found = await resources.verify(runtime, registry, files=files, wanted=good)
+    assert found == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}
+    found = await resources.verify(runtime, registry, files=files, wanted=bad)
+    assert [len(complaints) for complaints in found.values()] == [1, 1, 1, 1, 0]
+    assert "no hypervisor vax" in found["hypervisor"][0]
+    assert "no bridge br9" in found["bridges"][0]
+    assert "ssconf_master_node" in found["filelist"][0]
+    assert "clock is +1000 s off" in found["time"][0]

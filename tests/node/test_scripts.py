@@ -1,0 +1,167 @@
+"""OS definitions, with scripts that really run."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+from tests.node import samples
+
+from gantry import errors
+from gantry.node import assembly, probe, scripts
+from gantry.rpc import calls
+from gantry.runtime import paths
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def definitions(folders: paths.Paths) -> scripts.Definitions:
+    runtime = samples.runtime()
+    registry = assembly.registry(runtime, folders, accelerators=probe.Accelerators(runtime, folders, bootid=""))
+    return scripts.Definitions(runtime, folders, registry=registry)
+
+
+@pytest.fixture
+def write(folders: paths.Paths) -> Write:
+    """Return what writes an OS definition: file names with dots replaced, and their content."""
+
+    def make(name: str = "busybox", *, where: str = "", **files: str) -> str:
+        folder = f"{where or folders.os_definitions[0]}/{name}"
+        os.makedirs(folder)
+        for key, content in {"ganeti_api_version": "20\n10\n", **files}.items():
+            path = f"{folder}/{key.replace('_list', '.list')}"
+            samples.write(path, content, mode=0o755 if content.startswith("#!") else 0o644)
+        return folder
+
+    return make
+
+
+SCRIPT = "#!/bin/sh\n"
+
+
+def vm(folders: paths.Paths, *, definition: str = "busybox") -> calls.Instance:
+    return samples.instance(definition=definition, disks=(samples.disk(folders),), nics=(samples.nic(),))
+
+
+@pytest.mark.promise("cluster-123")
+def test_a_definition_needs_a_create_script_and_a_known_version_and_nothing_else(
+    definitions: scripts.Definitions, write: Write
+) -> None:
+    write(create=SCRIPT)
+    (found,) = definitions.diagnose()
+    assert (found.name, found.problem, found.scripts, found.api_versions) == ("busybox", "", ("create",), (20, 10))
+
+
+def test_what_a_definition_declares_is_listed(definitions: scripts.Definitions, write: Write) -> None:
+    write(
+        create=SCRIPT,
+        export=SCRIPT,
+        variants_list="# all\nsmall\n\nbig\n",
+        parameters_list="mirror where packages come from\nsize\n",
+        hypervisors="kvm\nfake\n",
+    )
+    found = definitions.find("busybox")
+    assert found.variants == ("small", "big")
+    assert found.parameters == (("mirror", "where packages come from"), ("size", ""))
+    assert found.hypervisors == ("kvm", "fake")
+    assert found.scripts == ("create", "export")
+
+
+@pytest.mark.parametrize(
+    "files, problem",
+    [
+        ({}, "the script create is missing"),
+        ({"create": "no script"}, "the script create is not executable"),
+        ({"create": SCRIPT, "export": "no script"}, "the script export is not executable"),
+        ({"create": SCRIPT, "ganeti_api_version": "5\n"}, "ganeti_api_version names none of 20, 15, 10"),
+    ],
+)
+async def test_an_invalid_definition_is_listed_with_its_problem_and_not_used(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write, files: dict[str, str], problem: str
+) -> None:
+    write(**files)
+    (found,) = definitions.diagnose()
+    assert found.problem == problem
+    with pytest.raises(errors.WrongStateError, match=problem):
+        await definitions.create(vm(folders), reinstall=False, debug=0)
+
+
+def test_the_first_folder_of_the_search_path_wins(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    first, second = folders.os_definitions
+    write(create=SCRIPT)
+    write(where=second, create=SCRIPT)
+    write("other", where=second, create=SCRIPT)
+    assert [(found.name, found.path) for found in definitions.diagnose()] == [
+        ("busybox", f"{first}/busybox"),
+        ("other", f"{second}/other"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["nothing", "", "../etc", ".."])
+def test_an_unknown_name_is_not_found(definitions: scripts.Definitions, write: Write, name: str) -> None:
+    write(create=SCRIPT)
+    with pytest.raises(errors.NotFoundError, match="has no OS definition"):
+        definitions.find(name)
+
+
+@pytest.mark.promise("cluster-115", "cluster-116", "cluster-117", "cluster-118")
+async def test_the_create_script_runs_with_the_instance_as_its_whole_environment(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    # a shell hides names with a colon from its children, so the script reads what it was started with
+    folder = write(create=SCRIPT + "tr '\\0' '\\n' < /proc/$$/environ; pwd; cat; echo told the user >&2\n")
+    disk = samples.disk(folders)
+    log = await definitions.create(vm(folders), reinstall=False, debug=1)
+    assert log.startswith(f"{folders.log}/os/add-busybox-vm1-")
+    lines = set(samples.read(log).decode().splitlines())
+    assert {
+        "OS_API_VERSION=20",
+        "INSTANCE_NAME=vm1",
+        "HYPERVISOR=kvm",
+        "DISK_COUNT=1",
+        f"DISK_0_PATH={disk.logical_id[-1]}",
+        "DISK_0_ACCESS=rw",
+        "DISK_0_FRONTEND_TYPE=paravirtual",
+        "DISK_0_BACKEND_TYPE=file:loop",
+        "NIC_COUNT=1",
+        "NIC_0_MAC=aa:00:00:00:00:00",
+        "NIC_0_IP=192.0.2.7",
+        "NIC_0_IP:1=2001:db8::7",
+        "NIC_0_BRIDGE=br0",
+        "NIC_0_FRONTEND_TYPE=paravirtual",
+        "DEBUG_LEVEL=1",
+        folder,
+        "told the user",
+    } <= lines
+    assert not any(line.startswith("HOME=") for line in lines)
+
+
+async def test_a_failing_script_says_what_it_said_and_where_the_rest_is(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    write(create=SCRIPT + "seq 1 20; echo no mirror >&2; exit 3\n")
+    with pytest.raises(
+        errors.ExecutionError, match=r"failed with exit code 3: .*20; no mirror; .*log/os/add"
+    ) as caught:
+        await definitions.create(vm(folders), reinstall=False, debug=0)
+    assert "; 15;" not in str(caught.value)
+
+
+@pytest.mark.parametrize("asked", ["busybox", "busybox+huge"])
+async def test_a_variant_that_a_definition_does_not_have_is_refused(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write, asked: str
+) -> None:
+    write(create=SCRIPT, variants_list="small\n")
+    with pytest.raises(errors.InvalidError, match=r"has no variant .*it has small"):
+        await definitions.create(vm(folders, definition=asked), reinstall=False, debug=0)
+
+
+@pytest.mark.promise("cluster-124")
+async def test_a_definition_for_other_hypervisors_is_refused(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    write(create=SCRIPT, hypervisors="xen-pvm\n")
+    with pytest.raises(errors.InvalidError, match=r"does not support hypervisor kvm.*xen-pvm"):
+        await definitions.create(vm(folders), reinstall=False, debug=0)

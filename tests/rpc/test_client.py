@@ -1,0 +1,123 @@
+import ssl
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from gantry import errors
+from gantry.operations import base
+from gantry.rpc import calls, client, targets
+from gantry.runtime import interface
+from gantry.runtime.real import network
+
+Reply = Callable[[str], interface.HttpResponse]
+TARGET = targets.Target("u1", "node1", "192.0.2.1", 1811)
+OFFLINE = targets.Target("u2", "node2", "192.0.2.2", 1811, offline=True)
+
+
+class Http:
+    """A client whose servers answer what ``reply`` says."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self.asked: list[tuple[str, str, bytes]] = []
+
+    async def post(self, host: str, port: int, path: str, body: bytes, *, timeout: float) -> interface.HttpResponse:
+        self.asked.append((host, path, body))
+        return self._reply(host)
+
+    async def close(self) -> None: ...
+
+
+class Network(network.Network):
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def http_client(self, *, tls: ssl.SSLContext | None) -> Http:  # type: ignore[override]
+        return self._http
+
+
+def ok(result: object) -> interface.HttpResponse:
+    return interface.HttpResponse(200, msgspec.json.encode((True, result)))
+
+
+def made(reply: Reply) -> tuple[base.Nodes, Http]:
+    http = Http(reply)
+    return client.Client(Network(http), None), http
+
+
+def raising(error: OSError) -> Reply:
+    def reply(host: str) -> interface.HttpResponse:
+        raise error
+
+    return reply
+
+
+async def test_a_call_travels_under_its_name_and_comes_back_typed() -> None:
+    nodes, http = made(lambda _: ok({"software": "1", "node": "node1", "cluster": "c"}))
+    assert await nodes.call(TARGET, calls.Version()) == calls.VersionInfo(software="1", node="node1", cluster="c")
+    assert http.asked == [("192.0.2.1", "/version", b"{}")]
+
+
+async def test_an_empty_result_is_none() -> None:
+    nodes, _ = made(lambda _: ok(None))
+    assert await nodes.call(TARGET, calls.InstanceInfo(hypervisor="fake", name="x")) is None
+
+
+@pytest.mark.promise("cluster-90")
+async def test_an_offline_node_is_answered_for_without_asking_it() -> None:
+    nodes, http = made(lambda _: ok("m"))
+    asked, unasked = await nodes.fan_out([TARGET, OFFLINE], calls.MasterName())
+    assert (asked.value, asked.offline) == ("m", False)
+    assert unasked.offline
+    assert "node2 is marked offline" in str(unasked.error)
+    assert [host for host, _, _ in http.asked] == ["192.0.2.1"]
+
+
+async def test_failures_of_some_nodes_do_not_hide_the_answers_of_others() -> None:
+    def reply(host: str) -> interface.HttpResponse:
+        if host == "192.0.2.3":
+            raise ConnectionRefusedError(111, "Connection refused")
+        return ok(host)
+
+    nodes, _ = made(reply)
+    third = targets.Target("u3", "node3", "192.0.2.3", 1811)
+    answers = await nodes.fan_out([third, TARGET], calls.MasterName())
+    assert isinstance(answers[0].error, errors.RemoteError)
+    assert answers[1].value == "192.0.2.1"
+
+
+async def test_the_error_of_a_node_is_raised_here_with_its_name() -> None:
+    pair = errors.NoRoomError("disk of 10 MiB does not fit").luxi_pair()
+    nodes, _ = made(lambda _: interface.HttpResponse(409, msgspec.json.encode((False, pair))))
+    with pytest.raises(errors.NoRoomError, match="node node1: disk of 10 MiB does not fit"):
+        await nodes.call(TARGET, calls.Version())
+
+
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "cannot be reached: Connection refused.*gantry-noded"),
+        (TimeoutError(), "did not answer version within 60 s.*offline"),
+        (OSError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"), "no trusted connection.*cluster"),
+    ],
+)
+async def test_an_unreachable_node_is_named_with_its_address_and_what_to_do(error: OSError, said: str) -> None:
+    nodes, _ = made(raising(error))
+    with pytest.raises(errors.RemoteError, match=rf"node node1 \(192.0.2.1 port 1811\).*{said}"):
+        await nodes.call(TARGET, calls.Version())
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'[true, "x"]', b"[false, 1]", b"[true, {}, 3]"])
+async def test_what_is_no_answer_is_a_remote_error(body: bytes) -> None:
+    nodes, _ = made(lambda _: interface.HttpResponse(502, body))
+    with pytest.raises(errors.RemoteError, match="node node1 answered version with what is no answer"):
+        await nodes.call(TARGET, calls.Version())
+
+
+@pytest.mark.parametrize("token", ["rubbish", '{"secret": "s", "certificate": "rubbish"}'])
+async def test_a_bad_join_token_is_the_callers_fault(token: str) -> None:
+    nodes, http = made(lambda _: ok(""))
+    with pytest.raises(errors.InvalidError, match=r"node node1.*join-token"):
+        await nodes.join(TARGET, token, calls.Version())
+    assert not http.asked
