@@ -1,0 +1,277 @@
+"""The ``info`` commands: what the master says of an object, under the key words that scripts look for.
+
+Each function turns one answer (contract: fixed outputs, OP_INSTANCE_QUERY_DATA, QueryClusterInfo keys) into a
+document for ``output``. What an answer does not have is left out or shown as null; nothing here fails on it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from gantry.cli import output, tables
+
+Record = Mapping[str, object]
+MAP_WIDTH = 64
+
+
+def _record(value: object) -> Record:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else []
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _given(document: Record) -> dict[str, object]:
+    """Leave out what the answer did not have."""
+    return {key: value for key, value in document.items() if value is not None and value != ""}
+
+
+def _filled(actual: object, own: object) -> dict[str, object]:
+    """Show parameters by name, each that was not set here as its default."""
+    values, set_here = _record(actual), _record(own)
+    return {
+        name: value if name in set_here else output.Verbatim(f"default ({value})")
+        for name, value in sorted(values.items())
+    }
+
+
+def instance(found: Record) -> Record:
+    """Describe an instance."""
+    return {
+        "Instance name": found.get("name"),
+        "UUID": found.get("uuid"),
+        "Serial number": found.get("serial_no"),
+        "Creation time": output.moment(found.get("ctime")),
+        "Modification time": output.moment(found.get("mtime")),
+        "State": f"configured to be {found.get('config_state')}" + _actual_state(found.get("run_state")),
+        "Nodes": [
+            {"primary": found.get("pnode"), "group": _group(found)},
+            {"secondaries": _list(found.get("snodes"))},
+        ],
+        "Operating system": found.get("os"),
+        "Operating system parameters": _filled(found.get("os_actual"), found.get("os_instance")),
+        **_given({"Allocated network port": found.get("network_port")}),
+        "Hypervisor": found.get("hypervisor"),
+        **_given({"accelerator": found.get("accelerator"), "console connection": found.get("console")}),
+        "Hypervisor parameters": _filled(found.get("hv_actual"), found.get("hv_instance")),
+        "Back-end parameters": _filled(found.get("be_actual"), found.get("be_instance")),
+        "NICs": [_nic(index, _list(one)) for index, one in enumerate(_list(found.get("nics")))],
+        "Disk template": found.get("disk_template"),
+        "Disks": [_disk(index, _record(one)) for index, one in enumerate(_list(found.get("disks")))],
+    }
+
+
+def _actual_state(state: object) -> str:
+    return f", actual state is {state}" if state else ""
+
+
+def _group(found: Record) -> str:
+    return f"{found.get('pnode_group_name')} (UUID {found.get('pnode_group_uuid')})"
+
+
+NIC_KEYS = ("name", "UUID", "IP", "MAC", "mode", "link", "vlan", "network")
+"""The order of a NIC's values in the answer; behind them comes what the network is."""
+
+
+def _nic(index: int, values: Sequence[object]) -> Record:
+    found = dict(zip(NIC_KEYS, values, strict=False))
+    name = _record(values[8]).get("name") if len(values) > 8 else None
+    found["network"] = name or found.get("network")
+    return {f"nic/{index}": found.pop("name", None) or "", **_given(found)}
+
+
+def _disk(index: int, found: Record) -> Record:
+    size = tables.unit(_number(found.get("size")), "h")
+    where = _list(found.get("pstatus"))
+    return {
+        f"disk/{index}": f"{found.get('dev_type')}, size {size}",
+        **_given(
+            {
+                "access mode": found.get("mode"),
+                "logical_id": _list(found.get("logical_id")),
+                "on primary": where[0] if where else None,
+                "name": found.get("name"),
+                "UUID": found.get("uuid"),
+            }
+        ),
+        **(
+            {"child devices": [_disk(i, _record(c)) for i, c in enumerate(_list(found["children"]))]}
+            if found.get("children")
+            else {}
+        ),
+    }
+
+
+NODE_FIELDS = {
+    "name": "Node name",
+    "pip": "primary ip",
+    "sip": "secondary ip",
+    "role": "role",
+    "master_candidate": "master candidate",
+    "drained": "drained",
+    "offline": "offline",
+    "master_capable": "master_capable",
+    "vm_capable": "vm_capable",
+    "group": "node group",
+    "pinst_list": "primary for instances",
+    "sinst_list": "secondary for instances",
+    "ndparams": "node parameters",
+    "accelerator": "accelerator",
+    "accelerator_reason": "accelerator reason",
+    "uuid": "UUID",
+}
+"""Field to the key word of ``gnt-node info``."""
+
+
+def node(found: Record) -> Record:
+    """Describe a node."""
+    return {word: found[field] for field, word in NODE_FIELDS.items() if field in found}
+
+
+NETWORK_FIELDS = (
+    *("name", "uuid", "serial_no", "network", "gateway", "network6", "gateway6", "mac_prefix", "free_count"),
+    *("reserved_count", "map", "external_reservations", "group_list", "inst_list", "subnets", "tags"),
+)
+
+
+def network(found: Record, nics: Mapping[str, Sequence[str]]) -> Record:
+    """Describe a network; ``nics`` are the instances on it with their addresses, as ``index:address``."""
+    free, reserved = _number(found.get("free_count")), _number(found.get("reserved_count"))
+    size = free + reserved
+    return {
+        "Network name": found.get("name"),
+        "UUID": found.get("uuid"),
+        "Serial number": found.get("serial_no"),
+        "Subnet": found.get("network"),
+        "Gateway": found.get("gateway"),
+        "IPv6 Subnet": found.get("network6"),
+        "IPv6 Gateway": found.get("gateway6"),
+        "Mac Prefix": found.get("mac_prefix"),
+        "Size": size,
+        "Free": output.Verbatim(f"{free} ({100 * free / size:.2f}%)" if size else "0"),
+        "Usage map": _map(found.get("map")),
+        "externally reserved IPs": _texts(found.get("external_reservations")),
+        "Subnets": [_subnet(_record(one)) for one in _list(found.get("subnets"))],
+        "connected to node groups": [_connection(_list(one)) for one in _list(found.get("group_list"))],
+        f"used by {len(nics)} instances": dict(nics),
+        "Tags": found.get("tags"),
+    }
+
+
+def _texts(value: object) -> list[str]:
+    return [text.strip() for text in value.split(",") if text.strip()] if isinstance(value, str) else []
+
+
+def _map(value: object) -> dict[int, str]:
+    """Cut a map into rows under the index of their first address."""
+    text = value if isinstance(value, str) else ""
+    return {start: text[start : start + MAP_WIDTH] for start in range(0, len(text), MAP_WIDTH)}
+
+
+def _subnet(found: Record) -> Record:
+    pools = [_pool(_record(one)) for one in _list(found.get("pools"))]
+    plain = _given({key: found.get(key) for key in ("cidr", "name", "gateway", "dhcp", "uuid")})
+    return {**plain, "pools": pools, "externally reserved": _list(found.get("external"))}
+
+
+def _pool(found: Record) -> Record:
+    plain = _given({"name": found.get("name"), "free": found.get("free")})
+    return {"range": f"{found.get('start')}-{found.get('end')}", **plain, "map": _map(found.get("map"))}
+
+
+def _connection(values: Sequence[object]) -> Record:
+    return _given(dict(zip(("group", "mode", "link", "vlan"), values, strict=False)))
+
+
+CLUSTER_PARAMETERS = {
+    "candidate_pool_size": "candidate pool size",
+    "max_running_jobs": "maximal number of jobs running simultaneously",
+    "max_tracked_jobs": "maximal number of jobs simultaneously tracked by the scheduler",
+    "mac_prefix": "mac prefix",
+    "master_netdev": "master netdev",
+    "master_netmask": "master netmask",
+    "volume_group_name": "lvm volume group",
+    "file_storage_dir": "file storage path",
+    "shared_file_storage_dir": "shared file storage path",
+    "default_iallocator": "default instance allocator",
+    "primary_ip_version": "primary ip version",
+    "enabled_disk_templates": "enabled disk templates",
+}
+
+
+def cluster(found: Record) -> Record:
+    """Describe the cluster."""
+    default = found.get("default_hypervisor")
+    architecture = " ".join(str(part) for part in reversed(_list(found.get("architecture"))))
+    return {
+        "Cluster name": found.get("name"),
+        "Cluster UUID": found.get("uuid"),
+        "Creation time": output.moment(found.get("ctime")),
+        "Modification time": output.moment(found.get("mtime")),
+        "Master node": found.get("master"),
+        "Architecture (this node)": architecture,
+        "Tags": ", ".join(str(tag) for tag in _list(found.get("tags"))) or output.Verbatim("(none)"),
+        "Default hypervisor": default,
+        "Enabled hypervisors": ", ".join(str(name) for name in _list(found.get("enabled_hypervisors"))),
+        "Hypervisor parameters": found.get("hvparams"),
+        "OS-specific hypervisor parameters": found.get("os_hvp") or {},
+        "OS parameters": found.get("osparams") or {},
+        "Hidden OSes": _list(found.get("hidden_os")),
+        "Blacklisted OSes": _list(found.get("blacklisted_os")),
+        "Cluster parameters": {
+            word: found[key] for key, word in CLUSTER_PARAMETERS.items() if found.get(key) not in (None, "")
+        },
+        "Default node parameters": found.get("ndparams"),
+        "Default instance parameters": found.get("beparams"),
+        "Default nic parameters": found.get("nicparams"),
+        "Default disk parameters": found.get("diskparams") or {},
+    }
+
+
+JOB_FIELDS = (
+    *("id", "status", "received_ts", "start_ts", "end_ts"),
+    *("ops", "opstatus", "opstart", "opexec", "opend", "opresult", "oplog"),
+)
+
+
+def job(values: Sequence[object]) -> Record:
+    """Describe a job from its fields in the order of ``JOB_FIELDS``."""
+    found = dict(zip(JOB_FIELDS, values, strict=True))
+    columns = [_list(found[name]) for name in JOB_FIELDS[5:]]
+    return {
+        "Job ID": found["id"],
+        "Status": found["status"],
+        "Received": output.moment(found["received_ts"]),
+        "Processing start": output.moment(found["start_ts"]),
+        "Processing end": output.moment(found["end_ts"]),
+        "Total processing time": _duration(found["received_ts"], found["end_ts"]),
+        "Opcodes": [_opcode(*row) for row in zip(*columns, strict=False)],
+    }
+
+
+def _duration(begin: object, end: object) -> str:
+    match begin, end:
+        case [int(first), int(first_micro)], [int(last), int(last_micro)]:
+            return f"{last - first + (last_micro - first_micro) / 1e6:.3f} seconds"
+    return "N/A"
+
+
+def _opcode(*values: object) -> Record:
+    op, status, start, execute, end, result, log = values
+    fields = _record(op)
+    return {
+        "Opcode": fields.get("OP_ID"),
+        "Status": status,
+        "Processing start": output.moment(start),
+        "Execution start": output.moment(execute),
+        "Processing end": output.moment(end),
+        "Input fields": {name: value for name, value in fields.items() if name != "OP_ID"},
+        "Result": result,
+        "Execution log": [
+            {"Time": output.moment(when), "Content": message}
+            for _, when, _, message in (_list(entry) for entry in _list(log))
+        ],
+    }

@@ -1,0 +1,101 @@
+"""The machine that a command runs on: its folders, what ssconf says of the cluster, files that options name.
+
+The folders are those of ``gantry.runtime.paths``; the commands import no other room, so the few lines stand here
+again. Without a root they are the system's own, ``GANTRY_ROOT`` moves all of them below it.
+"""
+
+import os
+import socket
+import sys
+
+from gantry.cli import failures
+
+SYSTEM = {"lib": "/var/lib/gantry", "run": "/run/gantry", "log": "/var/log/gantry"}
+
+
+def folder(kind: str) -> str:
+    """Return the folder for ``lib``, ``run`` or ``log``."""
+    root = os.environ.get("GANTRY_ROOT", "").rstrip("/")
+    return f"{root}/{kind}" if root else SYSTEM[kind]
+
+
+def master_socket() -> str:
+    """Return the master daemon's socket."""
+    return folder("run") + "/master.sock"
+
+
+def master_log() -> str:
+    """Return where the master daemon writes what it does."""
+    return folder("log") + "/master-daemon.log"
+
+
+def ssconf(key: str) -> str:
+    """Return a value of ssconf, empty when this machine has none (contract: ssconf keys)."""
+    try:
+        return read_file(f"{folder('lib')}/ssconf/ssconf_{key}").strip()
+    except failures.CommandError:
+        return ""
+
+
+def read_file(path: str) -> str:
+    """Return the text of a file that the user named; ``-`` is the standard input."""
+    if path == "-":
+        return sys.stdin.read()
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise failures.InvalidError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise failures.InvalidError(f"cannot read {path}: it is no text") from None
+
+
+def program(name: str) -> str:
+    """Return the path of a program that was installed with this one, or its bare name for ``PATH`` to find."""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    return beside if os.path.exists(beside) else name
+
+
+def is_here(node: str) -> bool:
+    """Tell whether a node, by name or address, is this machine.
+
+    The host's name says so, or that the node's address can be bound: nodes in network namespaces share a host name.
+    """
+    name = socket.gethostname()
+    if node in (name, name.partition(".")[0]):
+        return True
+    pairs = (line.split() for line in ssconf("node_primary_ips").splitlines())
+    address = dict(pair for pair in pairs if len(pair) == 2).get(node, node)
+    try:
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False
+    return any(_can_bind(family, where) for family, _, _, _, where in found)
+
+
+def _can_bind(family: int, where: object) -> bool:
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(where)  # type: ignore[arg-type]
+        except OSError:
+            return False
+    return True
+
+
+def without_master() -> failures.CommandError:
+    """Say why there is no socket: no cluster here, a master elsewhere, or a master daemon that is down."""
+    master = ssconf("master_node")
+    if not master:
+        return failures.CommandError(
+            "this machine is not part of a cluster: it has no ssconf and no master daemon",
+            hint="gnt-cluster init makes a cluster, gnt-node add on a master takes this machine into one",
+            exit_code=5,
+        )
+    if is_here(master):
+        return failures.CommandError(
+            f"the master daemon is not running: no socket {master_socket()}",
+            hint=f"start gantry-masterd; it writes what happens to {master_log()}",
+        )
+    return failures.CommandError(
+        f"this is not the master node; the master is {master}", hint="run the command there", exit_code=11
+    )

@@ -1,0 +1,146 @@
+"""Where every ``gnt-*`` command starts: finds the program and its command, runs it, turns failures into exit codes.
+
+The entry points of the package are the functions at the end; ``python -m gantry.cli.main gnt-instance list`` is the
+same without an installation. Only the module of the program that runs is imported, so that a command starts quickly.
+"""
+
+import importlib
+import os as system
+import sys
+from collections.abc import Sequence
+
+from gantry import __version__
+from gantry.cli import command, failures
+
+PROGRAMS = {
+    "gnt-cluster": "cluster",
+    "gnt-node": "node",
+    "gnt-instance": "instance",
+    "gnt-network": "network",
+    "gnt-os": "systems",
+    "gnt-job": "job",
+    "gnt-debug": "debug",
+}
+"""Program to the module of ``gantry.cli.programs`` that declares its commands."""
+
+
+def commands(program: str) -> tuple[Sequence[command.Command], str]:
+    """Return the commands of a program, and what its help says of it."""
+    module = importlib.import_module(f"gantry.cli.programs.{PROGRAMS[program]}")
+    declared: Sequence[command.Command] = module.COMMANDS
+    about: str = module.ABOUT
+    return declared, about
+
+
+def run(program: str, words: Sequence[str]) -> int:
+    """Run a program with the words behind its name and return the exit code; prints every failure, raises none."""
+    try:
+        code = _dispatch(program, words)
+        sys.stdout.flush()
+    except failures.CommandError as failure:
+        sys.stdout.flush()
+        print(failure.text(), file=sys.stderr)
+        return failure.exit_code
+    except KeyboardInterrupt:
+        print("Aborted; a job that was submitted already goes on, gnt-job list shows it", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader has seen enough. Python would complain at exit when it flushes once more.
+        system.dup2(system.open(system.devnull, system.O_WRONLY), 1)
+        return 1
+    except Exception as error:  # noqa: BLE001 - nobody is above this to see a traceback
+        return _internal(error, words)
+    return code
+
+
+def _internal(error: Exception, words: Sequence[str]) -> int:
+    if "-d" in words or "--debug" in words:
+        import traceback
+
+        traceback.print_exception(error)
+        return 1
+    print(f"internal error: {type(error).__name__}: {error}; run the command with -d to see where", file=sys.stderr)
+    return 1
+
+
+def _dispatch(program: str, words: Sequence[str]) -> int:
+    known, about = commands(program)
+    first = words[0] if words else ""
+    if first == "--version":
+        print(f"{program} (gantry) {__version__}")
+        return 0
+    if first in ("-h", "--help"):
+        print(command.usage(program, known, about=about))
+        return 0
+    for one in known:
+        if first in (one.name, *one.aliases):
+            return _call(program, one, first=first, rest=words[1:])
+    print(command.usage(program, known, about=about), file=sys.stderr)
+    fault = f"there is no command {first!r}" if first else "a command is missing"
+    raise failures.MisuseError(f"\n{program}: {fault}", hint="the commands are listed above", exit_code=1)
+
+
+def _call(program: str, chosen: command.Command, *, first: str, rest: Sequence[str]) -> int:
+    call = command.parse(program, chosen, words=[*_from_environment(program, chosen), *rest])
+    if call.options.help:
+        print(command.help_text(program, chosen))
+        return 0
+    try:
+        return chosen.function(call)
+    finally:
+        if "client" in call.__dict__:
+            call.client.close()
+
+
+def _from_environment(program: str, chosen: command.Command) -> list[str]:
+    """Return the arguments that a user always wants with ``list``, as in ``GNT_INSTANCE_LIST="-o +ip"``."""
+    variable = f"{program}_{chosen.name}".upper().replace("-", "_")
+    if chosen.name != "list" or not system.environ.get(variable):
+        return []
+    import shlex
+
+    try:
+        return shlex.split(system.environ[variable])
+    except ValueError as error:
+        raise failures.InvalidError(f"the variable {variable} is not understood: {error}") from None
+
+
+def cluster() -> int:
+    """Run ``gnt-cluster``."""
+    return run("gnt-cluster", sys.argv[1:])
+
+
+def node() -> int:
+    """Run ``gnt-node``."""
+    return run("gnt-node", sys.argv[1:])
+
+
+def instance() -> int:
+    """Run ``gnt-instance``."""
+    return run("gnt-instance", sys.argv[1:])
+
+
+def network() -> int:
+    """Run ``gnt-network``."""
+    return run("gnt-network", sys.argv[1:])
+
+
+def os() -> int:
+    """Run ``gnt-os``."""
+    return run("gnt-os", sys.argv[1:])
+
+
+def job() -> int:
+    """Run ``gnt-job``."""
+    return run("gnt-job", sys.argv[1:])
+
+
+def debug() -> int:
+    """Run ``gnt-debug``."""
+    return run("gnt-debug", sys.argv[1:])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
+        sys.exit(f"usage: python -m gantry.cli.main {'|'.join(PROGRAMS)} COMMAND ...")
+    sys.exit(run(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,134 @@
+"""``gnt-debug``: tests of the machinery itself."""
+
+import json
+import sys
+import time
+
+from gantry.cli import client, command, failures, machine, query, syntax, tables, waiting
+
+ABOUT = "Tests the job queue and shows the locks."
+
+
+def _waiters(value: object) -> str:
+    """Show ``[mode, [owners]]`` entries as ``mode:owner/owner``."""
+    entries = value if isinstance(value, list) else []
+    return ",".join(f"{mode}:{tables.text(owners, separator='/')}" for mode, owners in entries) or "-"
+
+
+LOCKS = query.Listing("lock", ("name", "mode", "owner", "pending"), formatters={"pending": _waiters})
+
+
+def delay(call: command.Call) -> int:
+    """Submit a job that sleeps."""
+    options = call.options
+    op = {
+        "OP_ID": "OP_TEST_DELAY",
+        "duration": _seconds(call.arguments[0]),
+        "on_master": not options.no_master,
+        "on_nodes": options.node,
+        "repeat": options.repeat,
+        "no_locks": options.no_locks,
+    }
+    return waiting.carry_out(call, op)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise failures.InvalidError(f"{text!r} is not a number of seconds") from None
+
+
+def submit_job(call: command.Call) -> int:
+    """Submit the opcodes of files, a job a file, and wait for them all."""
+    options = call.options
+    jobs = []
+    for path in call.arguments:
+        ops = _read_opcodes(path)
+        jobs += [[waiting.prepare(call, op) for op in ops * options.op_repeat]] * options.job_repeat
+    began = time.monotonic()
+    ids = [call.client.submit(ops) for ops in jobs] if options.each else _submitted(call.client.submit_many(jobs))
+    submitted = time.monotonic()
+    print(f"Submitted {len(ids)} jobs: {', '.join(str(job) for job in ids)}", flush=True)
+    for job in ids:
+        for result in waiting.results(call.client, job, log=sys.stdout):
+            if options.verbose:
+                print(f"Job {job}: {json.dumps(result)}")
+    if options.timing_stats:
+        _print_times(began, submitted, jobs=len(ids), opcodes=sum(len(ops) for ops in jobs))
+    return 0
+
+
+def _print_times(began: float, submitted: float, *, jobs: int, opcodes: int) -> None:
+    ended = time.monotonic()
+    rate = jobs / (ended - began) if ended > began else 0
+    print(f"Submitting took {submitted - began:.3f} s, running {ended - submitted:.3f} s")
+    print(f"{jobs} jobs with {opcodes} opcodes in {ended - began:.3f} s: {rate:.1f} jobs/s")
+
+
+def _read_opcodes(path: str) -> list[dict[str, object]]:
+    try:
+        ops = json.loads(machine.read_file(path))
+    except ValueError as error:
+        raise failures.InvalidError(f"{path} is not JSON: {error}") from None
+    if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
+        raise failures.InvalidError(f'{path} is not a list of opcodes like [{{"OP_ID": "OP_TEST_DELAY", ...}}]')
+    return ops
+
+
+def _submitted(answers: list[tuple[bool, object]]) -> list[int]:
+    refused = [str(answer) for good, answer in answers if not good]
+    if refused:
+        raise failures.CommandError(f"{len(refused)} jobs were not accepted: {refused[0]}")
+    return [client.expect(answer, int) for _, answer in answers]
+
+
+def locks(call: command.Call) -> int:
+    """Show the locks, who holds them and who waits."""
+    while (code := query.show(call, LOCKS)) == 0 and call.options.interval:
+        sys.stdout.flush()
+        time.sleep(call.options.interval)
+        print()
+    return code
+
+
+COUNT = "COUNT"
+COMMANDS = (
+    command.Command(
+        "delay",
+        delay,
+        "Submit a job that sleeps",
+        (command.Argument("SECONDS"),),
+        (
+            command.Option(("--no-master",), "Do not sleep on the master"),
+            command.Option(("-n", "--node"), "Sleep on this node too", "NODE", many=True, completes="node"),
+            command.Option(("-r", "--repeat"), "Sleep this often more", COUNT, parse=syntax.number, default=0),
+            command.Option(("-l", "--no-locks"), "Do not lock the nodes"),
+            *command.JOB,
+        ),
+    ),
+    command.Command(
+        "submit-job",
+        submit_job,
+        "Submit jobs from files, each a JSON list of opcodes",
+        (command.Argument("FILE", most=None, completes="file"),),
+        (
+            command.Option(("-v", "--verbose"), "Print the results"),
+            command.Option(("--op-repeat",), "Repeat the opcodes in a job", COUNT, parse=syntax.number, default=1),
+            command.Option(("--job-repeat",), "Repeat the jobs", COUNT, parse=syntax.number, default=1),
+            command.Option(("--timing-stats",), "Print how long it took"),
+            command.Option(("--each",), "Submit one after the other instead of all at once"),
+            *command.DRY_RUN,
+            *command.PRIORITY,
+        ),
+    ),
+    command.Command(
+        "locks",
+        locks,
+        "Show the locks, who holds them and who waits",
+        options=(
+            command.Option(("--interval",), "Show them again after so many seconds", "SECONDS", parse=syntax.number),
+            *command.QUERY,
+        ),
+    ),
+)

@@ -1,0 +1,241 @@
+"""The grammar of option values: text becomes the structures that opcodes take. Grammar only, no meaning.
+
+    key=value,key2=value2      a dictionary; ``no_key`` is false, ``-key`` null, a bare ``key`` true
+    ident:key=value,...        the same with what it is about in front
+    0:size=10g,mode=ro         a disk (``--disk``), or a NIC (``--net``), by its number from 0 without gaps
+    cidr=10.0.0.0/24,pool      a subnet (``--subnet``); a pool (``--pool``) is ``first-last,name=...``
+
+A backslash before a comma or a backslash takes it literally. Everything raises InvalidError that shows the text
+(contract: command line, device option grammar; seeds: "Command line changes", networks "Multiple Subnets").
+"""
+
+import math
+import re
+from collections.abc import Sequence
+
+from gantry.cli import failures
+
+Values = dict[str, str | bool | None]
+Parameters = dict[str, str | bool | int]
+Structure = dict[str, object]
+
+SIZES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+TRUTH = {"yes": True, "true": True, "no": False, "false": False}
+RESET = "default"
+"""The word that takes a parameter's setting back."""
+
+MEMORY = ("memory", "maxmem", "minmem")
+NIC_KEYS = ("mac", "network", "mode", "link", "vlan", "bridge", "name")
+DISK_KEYS = ("size", "mode", "access", "name")
+SUBNET_KEYS = ("cidr", "gateway", "dhcp", "name", "pool")
+POOL_KEYS = ("range", "name")
+
+
+def pieces(text: str) -> list[str]:
+    """Split at the commas that no backslash protects."""
+    parts = [""]
+    characters = iter(text)
+    for character in characters:
+        if character == "\\":
+            follower = next(characters, "")
+            parts[-1] += follower if follower in (",", "\\") else character + follower
+        elif character == ",":
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def key_values(text: str) -> Values:
+    """Parse ``key=value,no_key,-key,key``; an empty text is an empty dictionary."""
+    values: Values = {}
+    for piece in pieces(text) if text else []:
+        key, has_value, given = piece.partition("=")
+        value: str | bool | None = given if has_value else True
+        if not has_value and key.startswith("no_"):
+            key, value = key.removeprefix("no_"), False
+        elif not has_value and key.startswith("-"):
+            key, value = key.removeprefix("-"), None
+        if not key:
+            raise failures.InvalidError(f"{text!r} is not of the form key=value,key2=value2")
+        if key in values:
+            raise failures.InvalidError(f"{text!r} gives {key} twice")
+        values[key] = value
+    return values
+
+
+def parameters(text: str) -> Parameters:
+    """Parse parameters as opcodes take them; null becomes the word that takes a setting back."""
+    return {key: RESET if value is None else value for key, value in key_values(text).items()}
+
+
+def backend(text: str) -> Parameters:
+    """Parse backend parameters; memory may have a unit."""
+    given = parameters(text)
+    for key in MEMORY:
+        value = given.get(key)
+        if isinstance(value, str) and value[-1:].isalpha() and value != RESET:
+            given[key] = size(value)
+    return given
+
+
+def identified(text: str) -> tuple[str, Values]:
+    """Parse ``ident:key=value,...``; what follows the ident may be missing."""
+    ident, _, rest = text.partition(":")
+    if not ident or "=" in ident or "," in ident:
+        raise failures.InvalidError(f"{text!r} is not of the form NAME:key=value,key2=value2")
+    return ident, key_values(rest)
+
+
+def hypervisor(text: str) -> tuple[str, Parameters]:
+    """Parse ``[HYPERVISOR:]key=value,...``, or a hypervisor alone; its name is empty when it was not given."""
+    ident, colon, rest = text.partition(":")
+    if "=" in ident or "," in ident:
+        return "", parameters(text)
+    return ident, parameters(rest) if colon else {}
+
+
+def size(text: str) -> int:
+    """Return MiB: a number, with the unit k, m, g or t behind it if not MiB; parts of a MiB count as whole."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    mebibytes = math.ceil(float(found[1]) * SIZES[found[2] or "m"]) if found else 0
+    if mebibytes <= 0:
+        raise failures.InvalidError(
+            f"{text!r} is not a size: it has to be above 0, in MiB or with the unit k, m, g or t, as in 10g"
+        )
+    return mebibytes
+
+
+def seconds(text: str) -> int:
+    """Return seconds: a number, with the unit s, m, h, d or w behind it if not seconds."""
+    found = re.fullmatch(r"(\d+)([smhdw]?)", text.strip().lower())
+    if not found:
+        raise failures.InvalidError(f"{text!r} is not a time: a number with the unit s, m, h, d or w, as in 2w")
+    return int(found[1]) * SECONDS[found[2] or "s"]
+
+
+def truth(value: str | bool | None, *, name: str) -> bool:
+    """Return whether a value means yes."""
+    found = value if isinstance(value, bool) else TRUTH.get((value or "").lower())
+    if found is None:
+        raise failures.InvalidError(f"{name}={value} is neither yes nor no")
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Return the pieces of a list, without empty ones and the blanks around them."""
+    return [piece.strip() for piece in pieces(text) if piece.strip()]
+
+
+def number(text: str) -> int:
+    """Return a whole number that is not negative."""
+    if not re.fullmatch(r"\d{1,18}", text):
+        raise failures.InvalidError(f"{text!r} is not a number")
+    return int(text)
+
+
+def disks(texts: Sequence[str]) -> list[Structure]:
+    """Parse ``--disk`` options in the order of their numbers."""
+    return [_disk(values, place=f"disk {index}") for index, values in enumerate(_devices(texts, "disk"))]
+
+
+def nics(texts: Sequence[str]) -> list[Structure]:
+    """Parse ``--net`` options in the order of their numbers."""
+    return [_nic(values, place=f"NIC {index}") for index, values in enumerate(_devices(texts, "net"))]
+
+
+def subnet(text: str) -> Structure:
+    """Parse a ``--subnet`` option; the word ``add:`` in front is understood."""
+    values = key_values(text.removeprefix("add:"))
+    _check_keys(values, SUBNET_KEYS, place=f"subnet {text!r}")
+    if not isinstance(values.get("cidr"), str):
+        raise failures.InvalidError(f"subnet {text!r} has no cidr=, as in cidr=10.0.0.0/24")
+    flags: Structure = {key: truth(values.pop(key), name=key) for key in ("dhcp", "pool") if key in values}
+    return {**_texts(values, place=f"subnet {text!r}"), **flags}
+
+
+def pool(text: str) -> Structure:
+    """Parse a ``--pool`` option, ``RANGE[,name=NAME]``; the word ``add:`` in front is understood."""
+    first, _, rest = text.removeprefix("add:").partition(",")
+    values = key_values(rest)
+    values["range"] = first.removeprefix("range=")
+    _check_keys(values, POOL_KEYS, place=f"pool {text!r}")
+    if not values["range"]:
+        raise failures.InvalidError(f"pool {text!r} has no range, as in 10.0.0.10-10.0.0.99")
+    return _texts(values, place=f"pool {text!r}")
+
+
+def _devices(texts: Sequence[str], option: str) -> list[Values]:
+    numbered: dict[int, Values] = {}
+    for text in texts:
+        ident, values = identified(text)
+        if not ident.isdecimal():
+            raise failures.InvalidError(f"--{option} {text!r}: {ident!r} is not a device number, as in 0:")
+        if int(ident) in numbered:
+            raise failures.InvalidError(f"--{option} {text!r}: number {ident} is given twice")
+        numbered[int(ident)] = values
+    if sorted(numbered) != list(range(len(numbered))):
+        given = ", ".join(str(one) for one in sorted(numbered))
+        raise failures.InvalidError(f"--{option} numbers start at 0 and have no gaps; given were {given}")
+    return [numbered[index] for index in range(len(numbered))]
+
+
+def _disk(values: Values, *, place: str) -> Structure:
+    _check_keys(values, DISK_KEYS, place=place)
+    given = _texts(values, place=place)
+    if "size" not in given:
+        raise failures.InvalidError(f"{place} has no size, as in 0:size=10g")
+    if "access" in given:
+        # The seed's word, with r and w as values.
+        given["mode"] = given.pop("access")
+    return {**given, "size": size(str(given["size"]))}
+
+
+def _nic(values: Values, *, place: str) -> Structure:
+    """Gather ``ip``, ``ip0``, ``ip1`` ... into a list; a bare word is the network's name (the seed's short form)."""
+    addresses = _addresses(values, place=place)
+    bare = [key for key, value in values.items() if value is True]
+    if bare and "network" not in values:
+        del values[bare[0]]
+        values["network"] = bare[0]
+    _check_keys(values, NIC_KEYS, place=place)
+    given = _texts(values, place=place)
+    if given.get("bridge") == "auto":
+        # The seed's word for the default bridge, which is what a NIC gets without one.
+        del given["bridge"]
+    return {**given, "ip": addresses} if addresses else given
+
+
+def _addresses(values: Values, *, place: str) -> list[str]:
+    numbered: dict[int, str] = {}
+    for key in [key for key in values if re.fullmatch(r"ip\d*", key)]:
+        value = values.pop(key)
+        index = int(key.removeprefix("ip") or 0)
+        if not isinstance(value, str) or not value:
+            raise failures.InvalidError(f"{place}: {key} has no address, as in {key}=pool")
+        if index in numbered:
+            raise failures.InvalidError(f"{place}: ip and ip0 are the same address, both are given")
+        numbered[index] = value
+    if sorted(numbered) != list(range(len(numbered))):
+        raise failures.InvalidError(f"{place}: ip0, ip1 ... start at 0 and have no gaps")
+    return [] if list(numbered.values()) == ["none"] else [numbered[index] for index in range(len(numbered))]
+
+
+def _check_keys(values: Values, known: Sequence[str], *, place: str) -> None:
+    unknown = [key for key in values if key not in known]
+    if unknown:
+        raise failures.InvalidError(
+            f"{place}: unknown {', '.join(unknown)}", hint=f"there are {', '.join(known)}" + _ip_hint(known)
+        )
+
+
+def _ip_hint(known: Sequence[str]) -> str:
+    return ", ip, ip0, ip1 ..." if known is NIC_KEYS else ""
+
+
+def _texts(values: Values, *, place: str) -> Structure:
+    wrong = [key for key, value in values.items() if not isinstance(value, str) or not value]
+    if wrong:
+        raise failures.InvalidError(f"{place}: {', '.join(wrong)} has no value")
+    return dict(values)

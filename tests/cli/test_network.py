@@ -1,0 +1,148 @@
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.conftest import Gnt, Master, table
+
+
+def added(gnt: Gnt, master: Master, options: str) -> dict[str, Any]:
+    ran = gnt(f"gnt-network add --submit {options} net1")
+    assert ran.code == 0, ran.err
+    return master.ops[-1]
+
+
+@pytest.mark.promise("networks-23")
+def test_subnets_are_options_like_nics(gnt: Gnt, master: Master) -> None:
+    op = added(
+        gnt, master, "--subnet cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan --subnet cidr=2001:db8::/64,pool"
+    )
+    assert op["subnets"] == [
+        {"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dhcp": True, "name": "lan"},
+        {"cidr": "2001:db8::/64", "pool": True},
+    ]
+
+
+@pytest.mark.promise("networks-41")
+def test_pools_are_options_of_their_own(gnt: Gnt, master: Master) -> None:
+    op = added(gnt, master, "--pool add:192.0.2.10-192.0.2.100,name=pool1 --pool 10.0.0.100 --pool 10.0.0.0/27")
+    assert op["pools"] == [
+        {"range": "192.0.2.10-192.0.2.100", "name": "pool1"},
+        {"range": "10.0.0.100"},
+        {"range": "10.0.0.0/27"},
+    ]
+
+
+def test_a_network_may_have_no_subnet_at_all(gnt: Gnt, master: Master) -> None:
+    op = added(gnt, master, "")
+    assert (op["subnets"], op["pools"]) == ([], [])
+    assert "network" not in op
+
+
+def test_the_older_form_reaches_the_opcode(gnt: Gnt, master: Master) -> None:
+    op = added(
+        gnt,
+        master,
+        "--network 192.0.2.0/24 --gateway 192.0.2.1 --network6 2001:db8::/64 --gateway6 2001:db8::1 -m aa:00:01 "
+        "--add-reserved-ips 192.0.2.5,192.0.2.8-192.0.2.9 --tags blue",
+    )
+    wanted = {
+        "network": "192.0.2.0/24",
+        "gateway": "192.0.2.1",
+        "network6": "2001:db8::/64",
+        "gateway6": "2001:db8::1",
+        "mac_prefix": "aa:00:01",
+        "add_reserved_ips": ["192.0.2.5", "192.0.2.8-192.0.2.9"],
+        "tags": ["blue"],
+        "conflicts_check": True,
+    }
+    assert op | wanted == op
+
+
+@pytest.fixture
+def cluster(master: Master) -> Master:
+    master.answers["QueryClusterInfo"] = {"nicparams": {"default": {"mode": "bridged", "link": "br0", "vlan": ""}}}
+    master.answers["Query"] = table("name:Group:text", rows=[["default"], ["rack2"]])
+    return master
+
+
+def test_a_network_is_connected_to_the_groups_named(gnt: Gnt, cluster: Master) -> None:
+    assert gnt("gnt-network connect -N mode=routed,link=100,vlan=5 net1 rack2").code == 0
+    (op,) = cluster.ops
+    del op["reason"]
+    assert op == {
+        "OP_ID": "OP_NETWORK_CONNECT",
+        "network_name": "net1",
+        "group_name": "rack2",
+        "network_mode": "routed",
+        "network_link": "100",
+        "network_vlan": "5",
+        "conflicts_check": True,
+    }
+
+
+def test_without_groups_it_is_connected_to_all_with_the_clusters_defaults(gnt: Gnt, cluster: Master) -> None:
+    assert gnt("gnt-network connect net1").code == 0
+    assert [(op["group_name"], op["network_mode"], op["network_link"]) for op in cluster.ops] == [
+        ("default", "bridged", "br0"),
+        ("rack2", "bridged", "br0"),
+    ]
+
+
+def test_without_groups_it_is_disconnected_from_those_that_have_it(gnt: Gnt, master: Master) -> None:
+    master.answers["Query"] = table("group_list:G:other", rows=[[[["default", "bridged", "br0", ""]]]])
+    assert gnt("gnt-network disconnect net1").code == 0
+    assert [op["group_name"] for op in master.ops] == ["default"]
+    master.answers["Query"] = table("group_list:G:other", rows=[[[]]])
+    assert "not connected" in gnt("gnt-network disconnect net1").err
+
+
+def test_an_unknown_nic_parameter_is_refused(gnt: Gnt, cluster: Master) -> None:
+    ran = gnt("gnt-network connect -N color=red net1")
+    assert ran.code == 1
+    assert "unknown color; there are mode, link, vlan" in ran.err
+
+
+def test_the_list_shows_where_a_network_is_plugged_in(gnt: Gnt, master: Master) -> None:
+    master.answers["Query"] = table(
+        "name:Network:text",
+        "group_list:GroupList:other",
+        "subnets:Subnets:other",
+        rows=[["net1", [["default", "bridged", "br0", ""], ["g2", "routed", "100", "5"]], [{"cidr": "10.0.0.0/24"}]]],
+    )
+    ran = gnt("gnt-network list -o name,group_list,subnets --no-headers --separator '|'")
+    assert ran.out == "net1|default (bridged, br0), g2 (routed, 100, 5)|10.0.0.0/24\n"
+
+
+def test_info_shows_pools_maps_and_users_as_yaml(gnt: Gnt, master: Master) -> None:
+    pool = {"start": "192.0.2.10", "end": "192.0.2.99", "name": "web", "free": 89, "map": "X" + "." * 89}
+    subnet = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "pools": [pool], "external": ["192.0.2.50"]}
+    values: dict[str, object] = {
+        "name": "net1",
+        "uuid": "w-1",
+        "network": "192.0.2.0/24",
+        "free_count": 89,
+        "reserved_count": 1,
+        "map": pool["map"],
+        "external_reservations": "192.0.2.50",
+        "group_list": [["default", "bridged", "br0", ""]],
+        "inst_list": ["web1"],
+        "subnets": [subnet],
+    }
+    network = table(*(f"{name}:T:other" for name in values), rows=[list(values.values())])
+    nics = [["w-1", None, "w-1"], [["192.0.2.10", "192.0.2.11"], [], ["192.0.2.12"]]]
+    instance = table("name:I:text", "nic.networks:N:other", "nic.ips:I:other", rows=[["web1", *nics]])
+    master.answers["Query"] = lambda what, *_: network if what == "network" else instance
+    ran = gnt("gnt-network info net1")
+    (found,) = yaml.safe_load(ran.out)
+    assert found["Size"] == 90
+    assert found["Free"] == "89 (98.89%)"
+    assert found["Usage map"] == {0: "X" + "." * 63, 64: "." * 26}
+    assert found["externally reserved IPs"] == ["192.0.2.50"]
+    assert found["connected to node groups"] == [{"group": "default", "mode": "bridged", "link": "br0"}]
+    assert found["used by 1 instances"] == {"web1": ["0:192.0.2.10,192.0.2.11", "2:192.0.2.12"]}
+    assert found["Subnets"][0]["pools"][0]["range"] == "192.0.2.10-192.0.2.99"
+
+
+def test_removing_says_whether_by_force(gnt: Gnt, master: Master) -> None:
+    assert gnt("gnt-network remove -f net1").code == 0
+    assert master.ops[0] | {"OP_ID": "OP_NETWORK_REMOVE", "network_name": "net1", "force": True} == master.ops[0]

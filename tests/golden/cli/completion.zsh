@@ -1,0 +1,385 @@
+#compdef gnt-cluster gnt-node gnt-instance gnt-network gnt-os gnt-job gnt-debug
+# Completion of the gnt-* commands for zsh; made by: python -m gantry.cli.completion zsh
+
+_gantry_names() {
+    case $1 in
+        instance) gnt-instance list --no-headers -o name ;;
+        node) gnt-node list --no-headers -o name ;;
+        network) gnt-network list --no-headers -o name ;;
+        group) gnt-node list --no-headers -o group | sort -u ;;
+        os) gnt-os list --no-headers ;;
+        job) gnt-job list --no-headers -o id ;;
+    esac 2>/dev/null
+}
+
+_gantry() {
+    local program=${words[1]:t} command=${words[2]} previous=${words[CURRENT-1]} values= kind=
+    local -a options
+    (( CURRENT > 2 )) || command=
+    case "$program $command" in
+        'gnt-cluster ') options=('init:Make a cluster of this machine' 'info:Show the cluster' 'show:Show the cluster' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'verify:Check configuration, nodes and instances' 'destroy:Take the cluster apart') ;;
+        'gnt-cluster init')
+            options=('--node-name:Name of this machine in the cluster; without it the host'\''s name' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of the node daemons' '--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state' '--candidate-pool-size:How many nodes keep a copy of the state' '--master-netdev:Network device of the master'\''s own address' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --node-name) values=''; kind=none ;;
+                --primary-ip) values=''; kind=none ;;
+                --port) values=''; kind=none ;;
+                --enabled-hypervisors) values=''; kind=none ;;
+                --enabled-disk-templates) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -N|--nic-parameters) values=''; kind=none ;;
+                -m|--mac-prefix) values=''; kind=none ;;
+                -C|--candidate-pool-size) values=''; kind=none ;;
+                --master-netdev) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster info'|'gnt-cluster show')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster version')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster getmaster')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster verify')
+            options=('-v:Say also what is right' '--verbose:Say also what is right' '--error-codes:Print errors for programs to read' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster destroy')
+            options=('--yes-do-it:Mean it' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node ') options=('add:Take a machine into the cluster' 'list:List nodes' 'list-fields:List the columns that the list can have' 'info:Show nodes in full' 'show:Show nodes in full' 'remove:Send a node out of the cluster') ;;
+        'gnt-node add')
+            options=('--join-token-file:File with the node'\''s join token; - reads it from the input' '--join-token:The join token itself; other users of this machine may see it' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of its node daemon' '-g:Node group' '--node-group:Node group' '--master-capable:Whether it may be a master candidate' '--vm-capable:Whether it may run instances' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --join-token-file) values=''; kind=file ;;
+                --join-token) values=''; kind=none ;;
+                --primary-ip) values=''; kind=none ;;
+                --port) values=''; kind=none ;;
+                -g|--node-group) values=''; kind=group ;;
+                --master-capable) values=''; kind=none ;;
+                --vm-capable) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node list')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-F:Take the argument for a filter, not for a name' '--filter:Take the argument for a filter, not for a name' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node list-fields')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node info'|'gnt-node show')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node remove')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance ') options=('add:Create an instance' 'list:List instances' 'list-fields:List the columns that the list can have' 'info:Show instances in full' 'show:Show instances in full' 'startup:Start instances' 'start:Start instances' 'up:Start instances' 'shutdown:Shut instances down' 'stop:Shut instances down' 'down:Shut instances down' 'reboot:Restart instances' 'remove:Remove an instance and its disks' 'console:Connect to an instance'\''s console') ;;
+        'gnt-instance add')
+            options=('-t:Kind of the disks: file, diskless ...' '--disk-template:Kind of the disks: file, diskless ...' '-s:One disk of this size, as in 10g' '--os-size:One disk of this size, as in 10g' '--disk:A disk, as in 0:size=10g,mode=rw,name=data' '--net:A NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; an address is one, pool, or the name of a pool; also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults' '--no-nics:No NIC at all' '-o:Operating system, as in busybox+default' '--os-type:Operating system, as in busybox+default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '-n:Node' '--node:Node' '-g:Node group' '--node-group:Node group' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor-parameters:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--no-start:Do not start it' '--no-install:Do not run the operating system'\''s scripts, do not start it' '--force-variant:Take a variant that the operating system does not list' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '--tags:Tags, with commas between' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                -t|--disk-template) values=''; kind=none ;;
+                -s|--os-size) values=''; kind=none ;;
+                --disk) values=''; kind=none ;;
+                --net) values=''; kind=none ;;
+                -o|--os-type) values=''; kind=os ;;
+                -O|--os-parameters) values=''; kind=none ;;
+                -n|--node) values=''; kind=node ;;
+                -g|--node-group) values=''; kind=group ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance list')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-F:Take the argument for a filter, not for a name' '--filter:Take the argument for a filter, not for a name' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance list-fields')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance info'|'gnt-instance show')
+            options=('-s:Do not ask the nodes' '--static:Do not ask the nodes' '--all:All instances' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance startup'|'gnt-instance start'|'gnt-instance up')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--all:All instances' '--instance:The arguments are instances (the default)' '--primary:The arguments are nodes: instances that run there' '--secondary:The arguments are nodes: instances with a copy of their disks there' '--node:The arguments are nodes: both' '--tags:The arguments are tags: instances with one of them' '--node-tags:The arguments are tags of nodes, taken as by --node' '--pri-node-tags:The arguments are tags of nodes, taken as by --primary' '--sec-node-tags:The arguments are tags of nodes, taken as by --secondary' '--force-multiple:Do not ask when there are several' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor parameters for this start only' '--hypervisor-parameters:Hypervisor parameters for this start only' '--hypervisor:Hypervisor parameters for this start only' '--no-remember:Leave what is wanted of the instance as it was' '--paused:Start the guest paused' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -B|--backend-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance shutdown'|'gnt-instance stop'|'gnt-instance down')
+            options=('-f:Do it also if the instance should be down already' '--force:Do it also if the instance should be down already' '--all:All instances' '--instance:The arguments are instances (the default)' '--primary:The arguments are nodes: instances that run there' '--secondary:The arguments are nodes: instances with a copy of their disks there' '--node:The arguments are nodes: both' '--tags:The arguments are tags: instances with one of them' '--node-tags:The arguments are tags of nodes, taken as by --node' '--pri-node-tags:The arguments are tags of nodes, taken as by --primary' '--sec-node-tags:The arguments are tags of nodes, taken as by --secondary' '--force-multiple:Do not ask when there are several' '--timeout:Seconds until the power is cut' '--no-remember:Leave what is wanted of the instance as it was' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance reboot')
+            options=('--all:All instances' '--instance:The arguments are instances (the default)' '--primary:The arguments are nodes: instances that run there' '--secondary:The arguments are nodes: instances with a copy of their disks there' '--node:The arguments are nodes: both' '--tags:The arguments are tags: instances with one of them' '--node-tags:The arguments are tags of nodes, taken as by --node' '--pri-node-tags:The arguments are tags of nodes, taken as by --primary' '--sec-node-tags:The arguments are tags of nodes, taken as by --secondary' '--force-multiple:Do not ask when there are several' '-t:soft in the guest, hard by the hypervisor, full with disks and configuration' '--type:soft in the guest, hard by the hypervisor, full with disks and configuration' '--shutdown-timeout:Seconds until the power is cut' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -t|--type) values='hard soft full'; kind=none ;;
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance remove')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--shutdown-timeout:Seconds until the power is cut' '--ignore-failures:Remove it even when its disks cannot be removed' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance console')
+            options=('--show-cmd:Print the command instead of running it' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network ') options=('add:Create a network' 'connect:Plug a network in at node groups, at all without a GROUP' 'disconnect:Unplug a network from node groups, from all without a GROUP' 'list:List networks' 'list-fields:List the columns that the list can have' 'info:Show networks in full' 'show:Show networks in full' 'remove:Remove a network') ;;
+        'gnt-network add')
+            options=('--subnet:A subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of all of it' '--pool:A pool, as in 10.0.0.10-10.0.0.99,name=web; also one address or a CIDR' '--network:IPv4 subnet with one pool over all of it' '--gateway:Gateway of --network' '--network6:IPv6 subnet with one pool over all of it' '--gateway6:Gateway of --network6' '-m:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--mac-prefix:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--add-reserved-ips:Addresses and ranges that are never given out by themselves, as in 10.0.0.2,10.0.0.5-10.0.0.9' '--no-conflicts-check:Do not look for instances with such addresses' '--tags:Tags, with commas between' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --subnet) values=''; kind=none ;;
+                --pool) values=''; kind=none ;;
+                --network) values=''; kind=none ;;
+                --gateway) values=''; kind=none ;;
+                --network6) values=''; kind=none ;;
+                --gateway6) values=''; kind=none ;;
+                -m|--mac-prefix) values=''; kind=none ;;
+                --add-reserved-ips) values=''; kind=none ;;
+                --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network connect')
+            options=('-N:How NICs are plugged in there, as in mode=bridged,link=br0,vlan=5; without it the cluster'\''s defaults' '--nic-parameters:How NICs are plugged in there, as in mode=bridged,link=br0,vlan=5; without it the cluster'\''s defaults' '--no-conflicts-check:Do not look for instances with such addresses' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                -N|--nic-parameters) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network disconnect')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network list')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-F:Take the argument for a filter, not for a name' '--filter:Take the argument for a filter, not for a name' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network list-fields')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network info'|'gnt-network show')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network remove')
+            options=('-f:Remove it while it is still connected' '--force:Remove it while it is still connected' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-os ') options=('list:List operating systems with their variants' 'info:Show operating systems in full' 'diagnose:Show what each node has of them') ;;
+        'gnt-os list')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-os info')
+            options=('--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=os
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-os diagnose')
+            options=('--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job ') options=('list:List jobs' 'list-fields:List the columns that the list can have' 'info:Show jobs in full' 'show:Show jobs in full' 'watch:Show a job'\''s log until it ends' 'wait:Wait until a job has ended, without its log' 'cancel:Cancel jobs that have not begun' 'archive:Put finished jobs into the archive' 'autoarchive:Archive all jobs that ended at least AGE ago, as in 3d; or all' 'change-priority:Change which jobs go first') ;;
+        'gnt-job list')
+            options=('--pending:Jobs that are queued or waiting' '--running:Jobs that are running or canceling' '--error:Jobs that are error' '--finished:Jobs that are success or error or canceled' '--archived:Also jobs in the archive, with a column that says so' '--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-F:Take the argument for a filter, not for a name' '--filter:Take the argument for a filter, not for a name' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=job
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job list-fields')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job info'|'gnt-job show')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=job
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job watch')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=job
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job wait')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=job
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job cancel')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--kill:Also those that have begun, which may leave things half done' '--yes-do-it:Mean --kill' '--pending:Jobs that are queued or waiting' '--queued:Jobs that are queued' '--waiting:Jobs that are waiting' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=job
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job archive')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=job
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job autoarchive')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-job change-priority')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--priority:Who goes first among waiting jobs' '--pending:Jobs that are queued or waiting' '--queued:Jobs that are queued' '--waiting:Jobs that are waiting' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=job
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-debug ') options=('delay:Submit a job that sleeps' 'submit-job:Submit jobs from files, each a JSON list of opcodes' 'locks:Show the locks, who holds them and who waits') ;;
+        'gnt-debug delay')
+            options=('--no-master:Do not sleep on the master' '-n:Sleep on this node too' '--node:Sleep on this node too' '-r:Sleep this often more' '--repeat:Sleep this often more' '-l:Do not lock the nodes' '--no-locks:Do not lock the nodes' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                -r|--repeat) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-debug submit-job')
+            options=('-v:Print the results' '--verbose:Print the results' '--op-repeat:Repeat the opcodes in a job' '--job-repeat:Repeat the jobs' '--timing-stats:Print how long it took' '--each:Submit one after the other instead of all at once' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=file
+            case $previous in
+                --op-repeat) values=''; kind=none ;;
+                --job-repeat) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-debug locks')
+            options=('--interval:Show them again after so many seconds' '--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --interval) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+    esac
+    if [[ -z $command || $PREFIX == -* ]]; then _describe 'word' options; return; fi
+    if [[ $kind == file ]]; then _files; return; fi
+    [[ $kind == none ]] || values=$(_gantry_names "$kind")
+    compadd -- ${=values}
+}
+_gantry "$@"
