@@ -1,0 +1,1 @@
+"""Integers that are given out once: the set of used numbers, ranges, pools and segment ranges; pure."""

@@ -1,0 +1,171 @@
+"""Space: examples, and a state machine against a list of runs."""
+
+import itertools
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from gantry.address import ranges, space
+
+UNIVERSES = [
+    ranges.Range(0, 20),
+    ranges.parse_range("192.0.2.0/24")[1],
+    ranges.parse_range("10.0.255.250-10.3.0.9")[1],
+    ranges.parse_range("2001:db8::/64")[1],
+    ranges.parse_range("::/0")[1],
+]
+
+
+def test_an_empty_space_costs_nothing_and_everything_in_it_is_free() -> None:
+    numbers = space.Space()
+    whole = ranges.Range(0, (1 << 128) - 1)
+    assert numbers.next_free(0, whole.last) == 0
+    assert numbers.count(whole) == 0
+    assert list(numbers.used_runs(whole)) == []
+    assert list(numbers.free_runs(whole)) == [whole]
+
+
+def test_a_full_space_says_so_at_once() -> None:
+    whole = ranges.Range(0, (1 << 128) - 1)
+    numbers = space.Space.of([whole])
+    assert numbers.next_free(0, whole.last) is None
+    assert numbers.count(whole) == whole.size
+    assert numbers.give(1 << 127)
+    assert numbers.next_free(5, whole.last) == 1 << 127
+    assert numbers.take(1 << 127)
+    assert list(numbers.used_runs(whole)) == [whole]
+
+
+def test_numbers_are_handed_out_upwards_over_every_node_border() -> None:
+    first, size = (1 << 24) - 1000, 140_000
+    numbers = space.Space()
+    for expected in range(first, first + size):
+        number = numbers.next_free(first, first + size - 1)
+        assert number == expected
+        assert numbers.take(number)
+    assert numbers.next_free(first, first + size - 1) is None
+    assert numbers.count(ranges.sized(first, size)) == size
+
+
+def test_a_hole_is_found_wherever_it_is() -> None:
+    run = ranges.sized(0x20010DB8 << 96, 1 << 64)
+    numbers = space.Space.of([run])
+    for offset in (0, 255, 256, 65535, 65536, 1 << 40, (1 << 64) - 1):
+        assert numbers.give(run.first + offset)
+        assert numbers.next_free(run.first, run.last) == run.first + offset
+        assert numbers.wrapped_free(run.first, run.last, start=run.first + 7) == run.first + offset
+        assert numbers.take(run.first + offset)
+
+
+def test_a_huge_range_is_stored_in_two_nodes_a_level() -> None:
+    numbers = space.Space.of([ranges.sized((0x20010DB8 << 96) + 77, (1 << 64) - 99)])
+    assert sum(map(len, numbers._levels)) <= 2 * 9
+    numbers.give_range(ranges.sized(0, 1 << 128))
+    assert sum(map(len, numbers._levels)) == 0
+
+
+class SpaceMachine(RuleBasedStateMachine):
+    """The model is the sorted list of used runs."""
+
+    universe: ranges.Range
+    used: list[ranges.Range]
+
+    @initialize(universe=st.sampled_from(UNIVERSES))
+    def begin(self, universe: ranges.Range) -> None:
+        self.universe = universe
+        self.used = []
+        self.space = space.Space()
+
+    def number(self, data: st.DataObject) -> int:
+        """Draw near the ends, near what is used, near a node's border, or anywhere."""
+        ends = [end for run in self.used for end in (run.first, run.last)]
+        anchor = data.draw(st.sampled_from([self.universe.first, self.universe.last, *ends]))
+        border = anchor >> (shift := data.draw(st.sampled_from([0, 0, 8, 16, 24, 64]))) << shift
+        near = border + data.draw(st.one_of(st.integers(-3, 3), st.sampled_from([-256, 255, 256, 65535, 65536])))
+        anywhere = st.integers(self.universe.first, self.universe.last)
+        return near if near in self.universe else data.draw(anywhere)
+
+    def run(self, data: st.DataObject) -> ranges.Range:
+        ends = self.number(data), self.number(data)
+        return ranges.Range(min(ends), max(ends))
+
+    def is_used(self, number: int) -> bool:
+        return any(number in run for run in self.used)
+
+    @rule(data=st.data())
+    def take(self, data: st.DataObject) -> None:
+        number = self.number(data)
+        assert self.space.take(number) is not self.is_used(number)
+        self.used = ranges.union([*self.used, ranges.Range(number, number)])
+
+    @rule(data=st.data())
+    def give(self, data: st.DataObject) -> None:
+        number = self.number(data)
+        assert self.space.give(number) is self.is_used(number)
+        self.used = ranges.difference(self.used, [ranges.Range(number, number)])
+
+    @rule(data=st.data())
+    def take_range(self, data: st.DataObject) -> None:
+        run = self.run(data)
+        self.space.take_range(run)
+        self.used = ranges.union([*self.used, run])
+
+    @rule(data=st.data())
+    def give_range(self, data: st.DataObject) -> None:
+        run = self.run(data)
+        self.space.give_range(run)
+        self.used = ranges.difference(self.used, [run])
+
+    @rule(data=st.data(), count=st.integers(1, 600))
+    def take_next(self, data: st.DataObject, count: int) -> None:
+        start = self.number(data)
+        for _ in range(count):
+            free = ranges.difference([ranges.Range(start, self.universe.last)], self.used)
+            number = self.space.next_free(start, self.universe.last)
+            assert number == (free[0].first if free else None)
+            if number is None:
+                break
+            assert self.space.take(number)
+            self.used = ranges.union([*self.used, ranges.Range(number, number)])
+
+    @rule(data=st.data())
+    def search(self, data: st.DataObject) -> None:
+        run = self.run(data)
+        free = ranges.difference([run], self.used)
+        assert self.space.next_free(run.first, run.last) == (free[0].first if free else None)
+        start = data.draw(st.integers(run.first, run.last))
+        number = self.space.wrapped_free(run.first, run.last, start=start)
+        assert number is None if not free else number is not None and number in run and not self.is_used(number)
+
+    @rule(data=st.data())
+    def look_at_a_part(self, data: st.DataObject) -> None:
+        run = self.run(data)
+        free = ranges.difference([run], self.used)
+        assert list(self.space.free_runs(run)) == free
+        assert list(self.space.used_runs(run)) == ranges.difference([run], free)
+        assert self.space.count(run) == run.size - ranges.size(free)
+        number = self.number(data)
+        assert self.space.is_used(number) is self.is_used(number)
+
+    @rule()
+    def load(self) -> None:
+        self.space = space.Space.of(reversed(self.used))
+
+    @invariant()
+    def uses_what_the_model_uses(self) -> None:
+        assert list(self.space.used_runs(self.universe)) == self.used
+
+    @invariant()
+    def stores_no_node_without_bits_and_none_below_a_mark(self) -> None:
+        levels = self.space._levels
+        for level, nodes in enumerate(levels):
+            for key, word in nodes.items():
+                assert 0 < word < 1 << 256
+                for above, distance in zip(levels[level + 1 :], itertools.count(1)):
+                    mark = key >> 8 * (distance - 1)
+                    assert not above.get(mark >> 8, 0) >> (mark & 255) & 1
+
+
+TestSpaceMachine = SpaceMachine.TestCase
+TestSpaceMachine.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
