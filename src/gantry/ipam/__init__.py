@@ -1,0 +1,1 @@
+"""Who keeps allocations of addresses: the driver interface and the drivers behind it."""

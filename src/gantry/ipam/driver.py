@@ -1,0 +1,63 @@
+"""The IPAM driver interface: what the layers above may ask of who keeps the allocations (IPAM seed "Driver workflow").
+
+A request says which address is wanted: any of a network's pools, any of one pool, or a specific one. The management
+layer calls the driver, never the other way round (IPAM seed "Assumptions").
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gantry.address import ranges
+from gantry.model import network
+
+
+@dataclass(frozen=True)
+class AnyAddress:
+    """The first free address of the first pool that has one (networks seed "Change the network module logic")."""
+
+
+@dataclass(frozen=True)
+class PoolAddress:
+    """The first free address of the pool with this name."""
+
+    pool: str
+
+
+@dataclass(frozen=True)
+class SpecificAddress:
+    """This address; one that is reserved externally only with ``force`` (networks seed "Semantics")."""
+
+    address: ranges.Address
+    force: bool = False
+
+
+Request = AnyAddress | PoolAddress | SpecificAddress
+
+
+@dataclass(frozen=True)
+class PoolView:
+    """What a pool holds: how many addresses are free, and its map where it is small enough to show."""
+
+    free: int
+    map: str
+
+
+class Allocations(Protocol):
+    """One coherent set of picks: what is allocated in it is taken for the picks that follow."""
+
+    def allocate(self, net: network.Network, request: Request) -> str:
+        """Return the canonical text of an address nobody has.
+
+        Raises NoRoomError (a pool is full), NotUniqueError (in use, by whom), InvalidError (outside every subnet),
+        NotFoundError (no such pool), WrongStateError (reserved externally).
+        """
+        ...
+
+
+def parse(text: str, *, force: bool) -> Request:
+    """Return the request that a NIC's ``ip`` value stands for: ``pool``, an address, or the name of a pool."""
+    if text == "pool":
+        return AnyAddress()
+    if ":" in text or text.replace(".", "").isdecimal():
+        return SpecificAddress(ranges.parse_address(text), force)
+    return PoolAddress(text)

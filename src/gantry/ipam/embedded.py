@@ -1,0 +1,146 @@
+"""The default IPAM driver: the cluster's own state is the record of who has which address.
+
+An address is allocated when a NIC of an instance has it, so an allocation is durable by the same transaction that
+writes the instance, and freed by the one that removes it. The ledger keeps, beside the state, a space of used numbers
+for each network and address family; it follows every change of the state (``follow``), so a free address is found at
+the same cost however full a pool is.
+
+Use: the master registers ``follow`` as an observer of the store; units ask for ``allocations(snapshot)``, one set for
+each plan; the doors ask for ``view``.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gantry import errors
+from gantry.address import pools, ranges, space
+from gantry.ipam import driver
+from gantry.model import instance, network
+from gantry.state import snapshot as states
+
+MAP_LIMIT = pools.MAP_LIMIT
+
+
+class Ledger:
+    """The used addresses of all networks."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[tuple[str, ranges.Family], space.Space] = {}
+
+    def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
+        """Bring the spaces from one snapshot to the next; without changes, build them anew (after a rollback)."""
+        if not changes:
+            self._spaces = {}
+            for vm in after.instances.values():
+                self._mark(vm, used=True)
+            return
+        touched = [change.key for change in changes if change.kind == "instances"]
+        for key in touched:
+            self._mark(before.instances.get(key), used=False)
+        for key in touched:
+            self._mark(after.instances.get(key), used=True)
+
+    def _mark(self, vm: instance.Instance | None, *, used: bool) -> None:
+        for nic in vm.nics if vm else ():
+            for text in nic.ip if nic.network else ():
+                address = ranges.parse_address(text)
+                numbers = self.space(nic.network, address.family)
+                if used:
+                    numbers.take(address.value)
+                else:
+                    numbers.give(address.value)
+
+    def space(self, network_uuid: str, family: ranges.Family) -> space.Space:
+        """Return the used numbers of a network's addresses of one family."""
+        return self._spaces.setdefault((network_uuid, family), space.Space())
+
+    def allocations(self, snapshot: states.Snapshot) -> "Allocations":
+        """Return a set of picks for one plan; nothing is taken until the plan's transaction is applied."""
+        return Allocations(self, snapshot)
+
+    def view(self, net: network.Network, subnet: network.Subnet, pool: network.Pool) -> driver.PoolView:
+        """Return what a pool holds; the map is empty above ``MAP_LIMIT`` addresses."""
+        family, run = ranges.parse_range(pool.range)
+        numbers, excluded = self.space(net.uuid, family), excluded_ranges(subnet)
+        return driver.PoolView(
+            free=pools.free_count(numbers, run, excluded=excluded),
+            map=pools.map_text(numbers, run, excluded=excluded) if run.size <= MAP_LIMIT else "",
+        )
+
+
+def excluded_ranges(subnet: network.Subnet) -> list[ranges.Range]:
+    """Return what no pool of a subnet hands out: external reservations, gateway, network and broadcast address."""
+    gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
+    never = pools.never_handed_out(ranges.parse_cidr(subnet.cidr), gateway=gateway)
+    return ranges.union([*never, *(ranges.parse_range(text)[1] for text in subnet.external)])
+
+
+@dataclass
+class Allocations:
+    """The picks of one plan (``driver.Allocations``)."""
+
+    ledger: Ledger
+    snapshot: states.Snapshot
+    _picked: dict[tuple[str, ranges.Family], set[int]] = field(default_factory=dict)
+
+    def allocate(self, net: network.Network, request: driver.Request) -> str:
+        """Return an address for the request (networks seed "Change the network module logic")."""
+        match request:
+            case driver.SpecificAddress():
+                return self._specific(net, request)
+            case driver.PoolAddress():
+                found = [(s, p) for s in net.subnets for p in s.pools if p.name == request.pool]
+                if not found:
+                    known = ", ".join(p.name for s in net.subnets for p in s.pools if p.name) or "none"
+                    raise errors.NotFoundError(
+                        f"network {net.name} has no pool {request.pool}", hint=f"its named pools are: {known}"
+                    )
+                return self._first(net, found, what=f"pool {request.pool} of network {net.name}")
+            case driver.AnyAddress():
+                every = [(s, p) for s in net.subnets for p in s.pools]
+                if not every:
+                    raise errors.NoRoomError(f"network {net.name} has no pool", hint="name an address, or add a pool")
+                return self._first(net, every, what=f"every pool of network {net.name}")
+
+    def _first(self, net: network.Network, places: Iterable[tuple[network.Subnet, network.Pool]], *, what: str) -> str:
+        for subnet, pool in places:
+            family, run = ranges.parse_range(pool.range)
+            numbers = self.ledger.space(net.uuid, family)
+            taken = self._picked.get((net.uuid, family), set())
+            number = pools.first_free(numbers, run, excluded=excluded_ranges(subnet), taken=taken)
+            if number is not None:
+                return self._pick(net, ranges.Address(family, number))
+        raise errors.NoRoomError(
+            f"{what} is full", hint=f"gnt-network info {net.name} shows who has what; add a pool, or free addresses"
+        )
+
+    def _specific(self, net: network.Network, request: driver.SpecificAddress) -> str:
+        address = request.address
+        subnet = _containing(net, address)
+        gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
+        pools.check_usable(ranges.parse_cidr(subnet.cidr), address.value, gateway=gateway)
+        owner = self.snapshot.addresses.get((net.uuid, str(address)))
+        if owner is not None:
+            holder = self.snapshot.instances[owner.instance].name
+            raise states.in_use(self.snapshot, net.uuid, str(address), holder=holder)
+        if address.value in self._picked.get((net.uuid, address.family), set()):
+            raise errors.NotUniqueError(f"address {address} is asked for twice")
+        reserved = ranges.union(ranges.parse_range(text)[1] for text in subnet.external)
+        if ranges.locate(reserved, address.value) is not None and not request.force:
+            raise errors.WrongStateError(
+                f"address {address} of network {net.name} is reserved externally", hint="--force takes it all the same"
+            )
+        return self._pick(net, address)
+
+    def _pick(self, net: network.Network, address: ranges.Address) -> str:
+        self._picked.setdefault((net.uuid, address.family), set()).add(address.value)
+        return str(address)
+
+
+def _containing(net: network.Network, address: ranges.Address) -> network.Subnet:
+    for subnet in net.subnets:
+        cidr = ranges.parse_cidr(subnet.cidr)
+        if cidr.family == address.family and address.value in cidr.range:
+            return subnet
+    known = ", ".join(subnet.cidr for subnet in net.subnets) or "none"
+    raise errors.InvalidError(f"address {address} is outside every subnet of network {net.name} ({known})")

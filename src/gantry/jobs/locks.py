@@ -1,0 +1,84 @@
+"""The lock manager: the table of locks for coroutines.
+
+``jobs.processor`` asks for a unit's whole set and gives it back when the opcode has ended; ``jobs.queue`` takes a
+request back when its job is canceled. Locks are held in memory alone and end with the master (seed "Library details").
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from gantry import errors
+from gantry.jobs import lock_table
+from gantry.operations import base
+
+
+class LockManager:
+    """The table for coroutines."""
+
+    def __init__(self, pass_limit: int = lock_table.PASS_LIMIT) -> None:
+        self._table = lock_table.LockTable(pass_limit)
+        self._futures: dict[lock_table.Request, asyncio.Future[None]] = {}
+
+    def ask(self, owner: int, lockset: base.LockSet, *, priority: int = 0) -> lock_table.Request:
+        """Ask without waiting; whoever asks must ``release``, granted or not. LockError on the wrong order."""
+        return self._table.request(owner, lockset, priority=priority)
+
+    async def granted(self, request: lock_table.Request, *, timeout: float | None = None) -> None:
+        """Return when a request is granted.
+
+        Raises LockError when a lock of it was removed or the request taken back meanwhile, TimeoutError after
+        ``timeout`` seconds; then, and when the caller is canceled, the request is over.
+        """
+        if request.state is lock_table.State.WAITING:
+            future = self._futures[request] = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(timeout):
+                    await future
+            except (TimeoutError, asyncio.CancelledError):
+                self.release(request)
+                raise
+            finally:
+                del self._futures[request]
+        if request.state is lock_table.State.FAILED:
+            raise errors.LockError("a lock was removed while the job waited for it", hint="its object is gone")
+        if request.state is lock_table.State.RELEASED:
+            raise errors.LockError("the request for locks was taken back")
+
+    async def acquire(
+        self, owner: int, lockset: base.LockSet, *, priority: int = 0, timeout: float | None = None
+    ) -> lock_table.Request:
+        """Ask and wait; errors as of ``ask`` and ``granted``."""
+        request = self.ask(owner, lockset, priority=priority)
+        await self.granted(request, timeout=timeout)
+        return request
+
+    def try_acquire(self, owner: int, lockset: base.LockSet, *, priority: int = 0) -> lock_table.Request | None:
+        """Return the locks if all are free now, else None."""
+        request = self.ask(owner, lockset, priority=priority)
+        if request.state is lock_table.State.GRANTED:
+            return request
+        self.release(request)
+        return None
+
+    def release(self, request: lock_table.Request) -> None:
+        """Give locks back, or take a waiting request back; again does nothing."""
+        ended = self._table.release(request)
+        self._tell([request, *ended])
+
+    def remove(self, request: lock_table.Request, key: lock_table.Key) -> None:
+        """Drop the lock of an object that is gone; who queues on it gets LockError (seed "Adding/Removing locks")."""
+        self._tell(self._table.remove(request, key))
+
+    def change_priority(self, owner: int, priority: int) -> None:
+        """Move what an owner waits for."""
+        self._table.change_priority(owner, priority)
+
+    def owners_and_waiters(self) -> list[lock_table.Usage]:
+        """Describe the locks in use (contract: locks)."""
+        return self._table.usage()
+
+    def _tell(self, requests: Iterable[lock_table.Request]) -> None:
+        for request in requests:
+            future = self._futures.get(request)
+            if future is not None and not future.done():
+                future.set_result(None)

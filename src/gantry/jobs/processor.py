@@ -1,0 +1,224 @@
+"""The life of a job's opcodes, one after the other, as ``operations.base`` states it.
+
+``jobs.queue`` runs ``Processor.run`` as the one task of a job. What it commits, for each opcode:
+
+    queued -> (waiting, when the locks are not free at once) -> running -> success | error | canceled
+
+``running`` is durable before anything is executed, so that a job that a crash interrupts is not run twice. The
+success of an opcode is stored together with the next one's status. An opcode that fails ends the job: the later ones
+get the same status without being run. Locks are held from before ``running`` until the opcode has ended.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from gantry import errors
+from gantry.jobs import environment, lock_table, locks, records
+from gantry.model import job as jobs
+from gantry.model import opcodes
+from gantry.operations import base
+from gantry.state import snapshot as states
+from gantry.state import transaction
+
+logger = logging.getLogger(__name__)
+
+AnyUnit = base.Unit[opcodes.AnyOpcode, object]
+Registry = Mapping[type[opcodes.Opcode], type[AnyUnit]]
+"""The unit of each opcode."""
+
+CANCELED_RESULT = "Job canceled by request"
+
+_LEVELS = {
+    "instances": base.Level.INSTANCE,
+    "nodegroups": base.Level.GROUP,
+    "nodes": base.Level.NODE,
+    "networks": base.Level.NETWORK,
+}
+
+
+def encode_error(error: errors.GantryError) -> list[object]:
+    """Return an error as the result of an opcode (contract: finalisation)."""
+    return list(error.luxi_pair())
+
+
+class Processor:
+    """Runs jobs."""
+
+    def __init__(
+        self, book: records.Records, lock_manager: locks.LockManager, *, units: Registry, services: environment.Services
+    ) -> None:
+        self._book = book
+        self._locks = lock_manager
+        self._units = units
+        self._services = services
+
+    async def run(self, record: records.Record) -> None:
+        """Run a job to its end, unless it was canceled before its task began; raises nothing."""
+        if record.newest.status in jobs.FINAL:
+            return
+        for index in range(len(record.newest.ops)):
+            try:
+                result = await self._run_opcode(record, index)
+            except errors.GantryError as error:
+                self._fail(record, index, error)
+                break
+            except Exception as error:
+                # Whatever a unit does wrong ends its job, not the queue.
+                logger.exception("job %d, opcode %d", record.newest.id, index)
+                self._fail(record, index, errors.InternalError(f"{type(error).__name__}: {error}"))
+                break
+            record.update(index, status=jobs.Status.SUCCESS, result=result, end_timestamp=self._book.now())
+        else:
+            record.newest = msgspec.structs.replace(record.newest, end_timestamp=self._book.now())
+        await self._book.save(record, index)
+
+    def cancel(self, record: records.Record) -> None:
+        """Wake a job that waits for locks, after its status was set to canceling."""
+        if record.request is not None:
+            self._locks.release(record.request)
+
+    def change_priority(self, record: records.Record, priority: int) -> None:
+        """Move a job that waits for locks."""
+        self._locks.change_priority(record.newest.id, priority)
+
+    def _fail(self, record: records.Record, index: int, error: errors.GantryError) -> None:
+        now = self._book.now()
+        if record.newest.ops[index].status is jobs.Status.CANCELING:
+            record.end(jobs.Status.CANCELED, CANCELED_RESULT, now)
+            return
+        record.update(index, status=jobs.Status.ERROR, result=encode_error(error), end_timestamp=now)
+        record.end(jobs.Status.ERROR, encode_error(errors.ExecutionError("Preceding opcode failed")), now)
+
+    async def _run_opcode(self, record: records.Record, index: int) -> object:
+        op = record.newest.ops[index].input
+        now = self._book.now()
+        record.update(index, start_timestamp=now)
+        if record.newest.start_timestamp is None:
+            record.newest = msgspec.structs.replace(record.newest, start_timestamp=now)
+        unit_class = self._units.get(type(op))
+        if unit_class is None:
+            raise errors.InternalError(f"there is no logical unit for {op.op_id}")
+        log = environment.JobLog(self._book, record, index)
+        unit = unit_class(op, environment.Environment(self._services, self._book.store, log))
+        request = await self._acquire(record, index, unit)
+        try:
+            record.update(index, status=jobs.Status.RUNNING, exec_timestamp=self._book.now())
+            await self._book.commit(record, index)
+            return await _Execution(self._book.store, self._locks, request, log=log).run(
+                unit, cause=records.cause(record.newest, index)
+            )
+        finally:
+            self._locks.release(request)
+
+    async def _acquire(self, record: records.Record, index: int, unit: AnyUnit) -> lock_table.Request:
+        """Return the locks that the unit needs as things are now that they are held."""
+        while True:
+            needed = unit.locks(self._book.store.snapshot)
+            step = record.newest.ops[index]
+            request = self._locks.ask(record.newest.id, needed, priority=step.priority)
+            try:
+                if request.state is lock_table.State.WAITING:
+                    await self._wait(record, index, request)
+                if unit.locks(self._book.store.snapshot) == needed:
+                    return request
+            except BaseException:
+                self._locks.release(request)
+                raise
+            self._locks.release(request)
+
+    async def _wait(self, record: records.Record, index: int, request: lock_table.Request) -> None:
+        record.request = request
+        try:
+            if record.newest.ops[index].status is not jobs.Status.WAITING:
+                record.update(index, status=jobs.Status.WAITING)
+                await self._book.save(record, index)
+            await self._locks.granted(request)
+        finally:
+            record.request = None
+        if record.newest.ops[index].status is jobs.Status.CANCELING:
+            raise errors.JobCanceledError
+
+
+class _Execution:
+    """One opcode while its locks are held."""
+
+    def __init__(
+        self, store: records.Store, lock_manager: locks.LockManager, request: lock_table.Request, *, log: base.Log
+    ) -> None:
+        self._store = store
+        self._locks = lock_manager
+        self._request = request
+        self._log = log
+
+    async def run(self, unit: AnyUnit, *, cause: transaction.Cause) -> object:
+        facts = await unit.inspect(self._store.snapshot)
+        before = self._store.snapshot
+        plan = unit.plan(before, facts)
+        if unit.op.dry_run:
+            return list(plan.lines)
+        await self._submit(plan.changes, cause)
+        done: list[base.Step] = []
+        finished: Sequence[states.Change] = ()
+        try:
+            for step in plan.steps:
+                done.append(step)
+                self._log.info(step.text)
+                await step.do()
+            if plan.finish is not None:
+                finished = plan.finish(self._store.snapshot)
+                await self._submit(finished, cause)
+        except Exception:
+            if not plan.keep_on_failure:
+                await self._take_back(done, inverse(plan.changes, before), cause)
+            raise
+        self._forget_locks([*plan.changes, *finished])
+        result: object = msgspec.to_builtins(plan.result())
+        return result
+
+    async def _submit(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
+        for key in _deleted(changes):
+            if not self._request.owns(key):
+                raise errors.InternalError(f"{cause.opcode} would delete {lock_table.title(key)} without holding it")
+        if changes:
+            await self._store.submit(changes, cause)
+
+    async def _take_back(
+        self, done: list[base.Step], changes: Sequence[states.Change], cause: transaction.Cause
+    ) -> None:
+        for step in reversed(done):
+            try:
+                await step.undo()
+            except Exception as error:
+                logger.warning("job %d: undo of %r failed", cause.job, step.text, exc_info=True)
+                self._log.warning(f"could not undo: {step.text}: {error}")
+        if not changes:
+            return
+        try:
+            await self._store.submit(changes, cause)
+        except errors.GantryError as error:
+            logger.warning("job %d: its changes could not be taken back", cause.job, exc_info=True)
+            self._log.warning(f"could not take the changes back: {error}")
+
+    def _forget_locks(self, changes: Sequence[states.Change]) -> None:
+        for key in _deleted(changes):
+            self._locks.remove(self._request, key)
+
+
+def inverse(changes: Sequence[states.Change], before: states.Snapshot) -> list[states.Change]:
+    """Return the changes that put everything back that ``changes`` touch, as it was in ``before``."""
+    touched = {(change.kind, change.key): None for change in reversed(changes)}
+    back: list[states.Change] = []
+    for kind, key in touched:
+        old = before.get(kind, key)
+        back.append(states.Delete(kind, key) if old is None else states.Put(old))
+    return back
+
+
+def _deleted(changes: Iterable[states.Change]) -> list[lock_table.Key]:
+    return [
+        (_LEVELS[change.kind], change.key)
+        for change in changes
+        if isinstance(change, states.Delete) and change.kind in _LEVELS
+    ]

@@ -1,0 +1,307 @@
+"""The job queue: what the doors and the master daemon ask of it.
+
+A job is queued until the jobs that it depends on have ended and fewer jobs than the cluster's ``max_running_jobs``
+have been started, those that wait for locks among them; smaller priority numbers go first, then smaller job numbers.
+``jobs.processor`` runs a started job as one task. A job that has ended stays until it is archived.
+
+Life cycle: ``start`` once, when the state is loaded; then any of the others; ``close`` when the daemon ends, which
+leaves started jobs as they are in the journal: the next ``start`` marks them failed (seed "Job and opcode status").
+"""
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TypeVar
+
+from gantry import errors
+from gantry.jobs import dependencies, processor, records
+from gantry.model import job as model
+from gantry.model import opcodes
+from gantry.runtime import interface
+from gantry.state import snapshot as states
+from gantry.state import transaction
+
+Result = TypeVar("Result")
+
+LIMIT = 5000
+"""How many jobs the queue holds (contract: queue files)."""
+
+RESTARTED = "the master daemon was restarted while the job ran"
+
+_RUNNING_BEFORE_INIT = 20
+_BATCH = 100
+
+
+Archived = Callable[[int], model.Job | None]
+"""Reads a job from the archive; only a dependency on it makes the queue do so."""
+
+
+class Queue:
+    """The jobs of a cluster that are not archived."""
+
+    def __init__(
+        self,
+        book: records.Records,
+        runner: processor.Processor,
+        runtime: interface.Runtime,
+        *,
+        archived: Archived,
+        drain_file: str,
+        limit: int = LIMIT,
+    ) -> None:
+        self._book = book
+        self._processor = runner
+        self._runtime = runtime
+        self._archived = archived
+        self._drain_file = drain_file
+        self._limit = limit
+        self._ready: list[tuple[int, int]] = []
+        self._dependants: dict[int, list[int]] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._closed = False
+
+    def jobs(self) -> Mapping[int, model.Job]:
+        """Return a live view of the jobs by number."""
+        return self._book.view
+
+    @property
+    def drained(self) -> bool:
+        """Tell whether the queue takes no new jobs."""
+        return self._runtime.disk.exists(self._drain_file)
+
+    async def set_drained(self, drained: bool) -> None:
+        """Close or open the queue for new jobs; kept over restarts (seed "Ganeti updates")."""
+        if drained:
+            await self._runtime.disk.write(self._drain_file, b"")
+        elif self.drained:
+            await self._runtime.disk.remove(self._drain_file)
+
+    async def start(self) -> None:
+        """Take over the jobs of the state: queued ones run, those that had been started are marked failed."""
+        interrupted = errors.ExecutionError(RESTARTED, hint="check what it was to change, then submit it again")
+        found = sorted(self._book.store.snapshot.jobs.values(), key=lambda job: job.id)
+        members = [self._book.add(job) for job in found]
+        for record in members:
+            if all(step.status is model.Status.QUEUED for step in record.newest.ops):
+                continue
+            if record.newest.status not in model.FINAL:
+                record.end(model.Status.ERROR, processor.encode_error(interrupted), self._book.now())
+        await self._book.save_all([record for record in members if record.newest is not record.shown])
+        for record in members:
+            if record.newest.status is model.Status.QUEUED:
+                await self._enqueue(record)
+        self._admit()
+
+    async def close(self) -> None:
+        """Stop: started jobs are broken off, nothing is stored any more."""
+        self._closed = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._book.close()
+
+    async def submit(self, ops: Sequence[opcodes.AnyOpcode], *, ignore_drain: bool = False) -> int:
+        """Take a job in and return its number once it is durable; the number is never used again.
+
+        Raises InvalidError, QueueDrainedError (unless ``ignore_drain``), QueueFullError, StorageError.
+        """
+        (result,) = await self.submit_many([ops], ignore_drain=ignore_drain)
+        if isinstance(result, errors.GantryError):
+            raise result
+        return result
+
+    async def submit_many(
+        self, many: Sequence[Sequence[opcodes.AnyOpcode]], *, ignore_drain: bool = False
+    ) -> list[int | errors.GantryError]:
+        """Take jobs in, in one transaction; the answer holds a number, or the error, for each in order."""
+        if self.drained and not ignore_drain:
+            raise errors.QueueDrainedError("the job queue is drained", hint="gnt-cluster queue undrain opens it")
+        accepted: list[model.Job] = []
+        results: list[int | errors.GantryError] = []
+        for ops in many:
+            try:
+                job = self._make(ops, earlier=results, taken=len(accepted))
+            except (errors.InvalidError, errors.QueueFullError) as error:
+                results.append(error)
+            else:
+                accepted.append(job)
+                results.append(job.id)
+        if accepted:
+            # Submitted in this turn of the loop, so that nobody else gets the same numbers.
+            puts = [states.Put(job) for job in accepted]
+            durable = self._book.store.submit(puts, records.cause(accepted[0]))
+            await _whole(self._take_in(accepted, durable))
+        return results
+
+    async def cancel(self, number: int) -> tuple[bool, str]:
+        """Cancel a job that has not begun to run; tell whether, and what happened (contract: finalisation)."""
+        record = self._book.find(number)
+        status = record.newest.status
+        if status is model.Status.CANCELING:
+            return True, f"Job {number} is being canceled already"
+        if status is model.Status.WAITING:
+            index = self._unfinished(record)
+            record.update(index, status=model.Status.CANCELING)
+            self._processor.cancel(record)
+            await self._book.save(record, index)
+            return True, f"Job {number} will be canceled"
+        if status is model.Status.QUEUED:
+            record.end(model.Status.CANCELED, processor.CANCELED_RESULT, self._book.now())
+            await _whole(self._conclude(record))
+            return True, f"Dequeued job {number}"
+        return False, f"Job {number} is no longer waiting in the queue ({record.newest.status})"
+
+    async def change_priority(self, number: int, priority: int) -> tuple[bool, str]:
+        """Give the opcodes that have not begun another priority, -20 to 19; tell whether there were any."""
+        if not -20 <= priority <= 19:
+            raise errors.InvalidError(f"priority {priority} is not in the range -20 to 19")
+        record = self._book.find(number)
+        pending = [
+            index
+            for index, step in enumerate(record.newest.ops)
+            if step.status in (model.Status.QUEUED, model.Status.WAITING)
+        ]
+        if not pending:
+            return False, f"Job {number} has no opcodes that wait ({record.newest.status})"
+        for index in pending:
+            record.update(index, priority=priority)
+        self._processor.change_priority(record, priority)
+        if any(waiting == number for _, waiting in self._ready):
+            heapq.heappush(self._ready, (record.newest.priority, number))
+        await self._book.save(record, pending[0])
+        return True, f"Priorities of the waiting opcodes of job {number} have been changed to {priority}"
+
+    async def archive(self, number: int) -> bool:
+        """Move a job that has ended to the archive; False when it has not ended, or its end is not stored yet."""
+        record = self._book.find(number)
+        if record.shown.status not in model.FINAL:
+            return False
+        return bool(await _whole(self._archive_batch([record])))
+
+    async def autoarchive(self, age: float, timeout: float) -> tuple[int, int]:
+        """Archive the jobs that ended more than ``age`` seconds ago (-1: all that ended), for ``timeout`` seconds.
+
+        Returns how many were archived, and how many are left that could have been.
+        """
+        clock = self._runtime.clock
+        before = clock.now() - age
+        until = clock.monotonic() + timeout
+        old = [record for record in self._book.finished() if age == -1 or _ended(record.shown) < before]
+        archived = 0
+        while old and clock.monotonic() < until:
+            batch, old = old[:_BATCH], old[_BATCH:]
+            archived += await _whole(self._archive_batch(batch))
+        return archived, len(old)
+
+    async def wait_for_change(
+        self,
+        number: int,
+        values: Callable[[model.Job], list[object]],
+        *,
+        previous: list[object] | None,
+        serial: int | None,
+        timeout: float,
+    ) -> tuple[list[object], list[model.LogEntry]] | None:
+        """Wait as ``records.wait_for_change`` says."""
+        return await records.wait_for_change(
+            self._book, number, values, previous=previous, serial=serial, timeout=timeout
+        )
+
+    def _make(
+        self, ops: Sequence[opcodes.AnyOpcode], *, earlier: Sequence[int | errors.GantryError], taken: int
+    ) -> model.Job:
+        if not ops:
+            raise errors.InvalidError("A job needs at least one opcode")
+        if len(self._book.store.snapshot.jobs) + taken >= self._limit:
+            raise errors.QueueFullError(f"the job queue is full ({self._limit} jobs)", hint="archive jobs that ended")
+        number = self._book.store.snapshot.last_job + taken + 1
+        wanted = dependencies.absolute(ops, number, earlier=earlier, status_of=self._status)
+        steps = tuple(model.Step(input=op, priority=op.priority) for op in wanted)
+        return model.Job(id=number, ops=steps, received_timestamp=self._book.now())
+
+    def _status(self, number: int) -> model.Status | None:
+        job = self._book.view.get(number) or self._archived(number)
+        return job.status if job else None
+
+    def _unfinished(self, record: records.Record) -> int:
+        return next(index for index, step in enumerate(record.newest.ops) if step.status not in model.FINAL)
+
+    async def _take_in(self, accepted: Sequence[model.Job], durable: Awaitable[states.Snapshot]) -> None:
+        await durable
+        for record in [self._book.add(job) for job in accepted]:
+            await self._enqueue(record)
+        self._admit()
+
+    async def _enqueue(self, record: records.Record) -> None:
+        for number in {wish.job for wish in dependencies.of(record.newest)}:
+            if (other := self._book.view.get(number)) and other.status not in model.FINAL:
+                self._dependants.setdefault(number, []).append(record.newest.id)
+        await self._consider(record)
+
+    async def _consider(self, record: records.Record) -> None:
+        """Make a queued job ready, or let it wait for those that it depends on, or end it as they say."""
+        job = record.newest
+        try:
+            if not dependencies.pending(job, self._status):
+                heapq.heappush(self._ready, (job.priority, job.id))
+            return
+        except errors.JobCanceledError as error:
+            record.end(model.Status.CANCELED, error.message, self._book.now())
+        except errors.ExecutionError as error:
+            record.end(model.Status.ERROR, processor.encode_error(error), self._book.now())
+        await self._conclude(record)
+
+    def _admit(self) -> None:
+        cluster = self._book.store.snapshot.cluster
+        limit = cluster.max_running_jobs if cluster else _RUNNING_BEFORE_INIT
+        while self._ready and len(self._tasks) < limit and not self._closed:
+            priority, number = heapq.heappop(self._ready)
+            record = self._book.get(number)
+            # Canceled, or its priority was changed and it stands here a second time.
+            if record is None or number in self._tasks or record.newest.status is not model.Status.QUEUED:
+                continue
+            if record.newest.priority == priority:
+                self._tasks[number] = asyncio.create_task(self._run(record))
+
+    async def _run(self, record: records.Record) -> None:
+        try:
+            await self._processor.run(record)
+        finally:
+            del self._tasks[record.newest.id]
+            self._admit()
+        await self._settle(record)
+
+    async def _conclude(self, record: records.Record) -> None:
+        await self._book.save(record)
+        await self._settle(record)
+
+    async def _settle(self, record: records.Record) -> None:
+        """After a job has ended: look again at those that depend on it."""
+        for number in self._dependants.pop(record.newest.id, ()):
+            dependant = self._book.get(number)
+            if dependant is not None and dependant.newest.status is model.Status.QUEUED:
+                await self._consider(dependant)
+        self._admit()
+
+    async def _archive_batch(self, batch: Sequence[records.Record]) -> int:
+        # The store moves a job's file when the job is deleted; so the end of the job must be stored before, and
+        # somebody else may be archiving some of the jobs just now.
+        stored = self._book.store.snapshot.jobs
+        mine = [record for record in batch if stored.get(str(record.newest.id)) == record.newest]
+        if mine:
+            deletes = [states.Delete("jobs", str(record.newest.id)) for record in mine]
+            await self._book.store.submit(deletes, transaction.Cause(job=0, opcode="", user="", reason="archive"))
+        for record in mine:
+            self._book.drop(record)
+        return len(mine)
+
+
+async def _whole(work: Coroutine[None, None, Result]) -> Result:
+    """Do the work to its end though the caller, whose client hung up, is canceled."""
+    return await asyncio.shield(asyncio.ensure_future(work))
+
+
+def _ended(job: model.Job) -> float:
+    seconds, micros = job.end_timestamp or job.received_timestamp or (0, 0)
+    return seconds + micros / 1e6

@@ -1,0 +1,178 @@
+"""The cluster as a whole: verify it, take it apart."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.address import ranges
+from gantry.model import cluster, instance, opcodes
+from gantry.operations import base
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+from gantry.state import ssconf
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that verify found: the contract's error code, the kind and name of the object, what is wrong."""
+
+    code: str
+    kind: str
+    name: str
+    message: str
+
+
+class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
+    """Checks configuration, nodes and instances, and logs what it finds; the result tells whether all is well."""
+
+    OPCODE = opcodes.ClusterVerify
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Share everything, so that nothing is half changed."""
+        levels = (base.Level.INSTANCE, base.Level.GROUP, base.Level.NODE, base.Level.NETWORK)
+        return {(level, base.ALL_NAMES): base.Mode.SHARED for level in levels}
+
+    async def inspect(self, snapshot: states.Snapshot) -> bool:
+        """Run all sections, each under its heading (contract: cluster verify)."""
+        log, good = self.environment.log, True
+        log.info("* Verifying cluster config")
+        good &= self._report(_check_config(snapshot))
+        log.info("* Verifying node status")
+        nodes = [node for node in snapshot.nodes.values() if not node.offline]
+        expected = [(node, self._expected(snapshot, node)) for node in sorted(nodes, key=lambda node: node.name)]
+        for node, call in expected:
+            (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], call)
+            good &= self._report(_check_node(answer))
+        log.info("* Verifying instance status")
+        ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
+        where = [snapshot.target(node) for node in nodes if node.vm_capable]
+        good &= self._report(_check_instances(snapshot, await self.environment.nodes.fan_out(where, ask)))
+        log.info("* Other Notes")
+        for line in _notes(snapshot):
+            log.info(line)
+        return good
+
+    def _expected(self, snapshot: states.Snapshot, node: cluster.Node) -> calls.NodeVerify:
+        group = snapshot.nodegroups[node.group]
+        bridges = {plug.link for plug in group.networks.values() if plug.mode == "bridged"}
+        return calls.NodeVerify(
+            hypervisors=snapshot.the_cluster.enabled_hypervisors if node.vm_capable else (),
+            bridges=tuple(sorted(bridges)) if node.vm_capable else (),
+            ssconf=ssconf.values(snapshot),
+            now=self.environment.inputs.now,
+        )
+
+    def _report(self, findings: Iterator[Finding]) -> bool:
+        good = True
+        for found in findings:
+            good = False
+            subject = f"{found.kind} {found.name}".rstrip()
+            coded = f"ERROR:{found.code}:{found.kind}:{found.name}: {found.message}"
+            self.environment.log.info(
+                f"  - {coded}" if self.op.error_codes else f"  - ERROR: {subject}: {found.message}"
+            )
+        return good
+
+    def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
+        """Change nothing."""
+        return base.Plan(result=lambda: facts)
+
+
+def _check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
+    owner = snapshot.the_cluster
+    if owner.master_node not in snapshot.nodes:
+        yield Finding("ECLUSTERCFG", "cluster", "", f"the master node {owner.master_node} does not exist")
+    candidates = sum(
+        node.role(owner) in (cluster.Role.MASTER, cluster.Role.CANDIDATE) for node in snapshot.nodes.values()
+    )
+    possible = sum(node.master_capable and not node.offline for node in snapshot.nodes.values())
+    wanted = min(owner.candidate_pool_size, possible)
+    if candidates < wanted:
+        yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {wanted} are wanted")
+    for net in snapshot.networks.values():
+        for subnet in net.subnets:
+            cidr = ranges.parse_cidr(subnet.cidr)
+            for text in (*(pool.range for pool in subnet.pools), *subnet.external):
+                if not cidr.range.covers(ranges.parse_range(text)[1]):
+                    yield Finding("ECLUSTERCFG", "network", net.name, f"range {text} is outside subnet {cidr}")
+
+
+def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Finding]:
+    codes = {
+        "hypervisor": "ENODEHV",
+        "bridges": "ENODENET",
+        "filelist": "ENODEFILECHECK",
+        "time": "ENODETIME",
+        "storage": "ENODEFILESTORAGEPATHUNUSABLE",
+    }
+    if answer.value is None:
+        yield Finding("ENODERPC", "node", answer.target.name, f"it does not answer: {answer.error}")
+    for check, complaints in (answer.value or {}).items():
+        for complaint in complaints:
+            yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint)
+
+
+def _check_instances(
+    snapshot: states.Snapshot, answers: list[targets.Answer[tuple[calls.RunningInstance, ...]]]
+) -> Iterator[Finding]:
+    running = {one.name: answer.target for answer in answers for one in answer.value or ()}
+    silent = {answer.target.uuid for answer in answers if answer.value is None}
+    for vm in sorted(snapshot.instances.values(), key=lambda vm: vm.name):
+        node, where = snapshot.nodes[vm.primary_node], running.get(vm.name)
+        if node.offline:
+            yield Finding("EINSTANCEBADNODE", "instance", vm.name, f"its primary node {node.name} is offline")
+        elif where and where.uuid != node.uuid:
+            message = f"it runs on {where.name}, its primary node is {node.name}"
+            yield Finding("EINSTANCEWRONGNODE", "instance", vm.name, message)
+        elif vm.admin_state is instance.AdminState.UP and where is None and node.uuid not in silent:
+            yield Finding("EINSTANCEDOWN", "instance", vm.name, f"it should run on {node.name} and does not")
+    for name, where in sorted(running.items()):
+        if ("instances", name) not in snapshot.names:
+            yield Finding("ENODEORPHANINSTANCE", "node", where.name, f"instance {name} should not exist")
+
+
+def _notes(snapshot: states.Snapshot) -> Iterator[str]:
+    roles = [node.role(snapshot.the_cluster) for node in snapshot.nodes.values()]
+    for role, text in ((cluster.Role.OFFLINE, "offline"), (cluster.Role.DRAINED, "drained")):
+        if role in roles:
+            yield f"  - NOTICE: {roles.count(role)} {text} node(s) found."
+
+
+class ClusterDestroy(base.Unit[opcodes.ClusterDestroy, None]):
+    """Takes an empty cluster apart: every node forgets it; the master daemon ends after the job."""
+
+    OPCODE = opcodes.ClusterDestroy
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the whole cluster."""
+        return {(base.Level.CLUSTER, "BGL"): base.Mode.EXCLUSIVE}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Tell the nodes, the master's own last. Refused while there are instances."""
+        del facts
+        if snapshot.instances:
+            names = sorted(vm.name for vm in snapshot.instances.values())
+            raise errors.WrongStateError(
+                f"cluster {snapshot.the_cluster.name} has {len(names)} instances ({', '.join(names[:5])})",
+                hint="remove them first",
+            )
+        master = snapshot.nodes[snapshot.the_cluster.master_node]
+        others = sorted((node for node in snapshot.nodes.values() if node is not master), key=lambda node: node.name)
+        steps = [
+            base.Step(f"tell {node.name} that it left", self._tell(snapshot.target(node))) for node in (*others, master)
+        ]
+        return base.Plan(
+            lines=[f"destroy cluster {snapshot.the_cluster.name}"], steps=steps, result=lambda: master.name
+        )
+
+    def _tell(self, target: targets.Target) -> base.Action:
+        async def action() -> None:
+            try:
+                await self.environment.nodes.call(target, calls.NodeLeave())
+            except errors.RemoteError as error:
+                self.environment.log.warning(f"{target.name} did not hear that it left: {error}")
+
+        return action

@@ -1,0 +1,251 @@
+"""OP_INSTANCE_CREATE: record an instance, make its disks, install its operating system, start it.
+
+All that can be refused is refused before anything is changed: names and parameters from the snapshot, OS definition,
+hypervisor parameters, bridges and room by asking the node. One transaction then writes the instance with its
+addresses; the steps on the node follow, each with its undo (design section 5).
+"""
+
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.model import base as entities
+from gantry.model import cluster, instance, opcodes, parameters
+from gantry.operations import base, filled, nics, placement
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+UNITS = {"m": 1, "g": 1024, "t": 1024 * 1024}
+
+
+def parse_size(size: int | str) -> int:
+    """Return a disk size in MiB; text may end in m, g or t and is rounded up to 4 MiB (contract: value coercion)."""
+    if isinstance(size, int):
+        return size
+    number, unit = (size[:-1], size[-1:].lower()) if size[-1:].isalpha() else (size, "m")
+    try:
+        return -(-int(float(number) * UNITS[unit]) // 4) * 4
+    except (KeyError, ValueError, OverflowError):
+        raise errors.InvalidError(
+            f"disk size {size!r} is not valid", hint="write MiB, or a number with m, g or t"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the nodes said: the node chosen, the ids of the disks and their driver's names for them."""
+
+    node: cluster.Node
+    disk_uuids: tuple[str, ...]
+    disk_ids: tuple[str, ...]
+
+
+class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
+    """Creates an instance."""
+
+    OPCODE = opcodes.InstanceCreate
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the name; share the node, or all nodes where one is to be chosen, and the networks."""
+        node = snapshot.node(self.op.pnode).uuid if self.op.pnode else base.ALL_NAMES
+        networks = {spec.network for spec in self.op.nics if nics.given(spec.network)}
+        return {
+            (base.Level.INSTANCE, self.op.instance_name): base.Mode.EXCLUSIVE,
+            (base.Level.NODE, node): base.Mode.SHARED,
+            **{(base.Level.NETWORK, snapshot.network(str(name)).uuid): base.Mode.SHARED for name in networks},
+        }
+
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
+        """Check everything that needs no address yet, and ask the node for what only it knows."""
+        if ("instances", self.op.instance_name) in snapshot.names:
+            raise errors.ExistsError(f"instance {self.op.instance_name} exists already", hint="choose another name")
+        self._check_static(snapshot)
+        template, sizes = self._template(snapshot), self._sizes()
+        node = await self._place(snapshot, sum(sizes))
+        uuids = tuple(self.environment.inputs.uuid() for _ in sizes)
+        target = snapshot.target(node)
+        disk_ids: tuple[str, ...] = ()
+        if sizes:
+            paths = calls.BlockdevPath(dev_type=template, instance=self.op.instance_name, uuids=uuids)
+            disk_ids = await self.environment.nodes.call(target, paths)
+        if self._installs():
+            await self._check_os(target, str(self.op.os_type))
+        draft = self._draft(snapshot, Facts(node, uuids, disk_ids), allocate=False)
+        whole = filled.fill(snapshot, draft)
+        validate = calls.HypervisorValidate(hypervisor=whole.hypervisor, hvparams=whole.hvparams)
+        await self.environment.nodes.call(target, validate)
+        await self.environment.nodes.call(target, calls.NicValidate(nics=whole.nics))
+        return Facts(node, uuids, disk_ids)
+
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
+        """Put the instance with its addresses; then disks, operating system, start."""
+        vm = self._draft(snapshot, facts, allocate=True)
+        whole = filled.fill(snapshot, vm)
+        node = snapshot.nodes[facts.node.uuid]
+        return base.Plan(
+            lines=_describe(vm, node),
+            changes=[states.Put(vm)],
+            steps=self._steps(whole, snapshot.target(node)),
+            result=lambda: [node.name],
+        )
+
+    def _check_static(self, snapshot: states.Snapshot) -> None:
+        """Refuse what no node needs to be asked for."""
+        enabled = snapshot.the_cluster.enabled_hypervisors
+        if self.op.hypervisor and self.op.hypervisor not in enabled:
+            raise errors.InvalidError(
+                f"hypervisor {self.op.hypervisor} is not enabled", hint=f"enabled are {', '.join(enabled)}"
+            )
+        parameters.hypervisor(self.op.hypervisor or enabled[0], self.op.hvparams)
+        if self._installs() and not self.op.os_type:
+            raise errors.InvalidError("no operating system is named", hint="gnt-os list shows them; or --no-install")
+
+    def _template(self, snapshot: states.Snapshot) -> str:
+        enabled = snapshot.the_cluster.enabled_disk_templates
+        template = self.op.disk_template or enabled[0]
+        if template not in enabled:
+            raise errors.InvalidError(
+                f"disk template {template} is not enabled", hint=f"enabled are {', '.join(enabled)}"
+            )
+        if template == "diskless" and self.op.disks:
+            raise errors.InvalidError("a diskless instance has no disks", hint="leave the disks out")
+        if template != "diskless" and not self.op.disks:
+            raise errors.InvalidError(f"an instance of template {template} needs a disk", hint="--disk 0:size=1g")
+        return template
+
+    def _sizes(self) -> list[int]:
+        sizes = [parse_size(disk.size) for disk in self.op.disks]
+        for index, size in enumerate(sizes):
+            if size <= 0:
+                raise errors.InvalidError(f"disk {index}: size {self.op.disks[index].size} is not above 0 MiB")
+        return sizes
+
+    def _installs(self) -> bool:
+        return bool(self.op.disks) and not self.op.no_install
+
+    async def _check_os(self, target: targets.Target, os_type: str) -> None:
+        """Refuse an OS that the node cannot install for this hypervisor."""
+        name, _, variant = os_type.partition("+")
+        definition = await self.environment.nodes.call(target, calls.OsValidate(name=name))
+        if definition.problem:
+            raise errors.InvalidError(f"OS {name} cannot be installed: {definition.problem}")
+        known = ", ".join(definition.variants) or "none"
+        if definition.variants and not variant:
+            raise errors.InvalidError(f"OS {name} needs a variant", hint=f"write {name}+VARIANT; it has {known}")
+        if variant and variant not in definition.variants and not self.op.force_variant:
+            raise errors.InvalidError(f"OS {name} has no variant {variant}", hint=f"it has {known}")
+        hypervisor = self.op.hypervisor or ""
+        if hypervisor and definition.hypervisors and hypervisor not in definition.hypervisors:
+            raise errors.InvalidError(
+                f"OS {name} does not support hypervisor {hypervisor}",
+                hint=f"it supports {', '.join(definition.hypervisors)}",
+            )
+
+    async def _place(self, snapshot: states.Snapshot, disk: int) -> cluster.Node:
+        """Return the named node when it fits, or choose one."""
+        backend = self._backend(snapshot)
+        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)}
+        need = placement.Need(int(backend["maxmem"]) if self.op.start else 0, disk, networks)
+        candidates = [snapshot.node(self.op.pnode)] if self.op.pnode else self._candidates(snapshot, need)
+        asked = [node for node in candidates if not placement.static_unfit(snapshot, node, need)]
+        answers = await self.environment.nodes.fan_out([snapshot.target(node) for node in asked], calls.NodeInfo())
+        statuses = {answer.target.uuid: answer.value for answer in answers}
+        if not self.op.pnode:
+            return placement.choose(snapshot, statuses, need)
+        (node,) = candidates
+        why = placement.unfit(snapshot, node, statuses.get(node.uuid), need)
+        if why:
+            silent = node in asked and statuses[node.uuid] is None
+            fault = errors.EnvironmentFaultError if silent else errors.NoRoomError
+            raise fault(f"node {node.name} cannot take instance {self.op.instance_name}: {why}")
+        return node
+
+    def _candidates(self, snapshot: states.Snapshot, need: placement.Need) -> list[cluster.Node]:
+        group = snapshot.group(self.op.group_name).uuid if self.op.group_name else None
+        nodes = [node for node in snapshot.nodes.values() if group in (None, node.group)]
+        fits = [node for node in nodes if not placement.static_unfit(snapshot, node, need)]
+        return fits or nodes
+
+    def _backend(self, snapshot: states.Snapshot) -> entities.Parameters:
+        given = parameters.merge({}, parameters.backend(self.op.beparams))
+        defaults = snapshot.the_cluster.beparams.get(parameters.RESET, {})
+        return parameters.fill(parameters.BACKEND, defaults, given)
+
+    def _draft(self, snapshot: states.Snapshot, facts: Facts, *, allocate: bool) -> instance.Instance:
+        """Return the instance to be; without ``allocate`` its NICs have no addresses from pools yet."""
+        op, inputs, owner = self.op, self.environment.inputs, snapshot.the_cluster
+        hypervisor = op.hypervisor or owner.enabled_hypervisors[0]
+        template = self._template(snapshot)
+        disks = tuple(
+            instance.Disk(
+                uuid=uuid,
+                dev_type=template,
+                size=parse_size(spec.size),
+                name=spec.name or "",
+                mode={"w": "rw", "r": "ro"}.get(spec.mode, spec.mode),
+                logical_id=(template, path),
+            )
+            for spec, uuid, path in zip(op.disks, facts.disk_uuids, facts.disk_ids, strict=True)
+        )
+        return instance.Instance(
+            uuid=inputs.uuid(),
+            name=op.instance_name,
+            ctime=inputs.now,
+            mtime=inputs.now,
+            tags=op.tags,
+            primary_node=facts.node.uuid,
+            hypervisor=hypervisor,
+            os=op.os_type or "",
+            disk_template=template,
+            admin_state=instance.AdminState.UP if op.start else instance.AdminState.DOWN,
+            disks=disks,
+            nics=self._nics(snapshot, snapshot.nodegroups[facts.node.group], allocate=allocate),
+            hvparams=parameters.merge({}, parameters.hypervisor(hypervisor, op.hvparams)),
+            beparams=parameters.merge({}, parameters.backend(op.beparams)),
+            osparams=op.osparams,
+        )
+
+    def _nics(self, snapshot: states.Snapshot, group: cluster.NodeGroup, *, allocate: bool) -> tuple[instance.Nic, ...]:
+        allocations = self.environment.ledger.allocations(snapshot) if allocate else None
+        maker = nics.Maker(
+            snapshot, group, self.environment.inputs, allocations=allocations, force=self.op.force,
+            conflicts_check=self.op.conflicts_check,
+        )  # fmt: skip
+        return tuple(maker.make(index, spec) for index, spec in enumerate(self.op.nics))
+
+    def _steps(self, whole: calls.Instance, target: targets.Target) -> list[base.Step]:
+        nodes = self.environment.nodes
+
+        def call(what: calls.Call[object]) -> base.Action:
+            async def action() -> None:
+                await nodes.call(target, what)
+
+            return action
+
+        steps = [
+            base.Step(
+                f"create disk {disk.index} of {disk.size} MiB on {target.name}",
+                call(calls.BlockdevCreate(disk=disk, owner=whole.name)),
+                call(calls.BlockdevRemove(disk=disk, owner=whole.name)),
+            )
+            for disk in whole.disks
+        ]
+        if self._installs():
+            add = calls.OsAdd(instance=whole, debug=self.op.debug_level or 0)
+            steps.append(base.Step(f"install {whole.os} on {whole.name}", call(add)))
+        if self.op.start:
+            stop = calls.InstanceShutdown(instance=whole, timeout=0)
+            steps.append(
+                base.Step(f"start {whole.name} on {target.name}", call(calls.InstanceStart(instance=whole)), call(stop))
+            )
+        return steps
+
+
+def _describe(vm: instance.Instance, node: cluster.Node) -> list[str]:
+    lines = [f"create instance {vm.name} on {node.name}, hypervisor {vm.hypervisor}"]
+    lines += [f"create disk {index} of {disk.size} MiB ({disk.dev_type})" for index, disk in enumerate(vm.disks)]
+    lines += [f"NIC {index}: {nic.mac}, addresses {', '.join(nic.ip) or 'none'}" for index, nic in enumerate(vm.nics)]
+    if vm.os and vm.disks:
+        lines.append(f"install {vm.os}")
+    if vm.admin_state is instance.AdminState.UP:
+        lines.append("start it")
+    return lines

@@ -1,0 +1,41 @@
+"""OP_TEST_DELAY: sleep on the master and on nodes; what benchmarks and tests of queue and locks use."""
+
+from gantry.model import opcodes
+from gantry.operations import base
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+
+class TestDelay(base.Unit[opcodes.TestDelay, None]):
+    """Sleeps ``repeat`` times, or once, holding the locks of its nodes unless told not to."""
+
+    OPCODE = opcodes.TestDelay
+    __test__ = False
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the named nodes exclusively."""
+        uuids = [snapshot.resolve("nodes", name) for name in self.op.on_nodes]
+        return {} if self.op.no_locks else {(base.Level.NODE, uuid): base.Mode.EXCLUSIVE for uuid in uuids}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Sleep, step by step."""
+        del facts
+        if not self.op.duration and not self.op.on_nodes:
+            return base.Plan()
+        rounds = max(1, self.op.repeat)
+        text = f"sleep for {self.op.duration:g} s"
+        return base.Plan(lines=[f"{text}, {rounds} times"], steps=[base.Step(text, self._sleep)] * rounds)
+
+    async def _sleep(self) -> None:
+        if self.op.on_master:
+            await self.environment.sleep(self.op.duration)
+        if self.op.on_nodes:
+            state = self.environment.snapshot()
+            where = [state.target(state.node(name)) for name in self.op.on_nodes]
+            answers = await self.environment.nodes.fan_out(where, calls.TestDelay(duration=self.op.duration))
+            for answer in answers:
+                if answer.error:
+                    raise answer.error

@@ -1,0 +1,72 @@
+"""From the model to what nodes are sent: an instance with every parameter filled in (design section 8).
+
+A node knows no defaults, so each level is laid over the one below here, on the master (seed "Default value
+application").
+"""
+
+import ipaddress
+
+from gantry.model import cluster, instance, network, parameters
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+
+def fill(state: states.Snapshot, vm: instance.Instance) -> calls.Instance:
+    """Return an instance of the snapshot as nodes see it."""
+    owner = state.the_cluster
+    return calls.Instance(
+        name=vm.name,
+        uuid=vm.uuid,
+        hypervisor=vm.hypervisor,
+        os=vm.os,
+        disk_template=vm.disk_template,
+        primary_node=state.nodes[vm.primary_node].name,
+        ctime=vm.ctime,
+        mtime=vm.mtime,
+        tags=vm.tags,
+        hvparams=parameters.fill_hypervisor(owner, vm),
+        beparams=parameters.fill_backend(owner, vm),
+        osparams={**owner.osparams.get(vm.os, {}), **vm.osparams},
+        disks=tuple(fill_disk(index, disk) for index, disk in enumerate(vm.disks)),
+        nics=tuple(
+            fill_nic(owner, index, nic, net=state.networks.get(nic.network)) for index, nic in enumerate(vm.nics)
+        ),
+    )
+
+
+def fill_disk(index: int, disk: instance.Disk) -> calls.Disk:
+    """Return a disk as nodes see it."""
+    return calls.Disk(
+        index=index,
+        uuid=disk.uuid,
+        dev_type=disk.dev_type,
+        size=disk.size,
+        mode=disk.mode,
+        name=disk.name,
+        logical_id=disk.logical_id,
+        params=disk.params,
+    )
+
+
+def fill_nic(owner: cluster.Cluster, index: int, nic: instance.Nic, *, net: network.Network | None) -> calls.Nic:
+    """Return a NIC as nodes see it, its addresses with the subnets they come from."""
+    filled = parameters.fill_nic(owner, nic)
+    return calls.Nic(
+        index=index,
+        uuid=nic.uuid,
+        mac=nic.mac,
+        name=nic.name,
+        mode=str(filled["mode"]),
+        link=str(filled["link"]),
+        vlan=str(filled["vlan"]),
+        addresses=tuple(_address(ip, net) for ip in nic.ip),
+        network=calls.Network(name=net.name, uuid=net.uuid, mac_prefix=net.mac_prefix, tags=net.tags) if net else None,
+    )
+
+
+def _address(ip: str, net: network.Network | None) -> calls.Address:
+    value = ipaddress.ip_address(ip)
+    for subnet in net.subnets if net else ():
+        if value in ipaddress.ip_network(subnet.cidr):
+            return calls.Address(ip=ip, subnet=subnet.cidr, gateway=subnet.gateway, dhcp=subnet.dhcp)
+    return calls.Address(ip=ip)

@@ -1,0 +1,48 @@
+"""How a machine becomes a node: its join token is shown, it sends a certificate request, it gets its certificate.
+
+Shared by the opcode that adds a node and by the initialisation of a cluster. A node's private key never leaves it;
+both sides know each other before anything secret travels: the token holds the certificate that the node shows, and a
+secret that only its administrator can have read.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from gantry import errors, security
+from gantry.operations import base
+from gantry.rpc import calls, targets
+
+PATIENCE = 30.0
+"""Seconds that a node has to listen again after it got its certificate."""
+
+_PAUSE = 0.1
+TOKEN_HINT = "its gantry-noded wrote one to lib/join-token below its folder; give it with --join-token-file"
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def join(
+    nodes: base.Nodes, authority: base.Authority, target: targets.Target, *, token: str, cluster: str, sleep: Sleep
+) -> None:
+    """Give a node its certificate and wait until it listens with it; raises InvalidError, RemoteError."""
+    try:
+        secret = security.JoinToken.decode(token).secret
+    except ValueError as error:
+        raise errors.InvalidError(f"node {target.name}: {error}", hint=TOKEN_HINT) from None
+    who = calls.Join(secret=secret, cluster=cluster, node=target.name, uuid=target.uuid, address=target.address)
+    request = await nodes.join(target, token, who)
+    certificate = authority.issue(request, uuid=target.uuid, name=target.name, address=target.address)
+    enrol = calls.Enrol(secret=secret, certificate=certificate, authority=authority.certificate)
+    await nodes.join(target, token, enrol)
+    await _wait(nodes, target, sleep)
+
+
+async def _wait(nodes: base.Nodes, target: targets.Target, sleep: Sleep) -> None:
+    for left in reversed(range(int(PATIENCE / _PAUSE))):
+        try:
+            await nodes.call(target, calls.Version())
+        except errors.RemoteError:
+            if not left:
+                raise
+            await sleep(_PAUSE)
+        else:
+            return

@@ -1,0 +1,62 @@
+"""Where a new instance goes: pure choice among nodes, with the reasons why the others were passed over.
+
+Called by ``create`` when no node is named. A node fits when it is online, takes instances, is connected to every
+network the instance needs, and has room for its memory and disks; among those the one with the most free memory is
+taken, by name where they are equal.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.model import cluster
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an instance asks of its node: MiB of memory and disk, and network UUIDs; ``template`` names the storage."""
+
+    memory: int
+    disk: int
+    networks: Collection[str]
+
+
+def unfit(state: states.Snapshot, node: cluster.Node, status: calls.NodeStatus | None, need: Need) -> str:
+    """Return why a node cannot take the instance; empty when it can. ``status`` is None when it did not answer."""
+    static = static_unfit(state, node, need)
+    if static or status is None:
+        return static or "it does not answer"
+    if status.memory_free < need.memory:
+        return f"{need.memory} MiB of memory do not fit, {status.memory_free} MiB are free"
+    free = max((storage.free for storage in status.storage), default=0)
+    return f"{need.disk} MiB of disk do not fit, {free} MiB are free" if need.disk > free else ""
+
+
+def static_unfit(state: states.Snapshot, node: cluster.Node, need: Need) -> str:
+    """Return why the configuration keeps an instance off a node; empty when it does not."""
+    if node.offline or node.drained:
+        return "it is " + ("offline" if node.offline else "drained")
+    if not node.vm_capable:
+        return "it takes no instances"
+    group = state.nodegroups[node.group]
+    missing = [state.networks[uuid].name for uuid in need.networks if uuid not in group.networks]
+    return f"network {', '.join(missing)} is not connected to its node group {group.name}" if missing else ""
+
+
+def choose(state: states.Snapshot, statuses: Mapping[str, calls.NodeStatus | None], need: Need) -> cluster.Node:
+    """Return the node for an instance; ``statuses`` is by node UUID. Raises NoRoomError with every node's reason."""
+    reasons = {}
+    fits = []
+    for uuid, status in statuses.items():
+        node = state.nodes[uuid]
+        why = unfit(state, node, status, need)
+        if why or status is None:
+            reasons[node.name] = why
+        else:
+            fits.append((-status.memory_free, node.name, node))
+    if not fits:
+        told = "; ".join(f"{name}: {why}" for name, why in sorted(reasons.items())) or "there are no nodes"
+        raise errors.NoRoomError(f"no node can take the instance: {told}")
+    return min(fits)[2]

@@ -1,0 +1,57 @@
+"""What a getter returns: a value, or why there is none; and the live data that some getters need."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
+
+from gantry.ipam import embedded
+from gantry.model import fields
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+T = TypeVar("T")
+
+
+class Missing(Enum):
+    """Why a cell has no value."""
+
+    UNKNOWN = fields.ResultStatus.UNKNOWN
+    NO_DATA = fields.ResultStatus.NO_DATA
+    UNAVAILABLE = fields.ResultStatus.UNAVAILABLE
+    OFFLINE = fields.ResultStatus.OFFLINE
+
+
+Cell = object
+"""JSON data, or a Missing."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """What nodes answered: resources by node UUID, running instances by name with the UUID of their node."""
+
+    nodes: Mapping[str, targets.Answer[calls.NodeStatus]] = field(default_factory=dict)
+    running: Mapping[str, tuple[str, calls.RunningInstance]] = field(default_factory=dict)
+    silent: Mapping[str, Missing] = field(default_factory=dict)
+    """Nodes without an answer to the list of instances, by UUID."""
+
+
+NOTHING_LIVE = Live()
+"""For fields that need no node."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a getter sees beside the object itself."""
+
+    state: states.Snapshot
+    ledger: embedded.Ledger
+    live: Live
+
+
+Getter = Callable[[Context, T], Cell]
+
+
+def or_none(value: T | None) -> T | Missing:
+    """Return a value, or that the object has none."""
+    return Missing.UNAVAILABLE if value is None or value == "" else value

@@ -1,0 +1,125 @@
+"""The filter language of queries: a JSON prefix list becomes a predicate over cells (contract: query language)."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gantry import errors
+from gantry.operations.query import cells
+
+Lookup = Callable[[str], cells.Cell]
+"""Field name to the cell of the row that is being tested."""
+Predicate = Callable[[Lookup], bool]
+
+HOSTNAME_FIELDS: Final = frozenset({"name", "pnode", "node"})
+DEPTH_LIMIT: Final = 32
+
+
+def compile_filter(raw: object, *, depth: int = 0) -> Predicate:
+    """Return the predicate of a filter; None lets everything pass. Raises FilterError that shows the faulty part."""
+    if raw is None:
+        return lambda _: True
+    if depth > DEPTH_LIMIT:
+        raise errors.FilterError(f"filter is nested deeper than {DEPTH_LIMIT} levels")
+    match raw:
+        case ["&", *parts]:
+            inner = [compile_filter(part, depth=depth + 1) for part in parts]
+            return lambda row: all(test(row) for test in inner)
+        case ["|", *parts]:
+            inner = [compile_filter(part, depth=depth + 1) for part in parts]
+            return lambda row: any(test(row) for test in inner)
+        case ["!", part]:
+            test = compile_filter(part, depth=depth + 1)
+            return lambda row: not test(row)
+        case ["?", str(name)]:
+            return _on_value(name, bool)
+        case [str(operator), str(name), str() | int() | float() as value] if operator in _COMPARE:
+            return _comparison(operator, name, value)
+    raise errors.FilterError(f"cannot read this part of the filter: {raw!r}")
+
+
+def fields_of(raw: object) -> set[str]:
+    """Return the names of the fields that a filter looks at."""
+    match raw:
+        case ["&" | "|" | "!", *parts]:
+            return set().union(*(fields_of(part) for part in parts))
+        case [str(), str(name), *_]:
+            return {name}
+    return set()
+
+
+def names_of(raw: object, name_field: str) -> list[str | int] | None:
+    """Return the names when a filter is only a choice of names, in order; otherwise None."""
+    match raw:
+        case ["=" | "==", str(name), str() | int() as value] if name == name_field:
+            return [value]
+        case ["|", *parts] if parts:
+            found = [names_of(part, name_field) for part in parts]
+            if all(found):
+                return [name for names in found if names for name in names]
+    return None
+
+
+def _on_value(name: str, test: Callable[[object], bool]) -> Predicate:
+    def passes(row: Lookup) -> bool:
+        cell = row(name)
+        return True if isinstance(cell, cells.Missing) else test(cell)
+
+    return passes
+
+
+def _comparison(operator: str, name: str, value: str | int | float) -> Predicate:
+    if operator == "=~":
+        return _on_value(name, _matcher(value))
+    if operator in ("=", "==", "!=") and name in HOSTNAME_FIELDS and isinstance(value, str):
+        same = _on_value(name, lambda cell: cell == value or (isinstance(cell, str) and cell.split(".")[0] == value))
+        return same if operator != "!=" else lambda row: not same(row)
+    compare = _COMPARE[operator]
+    return _on_value(name, lambda cell: compare(cell, value))
+
+
+def _matcher(pattern: object) -> Callable[[object], bool]:
+    try:
+        compiled = re.compile(str(pattern))
+    except re.error as error:
+        raise errors.FilterError(f"{pattern!r} is no regular expression: {error}") from None
+    return lambda cell: compiled.search(str(cell)) is not None
+
+
+def _ordered(test: Callable[[float | str, float | str], bool]) -> Callable[[object, str | int | float], bool]:
+    def compare(cell: object, value: str | int | float) -> bool:
+        if isinstance(cell, str) and isinstance(value, str):
+            return test(cell, value)
+        number = _number(cell)
+        return number is not None and not isinstance(value, str) and test(number, value)
+
+    return compare
+
+
+def _number(cell: object) -> float | None:
+    if isinstance(cell, int | float):
+        return cell
+    if isinstance(cell, list | tuple) and len(cell) == 2 and all(isinstance(part, int) for part in cell):
+        return float(cell[0]) + float(cell[1]) / 1e6
+    return None
+
+
+def _contains(cell: object, value: str | int | float) -> bool:
+    return isinstance(cell, Sequence) and not isinstance(cell, str) and value in cell
+
+
+def _equal(cell: object, value: str | int | float) -> bool:
+    return cell == value or (_number(cell) == value and not isinstance(cell, bool))
+
+
+_COMPARE: Final[dict[str, Callable[[object, str | int | float], bool]]] = {
+    "=": _equal,
+    "==": _equal,
+    "!=": lambda cell, value: not _equal(cell, value),
+    "<": _ordered(lambda a, b: a < b),  # type: ignore[operator]
+    ">": _ordered(lambda a, b: a > b),  # type: ignore[operator]
+    "<=": _ordered(lambda a, b: a <= b),  # type: ignore[operator]
+    ">=": _ordered(lambda a, b: a >= b),  # type: ignore[operator]
+    "=~": lambda cell, value: _matcher(value)(cell),
+    "=[]": _contains,
+}

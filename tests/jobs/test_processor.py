@@ -1,0 +1,333 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.jobs.house import House, Script, op
+
+from gantry import errors
+from gantry.model import cluster, network, opcodes
+from gantry.operations import base
+from gantry.operations.base import ALL_NAMES, Level, Mode
+from gantry.runtime import simulated
+from gantry.state import snapshot as states
+
+NET = network.Network(uuid="u1", name="net1")
+LOCK = {(Level.NETWORK, "u1"): Mode.EXCLUSIVE}
+
+
+def raising(error: Exception) -> Callable[..., Awaitable[None]]:
+    async def act(*_: object) -> None:
+        raise error
+
+    return act
+
+
+class Journal:
+    """Steps that write down that they were done and undone."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def step(self, name: str, *, fails: bool = False, undo_fails: bool = False) -> base.Step:
+        async def do() -> None:
+            self.lines.append(f"do {name}")
+            if fails:
+                raise errors.RemoteError("node2 does not answer")
+
+        async def undo() -> None:
+            self.lines.append(f"undo {name}")
+            if undo_fails:
+                raise errors.RemoteError("node2 is still silent")
+
+        return base.Step(name, do, undo)
+
+
+def run(house: House, *ops: opcodes.TestDelay) -> tuple[list[str], list[object]]:
+    """Run one job; return the statuses and results of its opcodes."""
+
+    async def scenario() -> None:
+        number = await house.queue.submit(ops)
+        await house.wait(number)
+
+    house.run(scenario())
+    job = house.job(max(house.queue.jobs()))
+    return [str(step.status) for step in job.ops], [step.result for step in job.ops]
+
+
+def messages(house: House, number: int = 1) -> list[object]:
+    return [entry[3] for step in house.job(number).ops for entry in step.log]
+
+
+@pytest.mark.promise("cluster-51")
+def test_a_unit_declares_locks_then_inspects_plans_changes_steps_and_answers(house: House) -> None:
+    order: list[str] = []
+
+    def locks(_: states.Snapshot) -> base.LockSet:
+        order.append("locks")
+        return LOCK
+
+    async def inspect(environment: base.Environment) -> None:
+        (held,) = [lock for lock in house.locks.owners_and_waiters() if lock.name == "network/u1"]
+        order.append(f"inspect with {held.mode} lock of job {held.owners}, {house.memory.durable.jobs['1'].status}")
+
+    async def do() -> None:
+        order.append(f"step with {list(house.memory.durable.networks)}")
+
+    def finish(snapshot: states.Snapshot) -> list[states.Change]:
+        order.append("finish")
+        return [states.Put(network.Network(uuid="u2", name="net2"))]
+
+    def plan(_: states.Snapshot) -> base.Plan:
+        order.append("plan")
+        return base.Plan(
+            changes=[states.Put(NET)],
+            steps=[base.Step("make it", do)],
+            finish=finish,
+            result=lambda: ["made", len(house.memory.durable.networks)],
+        )
+
+    house.scripts["unit"] = Script(locks=locks, inspect=inspect, plan=plan)
+    assert run(house, op("unit")) == (["success"], [["made", 2]])
+    assert order == [
+        "locks",
+        "locks",
+        "inspect with exclusive lock of job [1], running",
+        "plan",
+        "step with ['u1']",
+        "finish",
+    ]
+    assert messages(house) == ["make it"]
+    assert house.locks.owners_and_waiters() == []
+
+
+def test_a_dry_run_says_what_would_be_done_and_changes_nothing(house: House) -> None:
+    journal = Journal()
+    house.scripts["unit"] = Script(
+        plan=base.Plan(lines=["add network net1"], changes=[states.Put(NET)], steps=[journal.step("one")])
+    )
+    assert run(house, op("unit", dry_run=True)) == (["success"], [["add network net1"]])
+    assert journal.lines == []
+    assert not house.store.snapshot.networks
+
+
+def test_a_failing_step_undoes_those_before_it_and_takes_the_changes_back(house: House) -> None:
+    journal = Journal()
+    old = cluster.NodeGroup(uuid="g", name="default")
+    house.memory.snapshot = house.memory.snapshot.apply([states.Put(old)], serial=2)
+    house.scripts["unit"] = Script(
+        plan=base.Plan(
+            changes=[states.Put(NET), states.Put(cluster.NodeGroup(uuid="g", name="renamed"))],
+            steps=[journal.step("one"), journal.step("two", fails=True), journal.step("three")],
+        )
+    )
+    statuses, results = run(house, op("unit"), op())
+    assert statuses == ["error", "error"]
+    assert results == [
+        ["RemoteError", ["node2 does not answer"]],
+        ["OpExecError", ["Preceding opcode failed"]],
+    ]
+    assert journal.lines == ["do one", "do two", "undo two", "undo one"]
+    assert not house.memory.durable.networks
+    assert house.memory.durable.nodegroups["g"] == old
+
+
+def test_an_undo_that_fails_is_told_and_does_not_stop_the_others(house: House) -> None:
+    journal = Journal()
+    house.scripts["unit"] = Script(
+        plan=base.Plan(
+            changes=[states.Put(NET)], steps=[journal.step("one"), journal.step("two", fails=True, undo_fails=True)]
+        )
+    )
+    statuses, _ = run(house, op("unit"))
+    assert statuses == ["error"]
+    assert journal.lines[-2:] == ["undo two", "undo one"]
+    assert "- WARNING: could not undo: two: node2 is still silent" in messages(house)
+    assert not house.memory.durable.networks
+
+
+def test_a_plan_may_keep_what_was_done_when_a_step_fails(house: House) -> None:
+    journal = Journal()
+    house.scripts["unit"] = Script(
+        plan=base.Plan(
+            changes=[states.Put(NET)],
+            steps=[journal.step("one"), journal.step("two", fails=True)],
+            keep_on_failure=True,
+        )
+    )
+    assert run(house, op("unit"))[0] == ["error"]
+    assert journal.lines == ["do one", "do two"]
+    assert "u1" in house.memory.durable.networks
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (errors.NotUniqueError("taken"), ["OpPrereqError", ["taken", "resource_not_unique"]]),
+        (errors.ExecutionError("broken"), ["OpExecError", ["broken"]]),
+        (ValueError("a bug"), ["ProgrammerError", ["ValueError: a bug"]]),
+    ],
+)
+def test_an_error_becomes_the_result_as_clients_know_it(house: House, error: Exception, result: object) -> None:
+    house.scripts["unit"] = Script(inspect=raising(error))
+    assert run(house, op("unit")) == (["error"], [result])
+    assert run(house, op()) == (["success"], [None])
+
+
+def test_an_opcode_without_a_unit_fails_its_job_alone(house: House) -> None:
+    async def scenario() -> None:
+        number = await house.queue.submit([opcodes.ClusterVerify()])
+        assert await house.wait(number) == ["error"]
+
+    house.run(scenario())
+
+
+def test_a_result_that_cannot_be_written_fails_the_job(house: House) -> None:
+    house.scripts["unit"] = Script(plan=base.Plan(result=object))
+    assert run(house, op("unit"))[0] == ["error"]
+
+
+def test_locks_that_changed_while_the_job_waited_are_asked_for_anew(house: House) -> None:
+    networks = {"u1": Mode.EXCLUSIVE}
+
+    def all_networks(snapshot: states.Snapshot) -> base.LockSet:
+        return {(Level.NETWORK, uuid): Mode.EXCLUSIVE for uuid in networks}
+
+    async def look(environment: base.Environment) -> None:
+        seen.append([lock.name for lock in house.locks.owners_and_waiters() if lock.owners and "/u" in lock.name])
+
+    seen: list[list[str]] = []
+    house.scripts["first"] = Script(locks=LOCK, inspect=lambda environment: environment.sleep(10))
+    house.scripts["second"] = Script(locks=all_networks, inspect=look)
+
+    async def scenario() -> None:
+        first, second = await house.queue.submit([op("first")]), await house.queue.submit([op("second")])
+        await asyncio.sleep(1)
+        networks["u2"] = Mode.EXCLUSIVE
+        await house.wait(first, second)
+
+    house.run(scenario())
+    assert seen == [["network/u1", "network/u2"]]
+
+
+@pytest.mark.promise("cluster-52")
+def test_the_lock_of_an_object_that_was_deleted_goes_with_it_and_fails_those_who_queue(house: House) -> None:
+    house.memory.snapshot = house.memory.snapshot.apply([states.Put(NET)], serial=2)
+    house.scripts["remove"] = Script(
+        locks=LOCK,
+        inspect=lambda environment: environment.sleep(10),
+        plan=base.Plan(changes=[states.Delete("networks", "u1")]),
+    )
+    house.scripts["use"] = Script(locks={(Level.NETWORK, "u1"): Mode.SHARED})
+    house.scripts["all"] = Script(locks={(Level.NETWORK, ALL_NAMES): Mode.SHARED})
+
+    async def scenario() -> None:
+        answers = await house.queue.submit_many([[op("remove")], [op("use")], [op("all")]])
+        assert answers == [1, 2, 3]
+        assert await house.wait(1, 2, 3) == ["success", "error", "success"]
+
+    house.run(scenario())
+    result = house.job(2).ops[0].result
+    assert isinstance(result, list)
+    assert result[0] == "LockError"
+
+
+def test_a_unit_that_would_delete_without_the_lock_is_stopped_before(house: House) -> None:
+    house.memory.snapshot = house.memory.snapshot.apply([states.Put(NET)], serial=2)
+    house.scripts["remove"] = Script(plan=base.Plan(changes=[states.Delete("networks", "u1")]))
+    assert run(house, op("remove"))[0] == ["error"]
+    assert "u1" in house.store.snapshot.networks
+
+
+def test_changes_are_committed_in_the_turn_of_the_plan_so_that_two_never_plan_on_the_same_state(house: House) -> None:
+    def plan(snapshot: states.Snapshot) -> base.Plan:
+        number = len(snapshot.networks)
+        return base.Plan(changes=[states.Put(network.Network(uuid=f"u{number}", name=f"net{number}"))])
+
+    house.scripts["unit"] = Script(plan=plan)
+
+    async def scenario() -> None:
+        numbers = await house.queue.submit_many([[op("unit")]] * 20)
+        await house.wait(*(number for number in numbers if isinstance(number, int)))
+
+    house.run(scenario())
+    assert set(house.statuses().values()) == {"success"}
+    assert len(house.memory.durable.networks) == 20
+
+
+def test_the_journal_learns_who_asked_and_why(house: House) -> None:
+    asked = opcodes.decode(
+        {"OP_ID": "OP_TEST_DELAY", "duration": 0, "reason": [["gnt:user", "moving racks", 1], ["gnt:opcode:x", "", 2]]}
+    )
+    house.scripts[""] = Script(plan=base.Plan(changes=[states.Put(NET)]))
+
+    async def scenario() -> None:
+        await house.wait(await house.queue.submit([asked]))
+
+    house.run(scenario())
+    causes = {(cause.job, cause.opcode, cause.user, cause.reason) for cause in house.memory.causes}
+    assert causes == {(1, "OP_TEST_DELAY", "gnt:user", "moving racks")}
+
+
+def test_a_full_disk_fails_the_job_but_not_the_queue_and_its_end_is_stored_when_there_is_room(house: House) -> None:
+    house.scripts["unit"] = Script(
+        inspect=lambda environment: environment.sleep(10), plan=base.Plan(changes=[states.Put(NET)])
+    )
+
+    async def scenario() -> None:
+        number = await house.queue.submit([op("unit")])
+        await house.until(number, "running")
+        house.memory.full = True
+        assert await house.wait(number) == ["error"]
+        assert str(house.memory.durable.jobs["1"].status) == "running"
+        with pytest.raises(errors.StorageError):
+            await house.queue.submit([op()])
+        assert await house.queue.archive(number) is False
+        await asyncio.sleep(300)
+        assert house.statuses() == {1: "error"}
+        house.memory.full = False
+        await asyncio.sleep(60)
+        assert house.memory.durable.jobs["1"] == house.job(1)
+        assert await house.wait(await house.queue.submit([op("unit")])) == ["success"]
+        assert await house.queue.archive(number) is True
+
+    house.run(scenario())
+    result = house.job(2).ops[0].result
+    assert result is None
+    assert "u1" in house.memory.durable.networks
+
+
+def test_a_job_that_could_not_be_stored_as_running_is_not_executed(world: simulated.World) -> None:
+    house = House(world)
+    executed = []
+
+    async def inspect(_: base.Environment) -> None:
+        executed.append(True)
+
+    house.scripts["unit"] = Script(inspect=inspect)
+    house.scripts["locked"] = Script(locks=LOCK, inspect=lambda environment: environment.sleep(10))
+    house.scripts["unit"].locks = LOCK
+
+    async def scenario() -> None:
+        await house.queue.submit_many([[op("locked")], [op("unit")]])
+        await asyncio.sleep(1)
+        house.memory.full = True
+        assert await house.wait(2) == ["error"]
+        house.memory.full = False
+        await asyncio.sleep(60)
+
+    house.run(scenario())
+    assert not executed
+    assert {str(job.status) for job in house.memory.durable.jobs.values()} == {"success", "error"}
+
+
+def test_a_daemon_that_stops_gives_locks_back_and_stores_nothing_more(house: House) -> None:
+    house.scripts["unit"] = Script(locks=LOCK, inspect=lambda environment: environment.sleep(10))
+
+    async def scenario() -> None:
+        await house.queue.submit_many([[op("unit")], [op("unit")]])
+        await asyncio.sleep(1)
+        await house.queue.close()
+
+    house.run(scenario())
+    assert house.locks.owners_and_waiters() == []
+    assert [str(job.status) for job in house.memory.durable.jobs.values()].count("running") == 1
