@@ -5,6 +5,7 @@
 # an IPv4 and an IPv6 address.  `up` prints each command before it runs it and leaves the cluster up; `down` takes
 # away its processes, namespaces, bridges and files; `gnt` runs a command as on the first node (demo/gnt does that).
 #
+#   DEMO_PREFIX (gdemo)                 what the names of its namespaces begin with; ends with a letter
 #   DEMO_DIR (/var/lib/gantry-demo)     node1, node2, node3: the nodes' folders (GANTRY_ROOT)
 #                                       since: when it was started, and the mark that the folder is a demo's
 #   build/guest in the checkout         the guest's kernel, kept by `down`: a cache that costs a download
@@ -15,7 +16,7 @@ checkout=$(dirname "$here")
 programs=$checkout/.venv/bin
 guest=$checkout/build/guest
 DEMO_DIR=${DEMO_DIR:-/var/lib/gantry-demo}
-prefix=gdemo
+prefix=${DEMO_PREFIX:-gdemo}
 nodes=3
 instance=web1.example
 port=1811
@@ -29,10 +30,10 @@ init=(gnt-cluster init --enabled-hypervisors kvm
 add_node() { run gnt-node add --join-token-file "$(root "$1")/lib/join-token" --primary-ip "$(address "$1")" "node$1"; }
 add_network=(gnt-network add
     --subnet "cidr=192.0.2.0/24,gateway=192.0.2.1" --subnet cidr=2001:db8::/64
-    --pool "192.0.2.10-192.0.2.100,name=pool4" --pool "2001:db8::1:0-2001:db8::1:ffff,name=pool6" net1)
+    --pool "192.0.2.10-192.0.2.100,name=lan4" --pool "2001:db8::1:0-2001:db8::1:ffff,name=lan6" net1)
 connect=(gnt-network connect -N "mode=bridged,link=br0" net1 default)
 add_instance=(gnt-instance add -t file --disk 0:size=64M -o busybox -B memory=128
-    --net "0:ip0=pool4,ip1=pool6,network=net1" -n node2 "$instance")
+    --net "0:ip0=lan4,ip1=lan6,network=net1" -n node2 "$instance")
 addresses_of=(gnt-instance list --no-headers -o nic.ips "$instance")
 
 say() { printf '%s\n' "$*"; }

@@ -1,0 +1,128 @@
+"""A running master: jobs, waiting, and the commands that people type, all through the real daemons and programs."""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from tests.cluster import lab
+
+from benchmarks.figure import Figure, timed
+
+TOGETHER = 2000
+ALONE = 200
+INSTANCES = 1000
+WAITING = 1000
+NOTHING = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
+
+
+@contextlib.contextmanager
+def _cluster() -> Iterator[lab.Lab]:
+    with lab.lab() as made:
+        made.init()
+        yield made
+
+
+def _wait(luxi: lab.Luxi, number: object) -> None:
+    status: object = "queued"
+    while status not in ("success", "error", "canceled"):
+        answer = luxi.value("WaitForJobChange", number, ["status"], [status], None, 60)
+        if isinstance(answer, list):
+            (status,) = answer[0]
+    if status != "success":
+        raise RuntimeError(f"job {number}: {status}")
+
+
+def _submit_many(luxi: lab.Luxi, jobs: list[list[dict[str, object]]]) -> list[object]:
+    answer = luxi.value("SubmitManyJobs", jobs)
+    assert isinstance(answer, list)
+    return [number for _, number in answer]
+
+
+def _archive(luxi: lab.Luxi) -> None:
+    luxi.exchange("AutoArchiveJobs", -1, 600)
+
+
+def jobs_together() -> Iterable[Figure]:
+    rates = []
+    with _cluster() as made, made.luxi() as luxi:
+        for _ in range(5):
+            start = time.perf_counter()
+            for number in _submit_many(luxi, [[dict(NOTHING)]] * TOGETHER):
+                _wait(luxi, number)
+            rates.append(TOGETHER / (time.perf_counter() - start))
+            _archive(luxi)
+    yield Figure(f"jobs: {TOGETHER} without work, submitted together, durable", "jobs/s", rates, 500, at_least=True)
+
+
+def one_job() -> Iterable[Figure]:
+    with _cluster() as made, made.luxi() as luxi:
+        samples = timed(lambda: _wait(luxi, luxi.value("SubmitJob", [NOTHING])), rounds=ALONE)
+    yield Figure("job: one without work, from submit to finish", "ms", samples, 20)
+
+
+def _usage(made: lab.Lab, *arguments: str) -> tuple[float, float]:
+    """Return wall clock and processor time of a command, in milliseconds."""
+    environment = {**os.environ, "GANTRY_ROOT": str(made.master)}
+    start = time.perf_counter()
+    process = subprocess.Popen([lab.BIN / arguments[0], *arguments[1:]], env=environment, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = status
+    wall = time.perf_counter() - start
+    return wall * 1e3, (used.ru_utime + used.ru_stime) * 1e3
+
+
+def list_instances() -> Iterable[Figure]:
+    with _cluster() as made:
+        yield from _list_figures(made, 0, wall=120)
+        with made.luxi() as luxi:
+            create = {"OP_ID": "OP_INSTANCE_CREATE", "disk_template": "diskless", "pnode": "node1"}
+            jobs: list[list[dict[str, object]]] = [
+                [{**create, "instance_name": f"vm{i}.example"}] for i in range(INSTANCES)
+            ]
+            for number in _submit_many(luxi, jobs):
+                _wait(luxi, number)
+        yield from _list_figures(made, INSTANCES, wall=250)
+
+
+def _list_figures(made: lab.Lab, count: int, *, wall: float) -> Iterable[Figure]:
+    samples = [_usage(made, "gnt-instance", "list") for _ in range(15)]
+    name = f"list: gnt-instance list, {count} instances"
+    yield Figure(f"{name}, wall clock", "ms", [one for one, _ in samples], wall)
+    yield Figure(f"{name}, CPU of the command", "ms", [one for _, one in samples], 100)
+
+
+def _resident(pid: int) -> int:
+    """Return the memory of a process in bytes."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024
+
+
+def waiting_jobs() -> Iterable[Figure]:
+    samples = []
+    for _ in range(3):
+        with _cluster() as made, made.luxi() as luxi:
+            hold = {"OP_ID": "OP_TEST_DELAY", "duration": 8, "on_nodes": ["node1"]}
+            luxi.value("SubmitJob", [hold])
+            pid = made.master_pid()
+            before = _resident(pid)
+            numbers = _submit_many(luxi, [[{**hold, "duration": 0.001}]] * WAITING)
+            while not _all_wait(luxi, numbers):
+                time.sleep(0.1)
+            samples.append((_resident(pid) - before) / WAITING / 1024)
+    yield Figure(f"waiting: memory of a job that waits for a lock, {WAITING} of them", "KiB", samples, 10)
+
+
+def _all_wait(luxi: lab.Luxi, numbers: list[object]) -> bool:
+    rows = luxi.value("QueryJobs", numbers[-1:], ["status"])
+    return rows == [["waiting"]]
+
+
+BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
+    "jobs": jobs_together,
+    "job": one_job,
+    "list": list_instances,
+    "waiting": waiting_jobs,
+}

@@ -1,0 +1,43 @@
+"""What a benchmark measures: samples of one quantity, and how they are told."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Samples of a quantity, and what it must reach: ``limit`` is the most, or the least with ``at_least``."""
+
+    name: str
+    unit: str
+    samples: Sequence[float]
+    limit: float | None = None
+    at_least: bool = False
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def spread(self) -> str:
+        return f"{min(self.samples):.4g} to {max(self.samples):.4g}"
+
+    @property
+    def reached(self) -> bool | None:
+        if self.limit is None:
+            return None
+        return self.median >= self.limit if self.at_least else self.median <= self.limit
+
+
+def timed(work: Callable[[], object], *, rounds: int, scale: float = 1e3) -> list[float]:
+    """Return how long each of ``rounds`` calls took, in seconds times ``scale``."""
+    samples = []
+    gc.collect()
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        samples.append((time.perf_counter() - start) * scale)
+    return samples

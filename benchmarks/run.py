@@ -1,0 +1,72 @@
+"""Runs the benchmarks and prints a table; ``--json FILE`` writes it too, ``--only WORD`` chooses by name."""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks import addresses, cluster, state
+from benchmarks.figure import Figure
+
+Benchmark = Callable[[], Iterable[Figure]]
+BENCHMARKS: dict[str, Benchmark] = {**addresses.BENCHMARKS, **state.BENCHMARKS, **cluster.BENCHMARKS}
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    widths = (62, 10, 8, 24, 16)
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _wanted(figure: Figure) -> str:
+    if figure.limit is None:
+        return ""
+    word = {True: "", False: " MISSED", None: ""}[figure.reached]
+    return f"{'>=' if figure.at_least else '<='} {figure.limit:g}{word}"
+
+
+def _machine() -> dict[str, object]:
+    info = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), "unknown")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": model,
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", default="", help="file for the figures")
+    parser.add_argument("--only", default="", help="run those whose name has this word")
+    options = parser.parse_args()
+    machine = _machine()
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    print(_line(("benchmark", "median", "unit", "spread", "must reach")))
+    rows = []
+    for name, benchmark in BENCHMARKS.items():
+        if options.only not in name:
+            continue
+        for figure in benchmark():
+            print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _wanted(figure))), flush=True)
+            rows.append(
+                {"name": figure.name, "median": figure.median, "unit": figure.unit, "samples": list(figure.samples)}
+            )
+    if options.json:
+        Path(options.json).write_text(json.dumps({"machine": machine, "figures": rows}, indent=1))
+    if not rows:
+        print(f"no benchmark has {options.only!r} in its name; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Transactions: the cost of one does not grow with the cluster."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+
+from msgspec import structs
+
+from benchmarks.figure import Figure
+from gantry.model import cluster, instance, network
+from gantry.runtime import paths
+from gantry.runtime.real import RealRuntime
+from gantry.state import snapshot, transaction
+
+COMMITS = 300
+ROUNDS = 5
+
+
+def objects(count: int) -> list[snapshot.Change]:
+    """Return a cluster with ``count`` instances, each with a NIC of two addresses and a disk."""
+    group = cluster.NodeGroup(uuid="group", name="default")
+    nodes = [
+        cluster.Node(uuid=f"node{i}", name=f"node{i}", primary_ip=f"10.0.0.{i}", group="group") for i in range(1, 11)
+    ]
+    owner = cluster.Cluster(uuid="cluster", name="bench.example", master_node="node1", enabled_hypervisors=("fake",))
+    subnets = (network.Subnet(uuid="s4", cidr="10.0.0.0/8"), network.Subnet(uuid="s6", cidr="2001:db8::/64"))
+    net = network.Network(uuid="net", name="net", subnets=subnets)
+    vms = [_instance(number) for number in range(count)]
+    everything: tuple[snapshot.Stored, ...] = (group, *nodes, owner, net, *vms)
+    return [snapshot.Put(one) for one in everything]
+
+
+def _instance(number: int) -> instance.Instance:
+    high, low = divmod(number, 250)
+    addresses = (f"10.{high // 250 + 1}.{high % 250}.{low + 1}", f"2001:db8::{number + 1:x}")
+    return instance.Instance(
+        uuid=f"vm{number}",
+        name=f"vm{number}.example",
+        primary_node=f"node{number % 10 + 1}",
+        hypervisor="fake",
+        admin_state=instance.AdminState.UP,
+        disk_template="diskless",
+        nics=(instance.Nic(uuid=f"nic{number}", mac=f"aa:00:{number:08x}", ip=addresses, network="net"),),
+    )
+
+
+async def _commit_costs(folder: str, count: int) -> list[float]:
+    """Return the microseconds of processor time of one transaction, over several rounds."""
+    where = paths.Paths.below(folder)
+    runtime = RealRuntime()
+    for path in (where.lib, where.queue):
+        await runtime.disk.make_directory(path)
+    await transaction.create(runtime, where, objects(count))
+    store = await transaction.Store.open(runtime, where)
+    samples = []
+    for round_ in range(ROUNDS):
+        start = time.process_time()
+        for number in range(COMMITS):
+            vm = store.snapshot.instances[f"vm{number % count}"]
+            changed = structs.replace(vm, serial_no=vm.serial_no + 1, tags=(f"round{round_}",))
+            await store.commit([snapshot.Put(changed)], transaction.Cause(reason="benchmark"))
+        samples.append((time.process_time() - start) / COMMITS * 1e6)
+    await store.close()
+    return samples
+
+
+def transactions() -> Iterable[Figure]:
+    medians = {}
+    for count in (500, 50_000):
+        with tempfile.TemporaryDirectory(prefix="gb", dir="/tmp") as folder:
+            samples = asyncio.run(_commit_costs(folder, count))
+        figure = Figure(f"transaction: one durable change among {count} instances, CPU", "us", samples)
+        medians[count] = figure.median
+        yield figure
+    ratio = max(medians.values()) / min(medians.values())
+    yield Figure("transaction: cost among 50000 against 500 instances", "ratio", [ratio], limit=1.2)
+
+
+BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {"transaction": transactions}

@@ -1,0 +1,69 @@
+"""The master's papers: the cluster's authority, which signs nodes in, and the master's own certificate.
+
+    lib/certs/authority.pem, authority.key    on every master candidate
+    lib/certs/master.pem, master.key          made anew at each start of the master daemon
+
+Called by the master daemon and by the initialisation of a cluster.
+"""
+
+import ssl
+from dataclasses import dataclass
+
+from gantry import errors, security
+from gantry.runtime import interface, paths
+
+
+@dataclass(frozen=True)
+class Authority:
+    """``operations.base.Authority`` over a pair of PEM texts."""
+
+    pair: security.Pair
+    clock: interface.Clock
+
+    @property
+    def certificate(self) -> str:
+        """Return the authority's own certificate."""
+        return self.pair.certificate.decode()
+
+    @property
+    def key(self) -> str:
+        """Return the authority's key."""
+        return self.pair.key.decode()
+
+    def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
+        """Return a node's certificate; InvalidError when its request is none."""
+        try:
+            pem = security.issue(
+                self.pair, request.encode(), uuid=uuid, name=name, address=address, now=self.clock.now()
+            )
+        except ValueError as error:
+            raise errors.InvalidError(f"node {name} sent no certificate request: {error}") from None
+        return pem.decode()
+
+
+def load(runtime: interface.Runtime, folders: paths.Paths) -> Authority:
+    """Read the authority of this machine; ConfigurationError where it has none."""
+    folder = folders.certificates
+    try:
+        pair = security.Pair(runtime.disk.read(f"{folder}/authority.pem"), runtime.disk.read(f"{folder}/authority.key"))
+    except FileNotFoundError as error:
+        raise errors.ConfigurationError(
+            f"the cluster's authority is not here: {error.filename}", hint="copy it from another master candidate"
+        ) from None
+    return Authority(pair, runtime.clock)
+
+
+async def store(runtime: interface.Runtime, folders: paths.Paths, pair: security.Pair) -> None:
+    """Write the authority of a new cluster, readable by root alone."""
+    await runtime.disk.make_directory(folders.certificates, mode=0o700)
+    await runtime.disk.write(f"{folders.certificates}/authority.pem", pair.certificate, mode=0o600)
+    await runtime.disk.write(f"{folders.certificates}/authority.key", pair.key, mode=0o600)
+
+
+async def client_context(runtime: interface.Runtime, folders: paths.Paths, authority: Authority) -> ssl.SSLContext:
+    """Issue the master's certificate and return the TLS context of its calls to nodes."""
+    own = security.issue_master(authority.pair, runtime.clock.now())
+    certificate, key = f"{folders.certificates}/master.pem", f"{folders.certificates}/master.key"
+    await runtime.disk.write(certificate, own.certificate, mode=0o600)
+    await runtime.disk.write(key, own.key, mode=0o600)
+    return security.master_client_context(certificate, key, authority=authority.pair.certificate)

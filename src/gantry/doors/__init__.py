@@ -1,0 +1,1 @@
+"""The ways in: a module per wire, none of which imports another."""

@@ -1,0 +1,1 @@
+"""Whole clusters on the simulated runtime, with faults, from one seed."""

@@ -1,0 +1,257 @@
+"""A cluster of real daemons as processes on the loopback interface, driven through the real commands.
+
+Guests are those of the ``fake`` hypervisor, so that no root is needed; the disks are real files. ``tests/real`` has the
+same with virtual machines.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+PATIENCE = 60.0
+
+OS_FILES = {
+    "ganeti_api_version": "20\n",
+    "variants.list": "",
+    "parameters.list": "",
+    "create": '#!/bin/sh\nset -eu\nenv | sort > "$DISK_0_PATH.env"\necho installed > "$DISK_0_PATH.done"\n',
+}
+
+
+def wait_until(condition: Callable[[], bool], what: str, *, patience: float = PATIENCE) -> None:
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {patience:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Node:
+    """A machine: its folder, its port, its daemon."""
+
+    name: str
+    root: Path
+    port: int
+    daemon: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        where = ["--bind", "127.0.0.1", "--port", str(self.port), "--root", str(self.root)]
+        program = [str(BIN / "gantry-noded"), *where, "--name", self.name]
+        self.daemon = subprocess.Popen(program, stderr=subprocess.DEVNULL)
+        wait_until(self._listens, f"the daemon of {self.name}")
+
+    def _listens(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return (self.root / "lib/join-token").exists() or (self.root / "lib/certs/node.pem").exists()
+        return False
+
+    def stop(self) -> None:
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.terminate()
+            self.daemon.wait(PATIENCE)
+
+
+@dataclass
+class Lab:
+    """Nodes and the commands that run on the first of them."""
+
+    folder: Path
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def master(self) -> Path:
+        return self.nodes[0].root
+
+    def add_machine(self) -> Node:
+        name = f"node{len(self.nodes) + 1}"
+        root = self.folder / name
+        definition = root / "srv/os/plain"
+        definition.mkdir(parents=True)
+        for file, text in OS_FILES.items():
+            (definition / file).write_text(text)
+        (definition / "create").chmod(0o755)
+        node = Node(name, root, free_port())
+        self.nodes.append(node)
+        node.start()
+        return node
+
+    def run(self, *arguments: object, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a command on the first machine; it must succeed unless ``check`` is off."""
+        program, *rest = map(str, arguments)
+        done = subprocess.run(
+            [BIN / program, *rest],
+            env={**os.environ, "GANTRY_ROOT": str(self.master), **more},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{program} {' '.join(rest)}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def refused(self, *arguments: object, code: int = 1) -> str:
+        """Run a command that must be refused with one line of reason; return what it said."""
+        done = self.run(*arguments, check=False)
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def rows(self, program: str, fields: str, *names: str) -> list[list[str]]:
+        """Return a list command's rows of the given fields."""
+        done = self.run(program, "list", "--no-headers", "--separator", "|", "-o", fields, *names)
+        return [line.split("|") for line in done.stdout.splitlines()]
+
+    def init(self) -> None:
+        first = self.add_machine()
+        self.run(
+            "gnt-cluster", "init", "--enabled-hypervisors", "fake", "--enabled-disk-templates", "file,diskless",
+            "--primary-ip", "127.0.0.1", "--port", first.port, "--node-name", first.name, "lab.example",
+        )  # fmt: skip
+
+    def add_node(self) -> Node:
+        node = self.add_machine()
+        token = node.root / "lib/join-token"
+        where = ("--primary-ip", "127.0.0.1", "--port", node.port)
+        self.run("gnt-node", "add", "--join-token-file", token, *where, node.name)
+        return node
+
+    def add_network(self, name: str = "net1") -> None:
+        self.run(
+            "gnt-network", "add", "--subnet", "cidr=192.0.2.0/24,gateway=192.0.2.1", "--subnet", "cidr=2001:db8::/64",
+            "--pool", "192.0.2.10-192.0.2.13,name=lan4", "--pool", "2001:db8::10-2001:db8::ffff,name=lan6", name,
+        )  # fmt: skip
+        self.run("gnt-network", "connect", "-N", "mode=routed,link=main", name, "default")
+
+    def add_instance(self, name: str, *more: object, nics: str = "ip0=lan4,ip1=lan6,network=net1") -> None:
+        self.run("gnt-instance", "add", *instance_arguments(*more, nics=nics), name)
+
+    def luxi(self) -> "Luxi":
+        return Luxi(self.master / "run/master.sock")
+
+    def master_pid(self) -> int:
+        """Return the process id of the master daemon, which it keeps in the queue's lock."""
+        return int((self.master / "lib/queue/lock").read_text().split()[0])
+
+    def kill_master(self) -> None:
+        """End the master daemon as a power cut would."""
+        pid = self.master_pid()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), "the end of the master")
+
+    def start_master(self, *, check: bool = True) -> subprocess.Popen[str]:
+        daemon = subprocess.Popen(
+            [BIN / "gantry-masterd", "--root", self.master], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        if check:
+            wait_until(self.answers, "the master daemon")
+        return daemon
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError), self.luxi() as luxi:
+            return "name" in luxi.call("QueryClusterInfo")
+        return False
+
+    def close_daemons(self) -> None:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pid = self.master_pid()
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), "the end of the master")
+        for node in self.nodes:
+            node.stop()
+
+    def close(self) -> None:
+        self.close_daemons()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_zombie(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def instance_arguments(*more: object, nics: str = "ip0=lan4,ip1=lan6,network=net1", size: str = "16m") -> list[object]:
+    return ["-t", "file", "--disk", f"0:size={size}", "-o", "plain", "-n", "node1", "--net", f"0:{nics}", *more]
+
+
+class Luxi:
+    """A client of the master's protocol in a few lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(120)
+        self.socket.connect(str(path))
+
+    def __enter__(self) -> "Luxi":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self) -> bytes:
+        data = b""
+        while not data.endswith(b"\x03"):
+            part = self.socket.recv(1 << 20)
+            if not part:
+                return data
+            data += part
+        return data[:-1]
+
+    def exchange(self, method: str, *arguments: object) -> tuple[bool, object]:
+        self.send(json.dumps({"method": method, "args": arguments}).encode() + b"\x03")
+        answer = json.loads(self.receive())
+        return answer["success"], answer["result"]
+
+    def call(self, method: str, *arguments: object) -> dict[str, object]:
+        success, result = self.exchange(method, *arguments)
+        assert success, result
+        return result if isinstance(result, dict) else {"": result}
+
+    def finished(self, number: object) -> list[object]:
+        """Wait for the end of a job; return its status and the results of its opcodes."""
+        status: object = "queued"
+        while status not in ("success", "error", "canceled"):
+            answer = self.value("WaitForJobChange", number, ["status"], [status], None, 60)
+            if isinstance(answer, list):
+                (status,) = answer[0]
+        rows = self.value("QueryJobs", [number], ["status", "opresult"])
+        assert isinstance(rows, list)
+        row: list[object] = rows[0]
+        return row
+
+    def value(self, method: str, *arguments: object) -> object:
+        return self.call(method, *arguments).get("")
+
+
+@contextlib.contextmanager
+def lab() -> Iterator[Lab]:
+    """A folder for a lab, with a path short enough for sockets; everything ends with it."""
+    made = Lab(Path(tempfile.mkdtemp(prefix="gl", dir="/tmp")))
+    try:
+        yield made
+    finally:
+        made.close()
