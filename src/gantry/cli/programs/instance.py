@@ -185,7 +185,7 @@ ADD_OPTIONS = (
 )
 ADD_TEXT = """
     An instance with one disk and an address from each pool of two:
-      gnt-instance add -t file -s 1g -o busybox -n node1 --net 0:network=net1,ip0=pool,ip1=pool6 web1
+      gnt-instance add -t file -s 1g -o busybox -n node1 --net 0:network=net1,ip0=pool,ip1=lan6 web1
 """
 START_PARAMETERS = (
     command.BACKEND,
