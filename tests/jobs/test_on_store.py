@@ -32,7 +32,7 @@ async def on_machine(world: simulated.World, work: Coroutine[object, object, Non
     await world.machine("node1").spawn(work)
 
 
-@pytest.mark.promise("cluster-30", "cluster-54", "cluster-66")
+@pytest.mark.promise("cluster-30", "cluster-66")
 def test_after_a_power_loss_started_jobs_have_failed_and_queued_ones_run(world: simulated.World) -> None:
     house = House(world)
     house.scripts["long"] = Script(locks=LOCK, inspect=lambda environment: environment.sleep(100))

@@ -142,7 +142,13 @@ def test_an_undo_that_fails_is_told_and_does_not_stop_the_others(house: House) -
     assert statuses == ["error"]
     assert journal.lines[-2:] == ["undo two", "undo one"]
     assert "- WARNING: could not undo: two: node2 is still silent" in messages(house)
-    assert not house.memory.durable.networks
+
+
+def test_the_state_keeps_what_a_node_may_still_have_after_an_undo_that_failed(house: House) -> None:
+    step = Journal().step("one", fails=True, undo_fails=True)
+    house.scripts["unit"] = Script(plan=base.Plan(changes=[states.Put(NET)], steps=[step]))
+    assert run(house, op("unit"))[0] == ["error"]
+    assert "u1" in house.memory.durable.networks
 
 
 def test_a_plan_may_keep_what_was_done_when_a_step_fails(house: House) -> None:

@@ -170,8 +170,8 @@ class _Execution:
                 finished = plan.finish(self._store.snapshot)
                 await self._submit(finished, cause)
         except Exception:
-            if not plan.keep_on_failure:
-                await self._take_back(done, inverse(plan.changes, before), cause)
+            if not plan.keep_on_failure and await self._undo(done, cause):
+                await self._take_back(inverse(plan.changes, before), cause)
             raise
         self._forget_locks([*plan.changes, *finished])
         result: object = msgspec.to_builtins(plan.result())
@@ -184,15 +184,22 @@ class _Execution:
         if changes:
             await self._store.submit(changes, cause)
 
-    async def _take_back(
-        self, done: list[base.Step], changes: Sequence[states.Change], cause: transaction.Cause
-    ) -> None:
+    async def _undo(self, done: list[base.Step], cause: transaction.Cause) -> bool:
+        """Undo steps in reverse; tell whether all of it worked."""
+        clean = True
         for step in reversed(done):
             try:
                 await step.undo()
             except Exception as error:
+                clean = False
                 logger.warning("job %d: undo of %r failed", cause.job, step.text, exc_info=True)
                 self._log.warning(f"could not undo: {step.text}: {error}")
+        if not clean:
+            # What a node may still have must not be given to anybody else: an address, a name, a disk.
+            self._log.warning("the changes of the state are kept; look at the node, then remove the object")
+        return clean
+
+    async def _take_back(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
         if not changes:
             return
         try:

@@ -10,8 +10,8 @@
 4. The plan's ``changes`` are committed as one transaction, in the same turn of the loop as the plan was made, so
    that nobody can take an address in between.
 5. The plan's ``steps`` run in order, each a ``do`` with its ``undo``. When a step fails, the undo of those that
-   finished and of the one that failed run in reverse, then ``changes`` are taken back. Every do and undo can be
-   repeated.
+   finished and of the one that failed run in reverse, then ``changes`` are taken back; they are kept when an undo
+   failed too, because a node may still have what they record. Every do and undo can be repeated.
 6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction; then ``result``.
 """
 

@@ -107,11 +107,11 @@ class _Chain:
         self._after: dict[str, _Sent] = {}
         self._size = 0
 
-    def add(self, sent: _Sent) -> None:
+    def add(self, sent: _Sent, *, backlog: int) -> None:
         self._after[sent.previous] = sent
         self._size += len(sent.line)
         self.head = sent.position
-        while self._size > BACKLOG and len(self._after) > 1:
+        while self._size > backlog and len(self._after) > 1:
             self._size -= len(self._after.pop(next(iter(self._after))).line)
         self.news.notify()
 
@@ -220,7 +220,9 @@ class Candidates:
 
     def publish(self, line: bytes, position: journal.Position) -> None:
         """Send a frame to all, in the background; ``position`` is where it ends."""
-        self.chain.add(_Sent(line, self.chain.head.digest, position))
+        behind = any(not self._has_newest(candidate) for candidate in self._candidates.values())
+        sent = _Sent(line, self.chain.head.digest, position)
+        self.chain.add(sent, backlog=BACKLOG if behind else 0)
 
     def take_back(self, position: journal.Position) -> None:
         """Drop the newest frame, which could not be stored here: ``position`` is where the journal ends."""
