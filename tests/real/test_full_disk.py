@@ -13,6 +13,9 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a small file system of its own needs root"),
 ]
 
+# A few of these are more than fits into what is left of the journal's last block.
+BIG = {"OP_ID": "OP_TEST_DELAY", "duration": 0, "comment": "x" * 4096}
+
 
 @pytest.fixture
 def small() -> Iterator[lab.Lab]:
@@ -44,8 +47,11 @@ def test_a_full_disk_fails_jobs_and_keeps_the_state_whole(small: lab.Lab) -> Non
     small.add_instance("before.example")
     filler = small.master / "lib/filler"
     _fill(filler)
-    said = small.refused("gnt-instance", "add", *lab.instance_arguments(), "full.example")
-    assert "No space left on device" in said
+    create = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "full.example", "disk_template": "diskless"}
+    with small.luxi() as luxi:
+        success, result = luxi.exchange("SubmitJob", [BIG, BIG, BIG, {**create, "pnode": "node1"}])
+    assert not success
+    assert "No space left on device" in str(result)
     assert small.rows("gnt-instance", "name") == [["before.example"]]
     filler.unlink()
     small.add_instance("after.example")
@@ -67,9 +73,7 @@ def test_a_disk_that_fills_while_a_job_runs_fails_the_job_only(small: lab.Lab) -
             assert isinstance(answer, list)
             (status,) = answer[0]
         _fill(filler)
-        # More than fits into what is left of the journal's last block.
-        big = {"OP_ID": "OP_TEST_DELAY", "duration": 0, "comment": "x" * 4096}
-        success, result = luxi.exchange("SubmitJob", [big] * 4)
+        success, result = luxi.exchange("SubmitJob", [BIG] * 4)
         assert not success
         assert "No space left on device" in str(result)
         lab.wait_until(lambda: "No space left" in (small.master / "log/master-daemon.log").read_text(), "the log")
