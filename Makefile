@@ -5,6 +5,7 @@
 BIN = .venv/bin
 PYTEST = $(BIN)/pytest -n 2
 JSON =
+FUZZ = 3000
 ONLY =
 
 help: ## this list
@@ -59,6 +60,9 @@ unit: venv ## the tests that need neither root nor real parts
 test-real: system venv ## the tests with VMs and namespaces, as root
 	@$(PYTEST) -m real
 
+test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples; minutes
+	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) tests/fuzz tests/long
+
 golden: venv ## writes the golden files anew; read the difference before you commit it
 	@GOLDEN=1 $(PYTEST) tests/golden
 
@@ -69,4 +73,4 @@ promises: venv ## how many promises the last full run of the tests kept, and whi
 	@$(BIN)/python tools/promises.py
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-types \
-	test unit test-real golden bench promises
+	test unit test-real test-long golden bench promises

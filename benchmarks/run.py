@@ -11,11 +11,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import addresses, cluster, state
+from benchmarks import addresses, cluster, jobs, state
 from benchmarks.figure import Figure
 
 Benchmark = Callable[[], Iterable[Figure]]
-BENCHMARKS: dict[str, Benchmark] = {**addresses.BENCHMARKS, **state.BENCHMARKS, **cluster.BENCHMARKS}
+BENCHMARKS: dict[str, Benchmark] = {
+    **addresses.BENCHMARKS,
+    **state.BENCHMARKS,
+    **cluster.BENCHMARKS,
+    **jobs.BENCHMARKS,
+}
 
 
 def _line(cells: tuple[str, ...]) -> str:

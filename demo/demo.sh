@@ -33,7 +33,7 @@ add_network=(gnt-network add
     --pool "192.0.2.10-192.0.2.100,name=lan4" --pool "2001:db8::1:0-2001:db8::1:ffff,name=lan6" net1)
 connect=(gnt-network connect -N "mode=bridged,link=br0" net1 default)
 add_instance=(gnt-instance add -t file --disk 0:size=64M -o busybox -B memory=128
-    --net "0:ip0=lan4,ip1=lan6,network=net1" -n node2 "$instance")
+    --net "0:ip0=lan4,ip1=lan6,ip2=192.0.2.200,network=net1" -n node2 "$instance")
 addresses_of=(gnt-instance list --no-headers -o nic.ips "$instance")
 
 say() { printf '%s\n' "$*"; }
@@ -135,7 +135,7 @@ up() {
 
     printf '\n'
     mapfile -t ips < <(inside 1 "${addresses_of[@]}" | grep -oE '192\.0\.2\.[0-9]+|2001:db8:[0-9a-f:]+')
-    [ "${#ips[@]}" = 2 ] || die "$instance has ${#ips[@]} addresses, expected one from each pool"
+    [ "${#ips[@]}" = 3 ] || die "$instance has ${#ips[@]} addresses, expected one from each pool and 192.0.2.200"
     for ip in "${ips[@]}"; do wait_for 45 "Does $ip answer to node3?" pings "$ip" || die "$instance does not answer"; done
     for ip in "${ips[@]}"; do
         printf '\nnode3$ ping -c 2 %s\n' "$ip"
@@ -166,6 +166,7 @@ The cluster is up ($1 s), and stays up. Try next (as root):
     demo/gnt gnt-instance console $instance      its console
     demo/gnt gnt-instance stop $instance         the power button, then the plug
     demo/gnt gnt-instance start $instance
+    demo/gnt gnt-instance modify --net add:ip=lan4,network=net1 $instance      a second NIC, while it runs
     demo/gnt gnt-instance remove $instance       gives its addresses back
     demo/gnt gnt-network info net1                  subnets, pools, who has which address
     demo/gnt gnt-job list                           what was done

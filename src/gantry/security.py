@@ -26,7 +26,7 @@ MASTER = "gantry-master"
 AUTHORITY_DAYS = 7300
 ISSUED_DAYS = 3650
 # Clocks differ: a certificate is valid for a node whose clock is this late.
-EARLIER = datetime.timedelta(days=1)
+EARLIER = datetime.timedelta(days=7)
 
 
 class Pair(NamedTuple):
@@ -51,7 +51,7 @@ class JoinToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read a token; ValueError says what is wrong with it."""
         try:
             return msgspec.json.decode(line, type=cls)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise ValueError(f"this is no join token: {error}") from None
 
 
@@ -245,7 +245,7 @@ def bootstrap_client_context(certificate: str) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     try:
-        context.load_verify_locations(cadata=certificate)
-    except ssl.SSLError as error:
+        context.load_verify_locations(cadata=certificate.encode("ascii").decode())
+    except (ssl.SSLError, ValueError) as error:
         raise ValueError(f"this is no certificate: {error}") from None
     return context

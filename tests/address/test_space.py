@@ -71,11 +71,13 @@ class SpaceMachine(RuleBasedStateMachine):
     universe: ranges.Range
     used: list[ranges.Range]
 
-    @initialize(universe=st.sampled_from(UNIVERSES))
-    def begin(self, universe: ranges.Range) -> None:
+    @initialize(universe=st.sampled_from(UNIVERSES), based=st.sampled_from(["no", "first", "inside"]))
+    def begin(self, universe: ranges.Range, based: str) -> None:
         self.universe = universe
         self.used = []
-        self.space = space.Space()
+        middle = universe.first + universe.size // 2
+        self.base = {"no": 0, "first": universe.first, "inside": middle}[based]
+        self.space = space.Space(base=self.base)
 
     def number(self, data: st.DataObject) -> int:
         """Draw near the ends, near what is used, near a node's border, or anywhere."""
@@ -150,7 +152,13 @@ class SpaceMachine(RuleBasedStateMachine):
 
     @rule()
     def load(self) -> None:
-        self.space = space.Space.of(reversed(self.used))
+        self.space = space.Space.of(reversed(self.used), base=self.base)
+
+    @rule()
+    def load_one_by_one(self) -> None:
+        if ranges.size(self.used) < 10_000:
+            self.space = space.Space(base=self.base)
+            self.space.take_all(number for run in self.used for number in range(run.first, run.last + 1))
 
     @invariant()
     def uses_what_the_model_uses(self) -> None:

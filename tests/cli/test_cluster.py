@@ -46,9 +46,17 @@ else:
     listener.bind(folder + "/run/master.sock")
     listener.listen()
     open(folder + "/session", "w").write(str(os.getsid(0) == os.getpid()))
-    connection, _ = listener.accept()
-    connection.recv(1000)
-    connection.sendall(b'{{"success": true, "result": {{}}}}\\x03')
+    answers = {{"SubmitJob": 1, "WaitForJobChange": [["success"], []], "QueryJobs": [["success", ["success"], [True]]]}}
+    method = ""
+    while method != "QueryJobs":
+        connection, _ = listener.accept()
+        while method != "QueryJobs" and (message := connection.recv(65536)):
+            request = json.loads(message[:-1])
+            method = request["method"]
+            if method == "SubmitJob":
+                json.dump(request["args"], open(folder + "/jobs.json", "w"))
+            answer = {{"success": True, "result": answers.get(method, {{}})}}
+            connection.sendall(json.dumps(answer).encode() + b"\\x03")
 """
 
 
@@ -84,6 +92,7 @@ def test_init_hands_over_what_the_options_say_and_starts_the_daemon(gnt: Gnt, da
         "nicparams": {"link": "br5"},
     }
     assert (daemon / "session").read_text() == "True"
+    assert [op["OP_ID"] for op in json.loads((daemon / "jobs.json").read_text())[0]] == ["OP_CLUSTER_POST_INIT"]
 
 
 def test_what_init_refuses_is_shown_with_its_exit_code(gnt: Gnt, daemon: Path) -> None:

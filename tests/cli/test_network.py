@@ -114,7 +114,12 @@ def test_the_list_shows_where_a_network_is_plugged_in(gnt: Gnt, master: Master) 
 
 
 def test_info_shows_pools_maps_and_users_as_yaml(gnt: Gnt, master: Master) -> None:
-    pool = {"start": "192.0.2.10", "end": "192.0.2.99", "name": "web", "free": 89, "map": "X" + "." * 89}
+    pool = {
+        "start": "192.0.2.10", "end": "192.0.2.99", "size": 90, "name": "web", "free": 89, "map": "X" + "." * 89,
+        "runs": ["192.0.2.10"], "runs_complete": True,
+    }  # fmt: skip
+    big = {"start": "2001:db8::", "end": "2001:db8::ffff", "size": 65536, "free": 65533, "map": "X" * 65536}
+    runs = {"runs": ["2001:db8::5", "2001:db8::7-2001:db8::8"], "runs_complete": False}
     subnet = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "pools": [pool], "external": ["192.0.2.50"]}
     values: dict[str, object] = {
         "name": "net1",
@@ -125,13 +130,11 @@ def test_info_shows_pools_maps_and_users_as_yaml(gnt: Gnt, master: Master) -> No
         "map": pool["map"],
         "external_reservations": "192.0.2.50",
         "group_list": [["default", "bridged", "br0", ""]],
-        "inst_list": ["web1"],
-        "subnets": [subnet],
+        "inst_list": ["plain", "web1"],
+        "address_list": [["192.0.2.10", "web1", 0], ["192.0.2.11", "web1", 0], ["2001:db8::5", "web1", 2]],
+        "subnets": [subnet, {"cidr": "2001:db8::/64", "pools": [{**big, **runs}], "external": []}],
     }
-    network = table(*(f"{name}:T:other" for name in values), rows=[list(values.values())])
-    nics = [["w-1", None, "w-1"], [["192.0.2.10", "192.0.2.11"], [], ["192.0.2.12"]]]
-    instance = table("name:I:text", "nic.networks:N:other", "nic.ips:I:other", rows=[["web1", *nics]])
-    master.answers["Query"] = lambda what, *_: network if what == "network" else instance
+    master.answers["Query"] = table(*(f"{name}:T:other" for name in values), rows=[list(values.values())])
     ran = gnt("gnt-network info net1")
     (found,) = yaml.safe_load(ran.out)
     assert found["Size"] == 90
@@ -139,8 +142,71 @@ def test_info_shows_pools_maps_and_users_as_yaml(gnt: Gnt, master: Master) -> No
     assert found["Usage map"] == {0: "X" + "." * 63, 64: "." * 26}
     assert found["externally reserved IPs"] == ["192.0.2.50"]
     assert found["connected to node groups"] == [{"group": "default", "mode": "bridged", "link": "br0"}]
-    assert found["used by 1 instances"] == {"web1": ["0:192.0.2.10,192.0.2.11", "2:192.0.2.12"]}
-    assert found["Subnets"][0]["pools"][0]["range"] == "192.0.2.10-192.0.2.99"
+    assert found["used by 2 instances"] == {"plain": [], "web1": ["0:192.0.2.10,192.0.2.11", "2:2001:db8::5"]}
+    assert found["addresses in use"] == {
+        "192.0.2.10": "web1, NIC 0",
+        "192.0.2.11": "web1, NIC 0",
+        "2001:db8::5": "web1, NIC 2",
+    }
+    small, large = (one["pools"][0] for one in found["Subnets"])
+    assert small["range"] == "192.0.2.10-192.0.2.99"
+    assert small["map"] == {0: "X" + "." * 63, 64: "." * 26}
+    assert "map" not in large
+    assert large["reserved"] == ["2001:db8::5", "2001:db8::7-2001:db8::8", "and more"]
+
+
+def changed(gnt: Gnt, master: Master, options: str) -> dict[str, Any]:
+    ran = gnt(f"gnt-network modify {options} net1")
+    assert ran.code == 0, ran.err
+    op = dict(master.ops[-1])
+    assert op["OP_ID"] == "OP_NETWORK_SET_PARAMS"
+    assert op["network_name"] == "net1"
+    return op
+
+
+def test_actions_on_subnets_and_pools_reach_the_opcode_in_their_order(gnt: Gnt, master: Master) -> None:
+    op = changed(
+        gnt,
+        master,
+        "--pool remove:192.0.2.20-192.0.2.50 --subnet lan:remove --subnet add:cidr=10.0.0.0/27,pool "
+        "--pool add:subnet=wan,name=w",
+    )
+    assert op["subnets"] == [
+        {"action": "remove", "ident": "lan"},
+        {"action": "add", "cidr": "10.0.0.0/27", "pool": True},
+    ]
+    assert op["pools"] == [
+        {"action": "remove", "range": "192.0.2.20-192.0.2.50"},
+        {"action": "add", "subnet": "wan", "name": "w"},
+    ]
+    assert (op["conflicts_check"], op["force"]) == (True, False)
+
+
+def test_the_other_options_of_a_change_reach_the_opcode(gnt: Gnt, master: Master) -> None:
+    op = changed(
+        gnt,
+        master,
+        "--gateway 192.0.2.2 --network6 none --gateway6 none -m aa:00:02 --no-conflicts-check --force "
+        "--add-reserved-ips 192.0.2.20-192.0.2.50,192.0.2.77 --remove-reserved-ips 192.0.2.5",
+    )
+    wanted = {
+        "gateway": "192.0.2.2",
+        "network6": "none",
+        "gateway6": "none",
+        "mac_prefix": "aa:00:02",
+        "add_reserved_ips": ["192.0.2.20-192.0.2.50", "192.0.2.77"],
+        "remove_reserved_ips": ["192.0.2.5"],
+        "conflicts_check": False,
+        "force": True,
+    }
+    assert op | wanted == op
+
+
+def test_a_network_is_renamed(gnt: Gnt, master: Master) -> None:
+    assert gnt("gnt-network rename net1 lan").code == 0
+    op = {"OP_ID": "OP_NETWORK_RENAME", "network_name": "net1", "new_name": "lan"}
+    assert master.ops[0] | op == master.ops[0]
+    assert gnt("gnt-network rename net1").code == 1
 
 
 def test_removing_says_whether_by_force(gnt: Gnt, master: Master) -> None:

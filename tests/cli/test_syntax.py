@@ -35,7 +35,7 @@ def test_key_values_come_back_as_they_were_written(values: dict[str, str | bool 
 
 @given(TEXTS)
 def test_any_text_is_either_understood_or_refused(text: str) -> None:
-    for parse in (syntax.key_values, syntax.identified, syntax.hypervisor, syntax.size, syntax.subnet, syntax.pool):
+    for parse in (syntax.key_values, syntax.identified, syntax.hypervisor, syntax.size):
         with contextlib.suppress(failures.InvalidError):
             parse(text)
 
@@ -147,25 +147,3 @@ def test_disks_have_sizes_and_modes() -> None:
 def test_a_disk_without_a_good_size_is_refused(text: str) -> None:
     with pytest.raises(failures.InvalidError):
         syntax.disks([text])
-
-
-@pytest.mark.parametrize("prefix", ["", "add:"])
-def test_subnets_and_pools_take_the_word_add(prefix: str) -> None:
-    subnet = syntax.subnet(f"{prefix}cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=true,name=lan")
-    assert subnet == {"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dhcp": True, "name": "lan"}
-    assert syntax.subnet(f"{prefix}cidr=2001:db8::/64,pool") == {"cidr": "2001:db8::/64", "pool": True}
-    pool = syntax.pool(f"{prefix}192.0.2.10-192.0.2.100,name=pool1")
-    assert pool == {"range": "192.0.2.10-192.0.2.100", "name": "pool1"}
-    assert syntax.pool(f"{prefix}2001:db8::1-2001:db8::ff") == {"range": "2001:db8::1-2001:db8::ff"}
-
-
-@pytest.mark.parametrize("text", ["gateway=10.0.0.1", "cidr", "cidr=", "cidr=10.0.0.0/8,dhcp=maybe", "cidr=a,b=c"])
-def test_a_subnet_that_is_not_understood_is_refused(text: str) -> None:
-    with pytest.raises(failures.InvalidError):
-        syntax.subnet(text)
-
-
-@pytest.mark.parametrize("text", ["", "add:", ",name=x", "10.0.0.1,name=", "10.0.0.1,colour=red"])
-def test_a_pool_that_is_not_understood_is_refused(text: str) -> None:
-    with pytest.raises(failures.InvalidError):
-        syntax.pool(text)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster import lab
+from tests.cluster import lab, wires
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +21,19 @@ def own() -> Iterator[lab.Lab]:
         made.init()
         made.add_network()
         yield made
+
+
+@pytest.fixture
+def wire(shared: lab.Lab) -> Iterator[wires.Wire]:
+    """A cable without anything on it."""
+    found = wires.made(shared)
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def lan(shared: lab.Lab) -> Iterator[wires.Wire]:
+    """A cable with an IPv4 subnet, without a pool."""
+    found = wires.made(shared, "--subnet cidr=192.0.2.0/24,gateway=192.0.2.1,name=lan")
+    yield found
+    found.remove()

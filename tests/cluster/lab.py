@@ -72,14 +72,15 @@ class Node:
 
 @dataclass
 class Lab:
-    """Nodes and the commands that run on the first of them."""
+    """Nodes and the commands that run on the first of them, or on ``leader`` when the master has moved."""
 
     folder: Path
     nodes: list[Node] = field(default_factory=list)
+    leader: int = 0
 
     @property
     def master(self) -> Path:
-        return self.nodes[0].root
+        return self.nodes[self.leader].root
 
     def add_machine(self) -> Node:
         name = f"node{len(self.nodes) + 1}"
@@ -94,12 +95,14 @@ class Lab:
         node.start()
         return node
 
-    def run(self, *arguments: object, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a command on the first machine; it must succeed unless ``check`` is off."""
+    def run(
+        self, *arguments: object, check: bool = True, on: Node | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on the master's machine or ``on`` another; it must succeed unless ``check`` is off."""
         program, *rest = map(str, arguments)
         done = subprocess.run(
             [BIN / program, *rest],
-            env={**os.environ, "GANTRY_ROOT": str(self.master), **more},
+            env={**os.environ, "GANTRY_ROOT": str(on.root if on else self.master), **more},
             capture_output=True,
             text=True,
             timeout=180,
@@ -110,9 +113,9 @@ class Lab:
             raise AssertionError(f"{program} {' '.join(rest)}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def refused(self, *arguments: object, code: int = 1) -> str:
+    def refused(self, *arguments: object, code: int = 1, on: Node | None = None) -> str:
         """Run a command that must be refused with one line of reason; return what it said."""
-        done = self.run(*arguments, check=False)
+        done = self.run(*arguments, check=False, on=on)
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
         return done.stderr
@@ -122,11 +125,11 @@ class Lab:
         done = self.run(program, "list", "--no-headers", "--separator", "|", "-o", fields, *names)
         return [line.split("|") for line in done.stdout.splitlines()]
 
-    def init(self) -> None:
+    def init(self, *more: object) -> None:
         first = self.add_machine()
         self.run(
             "gnt-cluster", "init", "--enabled-hypervisors", "fake", "--enabled-disk-templates", "file,diskless",
-            "--primary-ip", "127.0.0.1", "--port", first.port, "--node-name", first.name, "lab.example",
+            "--primary-ip", "127.0.0.1", "--port", first.port, "--node-name", first.name, *more, "lab.example",
         )  # fmt: skip
 
     def add_node(self) -> Node:
@@ -157,11 +160,14 @@ class Lab:
         """End the master daemon as a power cut would."""
         pid = self.master_pid()
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), "the end of the master")
+        wait_until(lambda: is_gone(pid), "the end of the master")
 
-    def start_master(self, *, check: bool = True) -> subprocess.Popen[str]:
+    def start_master(self, *options: str, check: bool = True, on: Node | None = None) -> subprocess.Popen[str]:
         daemon = subprocess.Popen(
-            [BIN / "gantry-masterd", "--root", self.master], stderr=subprocess.PIPE, text=True, start_new_session=True
+            [BIN / "gantry-masterd", *options, "--root", on.root if on else self.master],
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
         if check:
             wait_until(self.answers, "the master daemon")
@@ -173,19 +179,26 @@ class Lab:
         return False
 
     def close_daemons(self) -> None:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            pid = self.master_pid()
-            os.kill(pid, signal.SIGTERM)
-            wait_until(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), "the end of the master")
+        for node in self.nodes:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                self.stop_master(node)
         for node in self.nodes:
             node.stop()
+
+    def stop_master(self, node: Node) -> None:
+        """End the master daemon of a node, which may have none: its node daemon writes to the lock's file too."""
+        pid = int((node.root / "lib/queue/lock").read_text().split()[0])
+        if b"gantry-masterd" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: is_gone(pid), "the end of the master")
 
     def close(self) -> None:
         self.close_daemons()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _is_zombie(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
+    """Tell whether a process has ended; a zombie has."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     return True

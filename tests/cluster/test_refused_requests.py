@@ -61,7 +61,7 @@ def cluster(shared: lab.Lab) -> Iterator[lab.Lab]:
         ("ip0=two,ip1=two,network=small", "pool two of network small is full"),
         ("ip0=198.51.100.60,ip1=198.51.100.60,network=small", "address 198.51.100.60 is asked for twice"),
         ("ip=198.51.100.999,network=small", "198.51.100.999"),
-        ("ip=198.51.100.60", "address 198.51.100.60 belongs to network small"),
+        ("ip=198.51.100.60", "address 198.51.100.60 belongs to network"),
         ("ip=pool", "ip=pool needs a network"),
         ("mode=routed,network=small", "mode cannot be given with network small"),
         ("mac=zz:00,network=small", "MAC address zz:00 is not valid"),

@@ -1,6 +1,7 @@
 """What every hypervisor keeps; a new driver joins ``DRIVERS``. The guests of kvm have no disk: they sit in firmware."""
 
 import asyncio
+import contextlib
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -9,48 +10,70 @@ import pytest
 from tests.node import samples
 
 from gantry import errors
-from gantry.node import drivers, fake, kvm, probe
+from gantry.node import drivers, fake, kvm, nic, probe
 from gantry.rpc import calls
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
 
-Make = Callable[[paths.Paths], drivers.Hypervisor]
+Make = Callable[[paths.Paths, str], drivers.Hypervisor]
 
 
-def make_kvm(folders: paths.Paths) -> drivers.Hypervisor:
-    runtime = RealRuntime("node1")
+def make_kvm(folders: paths.Paths, namespace: str) -> drivers.Hypervisor:
+    runtime = samples.runtime(namespace=namespace)
     accelerators = probe.Accelerators(runtime, folders, bootid="")
-    return kvm.Kvm(runtime, folders, parts=drivers.Registry("node1"), accelerators=accelerators)
+    parts = drivers.Registry("node1", nics={"bridged": nic.Bridged(runtime, folders.etc)})
+    return kvm.Kvm(runtime, folders, parts=parts, accelerators=accelerators)
 
 
 DRIVERS: dict[str, Make] = {
-    "fake": lambda folders: fake.Fake(RealRuntime().disk, folders.instances),
+    "fake": lambda folders, _: fake.Fake(RealRuntime().disk, folders.instances),
     "kvm": make_kvm,
 }
 
 
 class Case:
-    """A driver with its folders, and instances for it."""
+    """A driver with its folders, the network namespace of its guests, and instances for it."""
 
-    def __init__(self, kind: str, folders: paths.Paths) -> None:
+    def __init__(self, kind: str, folders: paths.Paths, namespace: str) -> None:
         self.kind = kind
         self._folders = folders
-        self.driver = DRIVERS[kind](folders)
+        self._namespace = namespace
+        self.driver = self.restarted()
 
-    def instance(self, name: str = "vm1") -> calls.Instance:
-        return samples.instance(self.kind, name=name, hvparams=samples.kvm() if self.kind == "kvm" else {})
+    def instance(self, name: str = "vm1", *nics: calls.Nic) -> calls.Instance:
+        hvparams = samples.kvm() if self.kind == "kvm" else {}
+        return samples.instance(self.kind, name=name, hvparams=hvparams, nics=nics)
+
+    def needs_nics(self) -> None:
+        if self.kind == "kvm" and not self._namespace:
+            pytest.skip("network namespaces need root and the ip command")
+
+    async def unplug(self, driver: drivers.Hypervisor, plugged: calls.Nic) -> None:
+        """Unplug a NIC; a guest that sits in its firmware releases it when it is reset."""
+        work = asyncio.create_task(driver.unplug_nic(self.instance(), plugged))
+        while not (await asyncio.wait([work], timeout=0.1))[0]:
+            if self.kind == "kvm":
+                _, monitor = await asyncio.open_unix_connection(f"{self._folders.instances}/vm1/monitor")
+                monitor.write(b"system_reset\n")
+                await monitor.drain()
+                monitor.close()
+        await work
 
     def restarted(self) -> drivers.Hypervisor:
         """Return a driver that starts anew, as after a restart of the node daemon."""
-        return DRIVERS[self.kind](self._folders)
+        return DRIVERS[self.kind](self._folders, self._namespace)
 
 
 @pytest.fixture(params=["fake", pytest.param("kvm", marks=pytest.mark.real)])
 async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
     if request.param == "kvm" and shutil.which(probe.QEMU) is None:
         pytest.skip(f"{probe.QEMU} is not installed")
-    with tempfile.TemporaryDirectory(prefix="g") as root:  # short: a socket's path ends at 107 bytes
-        made = Case(request.param, paths.Paths.below(root))
+    real = request.param == "kvm" and samples.HAS_NAMESPACES
+    with (
+        samples.namespace() if real else contextlib.nullcontext("") as namespace,
+        tempfile.TemporaryDirectory(prefix="g") as root,  # short: a socket's path ends at 107 bytes
+    ):
+        made = Case(request.param, paths.Paths.below(root), namespace)
         try:
             yield made
         finally:
@@ -125,3 +148,41 @@ async def test_a_console_is_a_command_or_says_why_not(case: Case) -> None:
 
 async def test_parameters_that_the_node_can_follow_are_accepted(case: Case) -> None:
     await case.driver.validate(case.instance().hvparams)
+
+
+async def test_a_nic_is_plugged_in_and_taken_out_while_the_instance_runs(case: Case) -> None:
+    case.needs_nics()
+    first, second = samples.nic(), samples.nic(index=1)
+    await case.driver.start(case.instance("vm1", first), paused=False)
+    found = await case.driver.info("vm1")
+    assert found is not None
+    assert found.hotplug
+    assert not await case.driver.update_nic(case.instance(), second)
+    for _ in range(2):
+        await case.driver.plug_nic(case.instance(), second)
+    assert await case.driver.update_nic(case.instance(), second)
+    for plugged in (first, second):  # one that was there at the start, and one that was not
+        for _ in range(2):
+            await case.unplug(case.driver, plugged)
+        assert not await case.driver.update_nic(case.instance(), plugged)
+    await case.driver.plug_nic(case.instance(), second)
+    assert await case.driver.update_nic(case.instance(), second)
+
+
+async def test_a_driver_that_starts_anew_knows_the_nics(case: Case) -> None:
+    case.needs_nics()
+    await case.driver.start(case.instance("vm1", samples.nic()), paused=False)
+    await case.driver.plug_nic(case.instance(), samples.nic(index=1))
+    again = case.restarted()
+    await again.plug_nic(case.instance(), samples.nic(index=1))
+    await case.unplug(again, samples.nic(index=1))
+    assert not await again.update_nic(case.instance(), samples.nic(index=1))
+    assert await again.update_nic(case.instance(), samples.nic())
+
+
+async def test_nics_of_what_does_not_run_are_gone_and_cannot_be_plugged_in(case: Case) -> None:
+    await case.driver.unplug_nic(case.instance(), samples.nic())
+    with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+        await case.driver.plug_nic(case.instance(), samples.nic())
+    with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+        await case.driver.update_nic(case.instance(), samples.nic())

@@ -42,11 +42,11 @@ def environment(disk: pathlib.Path) -> Environment:
         "NIC_0_IP": "192.0.2.10",
         "NIC_0_IP_COUNT": "2",
         "NIC_0_IP_0": "192.0.2.10",
-        "NIC_0_IP_0_SUBNET": "192.0.2.0/24",
-        "NIC_0_IP_0_GATEWAY": "192.0.2.1",
+        "NIC_0_NETWORK_SUBNET_0": "192.0.2.0/24",
+        "NIC_0_NETWORK_GATEWAY_0": "192.0.2.1",
         "NIC_0_IP_1": "2001:db8::1:0",
-        "NIC_0_IP_1_SUBNET": "2001:db8::/64",
-        "NIC_0_IP_1_GATEWAY": "",
+        "NIC_0_NETWORK_SUBNET_1": "2001:db8::/64",
+        "NIC_0_NETWORK_GATEWAY_1": "",
     }
 
 
@@ -102,7 +102,9 @@ def test_create_writes_the_name_the_addresses_and_an_init(environment: Environme
 
 
 def test_create_understands_the_environment_of_a_single_address(environment: Environment, disk: pathlib.Path) -> None:
-    single = {name: value for name, value in environment.items() if not name.startswith("NIC_0_IP_")}
+    single = {
+        name: value for name, value in environment.items() if not name.startswith(("NIC_0_IP_", "NIC_0_NETWORK_"))
+    }
     single |= {"NIC_0_NETWORK_SUBNET": "192.0.2.0/25", "NIC_0_NETWORK_GATEWAY": "192.0.2.1"}
     succeed("create", single)
     assert content(disk, "/etc/addresses") == "aa:00:00:12:34:56 192.0.2.10/25 192.0.2.1\n"
@@ -156,8 +158,8 @@ def test_create_names_the_variable_that_is_missing(environment: Environment, dis
         ("NIC_COUNT", "a[$(id)]", "not a number"),
         ("NIC_0_MAC", "aa:00", "not a MAC address"),
         ("NIC_0_IP_0", "192.0.2.10; reboot", "not an address"),
-        ("NIC_0_IP_0_SUBNET", "192.0.2.0", "not a subnet"),
-        ("NIC_0_IP_0_GATEWAY", "none at all", "not an address"),
+        ("NIC_0_NETWORK_SUBNET_0", "192.0.2.0", "not a subnet"),
+        ("NIC_0_NETWORK_GATEWAY_0", "none at all", "not an address"),
     ],
 )
 def test_create_refuses_bad_input_and_leaves_the_disk_alone(

@@ -119,6 +119,8 @@ class House:
         self.store: records.Store = self.memory
         self.scripts: dict[str, Script] = {}
         self.archived: dict[int, jobs.Job] = {}
+        self.ledger = embedded.Ledger()
+        self.nodes: base.Nodes = cast("base.Nodes", None)
         self.limit = limit
         world.run(self.runtime.disk.make_directory("/queue"))
         self.boot()
@@ -126,10 +128,10 @@ class House:
     def boot(self) -> None:
         """Start the daemon's parts over what the store has."""
         self.runtime = self.world.machine("node1")
-        # The units of these tests ask neither the ledger nor nodes nor the authority for anything.
+        # Unless a test gives them nodes, its units ask none, and never the authority.
         services = environment.Services(
-            nodes=cast("base.Nodes", None),
-            ledger=cast("embedded.Ledger", None),
+            nodes=self.nodes,
+            ledger=self.ledger,
             authority=cast("base.Authority", None),
             runtime=self.runtime,
         )

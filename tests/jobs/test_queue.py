@@ -5,6 +5,7 @@ import pytest
 from tests.jobs.house import House, Script, op
 
 from gantry import errors
+from gantry.jobs import queue
 from gantry.model import job as jobs
 from gantry.operations.base import Level, Mode
 from gantry.runtime import simulated
@@ -79,6 +80,14 @@ def test_a_job_without_opcodes_is_refused(house: House) -> None:
     with pytest.raises(errors.InvalidError, match="A job needs at least one opcode"):
         house.run(house.queue.submit([]))
     assert house.statuses() == {}
+
+
+def test_a_job_has_a_limit_of_opcodes_that_is_told(house: House) -> None:
+    for count in (queue.OPCODE_LIMIT + 1, 10_000):
+        with pytest.raises(errors.InvalidError, match=f"a job of {count} opcodes is too long, 500 is the most"):
+            house.run(house.queue.submit([op()] * count))
+    number = house.run(house.queue.submit([op()] * queue.OPCODE_LIMIT))
+    assert house.run(house.wait(number)) == ["success"]
 
 
 def test_jobs_submitted_together_are_accepted_or_refused_one_by_one(house: House) -> None:

@@ -1,14 +1,11 @@
 """A node's folders on a real, short path; a network namespace with a bridge."""
 
-import contextlib
 import os
-import shutil
-import subprocess
 import tempfile
-import uuid
 from collections.abc import Iterator
 
 import pytest
+from tests.node import samples
 
 from gantry.runtime import paths
 
@@ -24,14 +21,7 @@ def folders() -> Iterator[paths.Paths]:
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
+    if not samples.HAS_NAMESPACES:
         pytest.skip("network namespaces need root and the ip command")
-    name = f"gt{uuid.uuid4().hex[:8]}"
-    subprocess.run(["ip", "netns", "add", name], check=True)
-    try:
-        subprocess.run(["ip", "-n", name, "link", "add", "br0", "type", "bridge"], check=True)
-        subprocess.run(["ip", "-n", name, "link", "set", "br0", "up"], check=True)
+    with samples.namespace() as name:
         yield name
-    finally:
-        with contextlib.suppress(subprocess.CalledProcessError):
-            subprocess.run(["ip", "netns", "delete", name], check=True)

@@ -1,7 +1,11 @@
 """Filled structures as the master sends them, for the tests of the node, and a real runtime inside a namespace."""
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 
 from gantry.model import parameters
 from gantry.rpc import calls
@@ -81,6 +85,23 @@ def write(path: str, content: str, *, mode: int = 0o644) -> None:
     with open(path, "w") as file:
         file.write(content)
     os.chmod(path, mode)
+
+
+HAS_NAMESPACES = os.geteuid() == 0 and shutil.which("ip") is not None
+
+
+@contextlib.contextmanager
+def namespace() -> Iterator[str]:
+    """Make a network namespace with a bridge."""
+    name = f"gt{uuid.uuid4().hex[:8]}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        subprocess.run(["ip", "-n", name, "link", "add", "br0", "type", "bridge"], check=True)
+        subprocess.run(["ip", "-n", name, "link", "set", "br0", "up"], check=True)
+        yield name
+    finally:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            subprocess.run(["ip", "netns", "delete", name], check=True)
 
 
 class Processes(real_processes.Processes):

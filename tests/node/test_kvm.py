@@ -1,6 +1,7 @@
 """Real QEMU processes whose guests sit in their firmware, with taps in a network namespace made for the test."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -104,7 +105,7 @@ async def test_a_guest_that_ignores_the_power_button_is_ended_after_the_timeout(
     await node.kvm.start(samples.instance(), paused=False)
     pid = node.pid()
     await node.kvm.stop("vm1", timeout=0.3)
-    assert not node.runtime.processes.alive(pid)
+    await until(lambda: not node.runtime.processes.alive(pid))
 
 
 async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,5 +160,71 @@ async def test_a_guest_whose_serial_console_is_a_socket_can_be_read(node: Node) 
 async def test_what_an_instance_is_told_to_run_with_is_reported(node: Node) -> None:
     await node.kvm.start(samples.instance(memory=24), paused=False)
     assert await node.kvm.info("vm1") == calls.RunningInstance(
-        name="vm1", uuid=samples.UUID, hypervisor="kvm", memory=24, vcpus=1, state="running", accelerator="tcg"
+        name="vm1",
+        uuid=samples.UUID,
+        hypervisor="kvm",
+        memory=24,
+        vcpus=1,
+        state="running",
+        accelerator="tcg",
+        hotplug=True,
     )
+
+
+async def test_a_nic_that_a_guest_does_not_release_stays_with_its_tap(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gantry.node.hotplug.RELEASE_LIMIT", 0.3)
+    monkeypatch.setattr("gantry.node.hotplug.ASK_INTERVAL", 0.1)
+    vm, nic = samples.instance(nics=(samples.nic(),)), samples.nic()
+    await node.kvm.start(vm, paused=False)
+    with pytest.raises(errors.HypervisorError, match=r"vm1 did not release the NIC within .* --no-hotplug"):
+        await node.kvm.unplug_nic(vm, nic)
+    assert len(node.taps()) == 1
+    assert await node.kvm.update_nic(vm, nic)
+
+
+async def test_a_nic_that_cannot_be_plugged_in_leaves_nothing(node: Node) -> None:
+    q35 = samples.instance(hvparams=samples.kvm(machine_version="q35"), nics=(samples.nic(),))
+    await node.kvm.start(q35, paused=False)
+    found = await node.kvm.info("vm1")
+    assert found is not None
+    assert not found.hotplug
+    with pytest.raises(errors.HypervisorError, match="does not support hotplugging"):
+        await node.kvm.plug_nic(q35, samples.nic(index=1))
+    with pytest.raises(errors.EnvironmentFaultError, match="no bridge br9"):
+        await node.kvm.plug_nic(q35, samples.nic(index=1, link="br9"))
+    assert len(node.taps()) == 1
+    record = node.guests.record("vm1")
+    assert record is not None
+    assert [nic.uuid for nic in record.nics] == [samples.nic().uuid]
+
+
+async def test_what_a_daemon_plugged_in_another_one_takes_away(node: Node, folders: paths.Paths) -> None:
+    vm = samples.instance(nics=(samples.nic(),))
+    await node.kvm.start(vm, paused=False)
+    await node.kvm.plug_nic(vm, samples.nic(index=1))
+    assert len(node.taps()) == 2
+    later = Node(folders, node.namespace)
+    await later.kvm.stop("vm1", timeout=0)
+    assert (node.taps(), node.remains()) == ([], [])
+
+
+@pytest.mark.promise("networks-73")
+async def test_a_guest_that_an_older_daemon_started_is_taken_over(node: Node) -> None:
+    vm, nic = samples.instance(nics=(samples.nic(),)), samples.nic()
+    await node.kvm.start(vm, paused=False)
+    path = f"{node.guests.files('vm1').folder}/record"
+    record = json.loads(samples.read(path))
+    record["version"] = 1
+    record["nics"][0]["ip"] = "192.0.2.7"
+    samples.write(path, json.dumps(record))
+    found = await node.kvm.info("vm1")
+    assert found is not None
+    rewritten = json.loads(samples.read(path))
+    assert rewritten["version"] == 2
+    assert rewritten["nics"][0]["ip"] == ["192.0.2.7"]
+    assert await node.kvm.update_nic(vm, nic)
+    assert json.loads(samples.read(path))["nics"][0]["ip"] == [address.ip for address in samples.ADDRESSES]
+    await node.kvm.stop("vm1", timeout=0)
+    assert (node.taps(), node.remains()) == ([], [])

@@ -19,6 +19,10 @@ def links(namespace: str) -> dict[str, dict[str, object]]:
     return {link["ifname"]: link for link in json.loads(done.stdout)}
 
 
+def add_bridge(namespace: str, name: str) -> None:
+    subprocess.run(["ip", "-n", namespace, "link", "add", name, "type", "bridge"], check=True)
+
+
 def routes(namespace: str, family: str, *, table: str = "main") -> str:
     command = ["ip", "-n", namespace, family, "route", "show", "table", table]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
@@ -79,7 +83,7 @@ async def test_a_routed_nic_has_a_route_to_each_address(namespace: str, folders:
     assert tap not in routes(namespace, "-4")
 
 
-@pytest.mark.promise("networks-74", "networks-75")
+@pytest.mark.promise("networks-25", "networks-74", "networks-75")
 async def test_a_script_of_the_administrator_connects_the_tap_and_knows_all_addresses(
     bridged: drivers.NicDriver, namespace: str, folders: paths.Paths
 ) -> None:
@@ -100,6 +104,43 @@ async def test_a_script_of_the_administrator_connects_the_tap_and_knows_all_addr
         "ACTION=up",
         "BRIDGE=br0",
     } <= told
+
+
+async def test_a_bridged_nic_moves_to_another_bridge_and_otherwise_stays(
+    bridged: drivers.NicDriver, namespace: str
+) -> None:
+    add_bridge(namespace, "br1")
+    tap = await bridged.plug(samples.instance(), samples.nic())
+    before = links(namespace)[tap]
+    await bridged.update(samples.instance(), samples.nic(addresses=()))
+    assert links(namespace)[tap] == before
+    await bridged.update(samples.instance(), samples.nic(link="br1"))
+    found = links(namespace)[tap]
+    assert (found["master"], found["ifindex"]) == ("br1", before["ifindex"])
+    assert "UP" in str(found["flags"])
+    with pytest.raises(errors.EnvironmentFaultError, match="no bridge br9"):
+        await bridged.update(samples.instance(), samples.nic(link="br9"))
+    assert links(namespace)[tap] == found
+
+
+async def test_a_routed_nic_has_routes_to_its_newest_addresses_only(
+    bridged: drivers.NicDriver, namespace: str, folders: paths.Paths
+) -> None:
+    routed = nic.Routed(samples.runtime(namespace=namespace), folders.etc)
+    tap = await bridged.plug(samples.instance(), samples.nic())
+    await routed.update(samples.instance(), samples.nic(mode="routed", link="100"))
+    assert f"192.0.2.7 dev {tap}" in routes(namespace, "-4", table="100")
+    assert "master" not in links(namespace)[tap]
+    newest = (calls.Address(ip="192.0.2.8"), calls.Address(ip="2001:db8::8"))
+    await routed.update(samples.instance(), samples.nic(mode="routed", link="100", addresses=newest))
+    assert f"192.0.2.8 dev {tap}" in routes(namespace, "-4", table="100")
+    assert f"2001:db8::8 dev {tap}" in routes(namespace, "-6", table="100")
+    gone = routes(namespace, "-4", table="100") + routes(namespace, "-6", table="100")
+    assert "192.0.2.7 " not in gone
+    assert "2001:db8::7 " not in gone
+    await bridged.update(samples.instance(), samples.nic())
+    assert links(namespace)[tap]["master"] == "br0"
+    assert tap not in routes(namespace, "-4", table="100")
 
 
 async def test_a_script_that_fails_leaves_no_tap(

@@ -91,9 +91,24 @@ def test_the_cache_mode_of_disks_is_passed_on() -> None:
 
 def test_each_nic_becomes_a_device_on_its_tap() -> None:
     line = arguments(nics=(samples.nic(), samples.nic(index=1)))
-    assert "tap,id=nic1,ifname=tap1,script=no,downscript=no" in line
-    assert "virtio-net-pci,netdev=nic1,mac=aa:00:00:00:00:01,id=dev-nic1" in line
-    assert "e1000,netdev=nic0" in arguments({"nic_type": "e1000"}, nics=(samples.nic(),))
+    name = qemu.nic_name(samples.nic(index=1))
+    assert f"tap,id={name},ifname=tap1,script=no,downscript=no" in line
+    assert f"virtio-net-pci,netdev={name},mac=aa:00:00:00:00:01,id=dev-{name}" in line
+    assert "e1000,netdev=nic-" in arguments({"nic_type": "e1000"}, nics=(samples.nic(),))
+
+
+@pytest.mark.parametrize(
+    "hvparams, can",
+    [
+        ({}, True),
+        ({"machine_version": "pc-i440fx-7.2"}, True),
+        ({"machine_version": "q35"}, False),
+        ({"machine_version": "pc-q35-7.2"}, False),
+        ({"acpi": False}, False),
+    ],
+)
+def test_a_machine_whose_bus_takes_no_devices_is_known(hvparams: dict[str, calls.Value], can: bool) -> None:
+    assert qemu.can_hotplug(samples.instance(hvparams=samples.kvm(**hvparams))) is can
 
 
 def test_a_paused_guest_is_started_so() -> None:

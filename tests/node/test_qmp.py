@@ -53,6 +53,25 @@ async def test_an_event_that_comes_later_is_waited_for(folders: paths.Paths) -> 
         assert await control.event({"SHUTDOWN"}) == "SHUTDOWN"
 
 
+async def test_the_event_of_another_device_is_not_taken_for_it(folders: paths.Paths) -> None:
+    events = (
+        b'{"event": "DEVICE_DELETED", "data": {"path": "/machine/peripheral/dev-a/virtio-backend"}}\r\n'
+        b'{"event": "DEVICE_DELETED", "data": {"device": "dev-b", "path": "/machine/peripheral/dev-b"}}\r\n'
+        b'{"event": "STOP"}\r\n{"event": "DEVICE_DELETED", "data": {"device": "dev-a"}}\r\n{"event": "RESUME"}\r\n'
+    )
+    async with qemu(folders, READY + events) as control:
+        await control.execute("device_del", {"id": "dev-a"})
+        assert await control.event({"DEVICE_DELETED"}, device="dev-a") == "DEVICE_DELETED"
+        assert await control.event({"STOP", "RESUME"}) == "RESUME"
+
+
+async def test_a_device_that_is_not_there_is_told_apart_from_a_refusal(folders: paths.Paths) -> None:
+    answer = b'{"error": {"class": "DeviceNotFound", "desc": "Device \'x\' not found"}}\r\n'
+    async with qemu(folders, answer) as control:
+        with pytest.raises(errors.NotFoundError, match="instance vm1: device_del: Device 'x' not found"):
+            await control.execute("device_del", {"id": "x"})
+
+
 async def test_a_refusal_says_which_instance_command_and_why(folders: paths.Paths) -> None:
     async with qemu(folders, b'{"error": {"class": "GenericError", "desc": "no such device"}}\r\n') as control:
         with pytest.raises(errors.HypervisorError, match="instance vm1: device_del: no such device"):

@@ -255,3 +255,38 @@ def test_leaving_removes_the_copy(pair: Pair) -> None:
     pair.at_node(pair.copy.forget())
     for path in (WHERE.config, WHERE.journal, WHERE.queue):
         assert not pair.node.disk.exists(path)
+
+
+def test_the_frames_behind_any_that_the_copy_has_are_handed_out(pair: Pair) -> None:
+    pair.replicated(5)
+    segment = pair.node.disk.read(f"{WHERE.journal}/{pair.node.disk.names(WHERE.journal)[-1]}")
+    lines = segment.splitlines(keepends=True)
+    for index, line in enumerate(lines):
+        found = pair.at_node(pair.copy.following(frame.digest(line)))
+        assert [one.encode() for one in found] == lines[index + 1 :]
+    assert pair.at_node(pair.copy.following("f" * 64)) == ()
+
+
+def test_a_master_whose_disk_lacks_the_last_frames_takes_them_in_from_a_candidate(pair: Pair) -> None:
+    pair.replicated(3)
+    segment = f"{WHERE.journal}/{pair.master.disk.names(WHERE.journal)[-1]}"
+    lines = pair.master.disk.read(segment).splitlines(keepends=True)
+    pair.at_master(pair.master.disk.write(segment, b"".join(lines[:-2])))
+
+    async def catch_up() -> dict[str, object]:
+        store = await transaction.Store.open(pair.master, WHERE)
+        before = store.durable_serial
+        frames = await pair.copy.following(store.position.digest)
+        with pytest.raises(errors.ConfigurationError, match="does not follow"):
+            await store.adopt(frames[-1].encode())
+        with pytest.raises(errors.ConfigurationError, match="a frame of a master candidate"):
+            await store.adopt(frames[0].encode()[:-9])
+        for line in frames:
+            await store.adopt(line.encode())
+        assert len(frames) == 2
+        assert store.durable_serial == before + 2
+        content = build.content(store.snapshot)
+        await store.close()
+        return content
+
+    assert pair.at_master(catch_up()) == pair.reopened()

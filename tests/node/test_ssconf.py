@@ -50,3 +50,13 @@ async def test_only_the_clusters_own_files_can_be_uploaded(files: ssconf.Files, 
             await files.upload(name, "x")
     await files.forget()
     assert not {"users", "ssconf"} & set(os.listdir(folders.lib))
+
+
+async def test_files_of_a_master_that_was_replaced_are_refused(files: ssconf.Files) -> None:
+    await files.write({"master_node": "node1"}, epoch=3)
+    with pytest.raises(errors.WrongStateError, match="epoch 2 has passed"):
+        await files.write({"master_node": "node0"}, epoch=2)
+    assert (files.read("master_node"), files.epoch()) == ("node1", 3)
+    await files.write({"master_node": "node2"}, epoch=4)
+    await files.forget()
+    assert files.epoch() == 0

@@ -56,6 +56,11 @@ def test_only_values_that_differ_from_the_default_are_stored() -> None:
         assert stored["beparams"] == {"maxmem": 256}
         assert "hvparams" not in stored
         none = machine.disk.read(build.WHERE.config).replace(b'"maxmem":256', b'"maxmem":null')
+        with_line = none
+        build.on(world, machine, machine.disk.write(build.WHERE.config, with_line))
+        with pytest.raises(errors.ConfigurationError, match="the checksum does not fit"):
+            build.opened(world, machine)
+        none = b"{\n" + with_line.split(b"\n", 2)[2]
         build.on(world, machine, machine.disk.write(build.WHERE.config, none))
         with pytest.raises(errors.ConfigurationError, match="beparams"):
             build.opened(world, machine)

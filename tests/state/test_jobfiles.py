@@ -104,10 +104,52 @@ def test_a_file_that_comes_back_after_its_job_was_archived_is_put_away(caplog: p
         assert f"{QUEUE}/job-3: the job is archived" in caplog.text
 
 
+EDITS: list[tuple[bytes, bytes]] = [
+    (b'"ops', b'"oops'),
+    (b'"id":1', b'"id":2'),
+    (b'"status":"queued"', b'"status":"success"'),
+    (b'"duration":1.0', b'"duration":9.0'),
+    (b"{", b"{\n "),
+    (b"OP_TEST_DELAY", b"OP_TEST_\xff"),
+    (b'"ops":[', b'"ops":' + b"[" * 40_000),
+]
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit[1][:12].decode(errors="replace"))
+def test_an_edited_file_gives_way_to_what_the_journal_says_and_is_written_anew(
+    edit: tuple[bytes, bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        before = store.snapshot.jobs["1"]
+        build.on(world, machine, store.close())
+        written = machine.disk.read(f"{QUEUE}/job-1")
+        edited = written.replace(*edit, 1)
+        assert edited != written
+        build.on(world, machine, machine.disk.write(f"{QUEUE}/job-1", edited))
+        again = build.opened(world, machine)
+        assert again.snapshot.jobs["1"] == before
+        assert f"{QUEUE}/job-1: the file is not as it was written; written anew from record" in caplog.text
+        world.run(asyncio.sleep(2))
+        assert machine.disk.read(f"{QUEUE}/job-1") == written
+
+
+def test_a_lost_file_of_a_job_is_written_anew_from_the_journal() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        before = store.snapshot.jobs["1"]
+        build.on(world, machine, store.close())
+        build.on(world, machine, machine.disk.remove(f"{QUEUE}/job-1"))
+        assert build.opened(world, machine).snapshot.jobs["1"] == before
+
+
 def test_a_damaged_or_missing_file_of_a_job_that_is_nowhere_else_stops_the_daemon() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("one")
         build.on(world, machine, submitted(world, machine).close())
+        build.on(world, machine, machine.disk.remove_tree(build.WHERE.journal))
         build.on(world, machine, machine.disk.write(f"{QUEUE}/job-1", b'{"id": 1, "ops'))
         with pytest.raises(errors.ConfigurationError, match=f"damaged: {QUEUE}/job-1: "):
             build.opened(world, machine)

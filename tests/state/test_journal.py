@@ -92,3 +92,18 @@ def test_the_whole_history_stays_readable_over_checkpoints() -> None:
         assert [one.serial for one in found] == list(range(1, 13))
         assert found[-1].cause == build.CAUSE
         assert found[-1].changes == tuple(build.put(build.vm(11)))
+
+
+def test_what_follows_a_failed_sync_of_the_daemon_before_survives_a_loss_of_power() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        machine.disk.fail_sync = True
+        with pytest.raises(errors.StorageError):
+            build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+        world.kill("one")
+        machine.disk.fail_sync = False
+        store = build.opened(world, machine)
+        build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
+        world.crash("one")
+        assert "i2" in build.opened(world, machine).snapshot.instances

@@ -2,6 +2,7 @@ import asyncio
 import logging
 from typing import cast
 
+import msgspec
 import pytest
 from tests.state import build
 
@@ -152,6 +153,38 @@ def test_a_silent_majority_is_waited_for_once_and_not_for_ever(caplog: pytest.Lo
         assert master.put(3) < 1
         assert "no answer within 5 s" in caplog.text
         assert logging.ERROR in problems(caplog)
+
+
+@pytest.mark.parametrize("answer", ["old", "random", "zero", "future"])
+def test_a_candidate_that_answers_nonsense_is_left_alone_and_costs_the_others_nothing(
+    answer: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        honest = cables.call
+        old = calls.CandidateState(serial=1, digest="0" * 64, epoch=0, job=0, master="node1")
+
+        async def lie(target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+            state = await honest(target, call)
+            if target.uuid != "n2":
+                return state
+            lies = {
+                "old": old,
+                "random": msgspec.structs.replace(old, digest=f"{len(cables.calls):064}", serial=len(cables.calls)),
+                "zero": calls.CandidateState(serial=0, digest="", epoch=0, job=0, master=""),
+                "future": msgspec.structs.replace(old, serial=1 << 62, epoch=1 << 62, job=1 << 62),
+            }
+            return cast("replication.Result", lies[answer])
+
+        monkeypatch.setattr(cables, "call", lie)
+        master = Master(world, cables)
+        for number in range(1, 20):
+            assert master.put(number) < replication.TIMEOUT
+        wait(world, 60)
+        assert cables.count("CheckpointStore", of="n2") < 10
+        assert "master candidate node2 does not hold the newest changes: node node2 did not take" in caplog.text
+        assert master.store.durable_serial == 20
+        assert set(cables.copy_of("n1").instances) == set(master.store.snapshot.instances)
 
 
 def test_a_candidate_that_was_away_gets_what_it_missed_and_is_waited_for_again(

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from gantry import errors
-from gantry.address import policies, ranges, space
+from gantry.address import holdings, policies, ranges, space
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):
@@ -60,7 +60,6 @@ class Reservations:
     __slots__ = (
         "_covered",
         "_held",
-        "_owned",
         "_resting",
         "excluded",
         "hold",
@@ -84,10 +83,8 @@ class Reservations:
         self.hold = hold
         self.oldest_first = oldest_first
         self.text = text
-        self.space = space.Space.of(self.excluded)
-        self._held: dict[int, Reservation] = {}
-        # The number of an owner's only key, or a dictionary from keys to numbers: most owners have one.
-        self._owned: dict[str, int | dict[str, int]] = {}
+        self.space = space.Space.of(self.excluded, base=self.parts[0].first if self.parts else 0)
+        self._held = holdings.Holdings()
         # Ordered by time; an OrderedDict, because a dictionary's front is slow to pop.
         self._resting: OrderedDict[int, Rest] = OrderedDict()
         self._covered: set[int] = set()
@@ -97,38 +94,28 @@ class Reservations:
 
     def owner_of(self, number: int) -> Reservation | None:
         """Return who holds the number, or None."""
-        return self._held.get(number)
+        held = self._held.get(number)
+        return Reservation(*held) if held else None
 
     def find(self, owner: str, key: str = "") -> int | None:
         """Return the number that the owner holds under the key, or None."""
-        owned = self._owned.get(owner)
-        if isinstance(owned, int):
-            return owned if self._held[owned].key == key else None
-        return owned.get(key) if owned else None
+        return self._held.find(owner, key)
 
     def numbers_of(self, owner: str) -> list[int]:
         """Return all numbers of an owner, sorted."""
-        owned = self._owned.get(owner, {})
-        return [owned] if isinstance(owned, int) else sorted(owned.values())
+        return self._held.numbers_of(owner)
 
     def items(self) -> list[tuple[int, Reservation]]:
         """Return all reservations, sorted by number."""
-        return sorted(self._held.items())
+        return [(number, Reservation(*held)) for number, held in self._held]
 
     def resting(self) -> list[tuple[int, Rest]]:
         """Return the numbers that rest, in the order of their release."""
         return list(self._resting.items())
 
     def reserved(self, run: ranges.Range) -> list[int]:
-        """Return the reserved numbers of a range, sorted. Cost: what is used in the range, not its size."""
-        numbers = [
-            number
-            for part in ranges.difference([run], self.excluded)
-            for used in self.space.used_runs(part)
-            for number in range(used.first, used.last + 1)
-        ]
-        numbers += [number for number in self._covered if number in run]
-        return sorted(number for number in numbers if number in self._held)
+        """Return the reserved numbers of a range, sorted. Cost: what is reserved in the range, not its size."""
+        return self._held.within(run)
 
     def reserve_any(
         self,
@@ -187,8 +174,6 @@ class Reservations:
 
     def release(self, number: int, *, now: float, rest: bool = True) -> Reservation:
         """Free a number and return who held it; NotFoundError if nobody did. With ``rest`` off it is free at once."""
-        if number not in self._held:
-            raise errors.NotFoundError(f"{self.text(number)} is not reserved")
         reservation = self._drop(number)
         if rest and (self.hold or self.oldest_first):
             self._resting[number] = Rest(now, reservation.owner)
@@ -222,7 +207,7 @@ class Reservations:
         """Take a range from the parts; WrongStateError if a number in it is reserved or excluded."""
         reserved = self.reserved(run)
         if reserved:
-            first = f"{self.text(reserved[0])} by {self._held[reserved[0]].owner}"
+            first = f"{self.text(reserved[0])} by {self._held.owner_of(reserved[0])}"
             raise errors.WrongStateError(
                 f"{self._write(run)} has {len(reserved)} reserved, {first} the first", hint="release them first"
             )
@@ -267,12 +252,13 @@ class Reservations:
         overlap = ranges.first_overlap([*self.parts, *other.parts])
         if overlap:
             raise errors.InvalidError(f"{self._write(overlap[0])} and {self._write(overlap[1])} overlap")
-        for number, reservation in other._held.items():
+        taken = other.items()
+        for number, reservation in taken:
             self._check_key(number, reservation)
         for part in other.excluded:
             self.exclude(part)
         self.parts = ranges.union([*self.parts, *other.parts])
-        for number, reservation in other._held.items():
+        for number, reservation in taken:
             self.adopt(number, reservation)
         for number, rest in other._resting.items():
             self.adopt_rest(number, rest)
@@ -282,7 +268,20 @@ class Reservations:
         """Put in a reservation as it stands; the number is not reserved, nor owner and key in use."""
         if not self.space.take(number):
             self._covered.add(number)
-        self._add(number, reservation)
+        self._held.add(number, reservation.owner, reservation.key, time=reservation.time)
+
+    def adopt_all(
+        self, numbers: Sequence[int], owners: Sequence[str], *, keys: Sequence[str], times: Sequence[float]
+    ) -> None:
+        """Put reservations as they stand, sorted by number, in where there are none; as ``adopt``, but much faster.
+
+        NotUniqueError if an owner has two numbers under one key.
+        """
+        self._held = holdings.Holdings.of(numbers, owners, keys=keys, times=times)
+        if self.excluded:
+            self._covered.update(number for number in numbers if not self.space.take(number))
+        else:
+            self.space.take_all(numbers)
 
     def adopt_rest(self, number: int, rest: Rest) -> None:
         """Put in a resting number as it stands; it comes after those that were freed before it."""
@@ -305,22 +304,22 @@ class Reservations:
             number = policy(numbers, window.first, window.last)
             if number is not None:
                 numbers.take(number)
-                self._add(number, reservation)
+                self._held.add(number, reservation.owner, reservation.key, time=reservation.time)
                 return number
         number = self._oldest(reservation.time, windows) if self.oldest_first else None
         if number is None:
             tried = ", ".join(self._write(window) for window in windows) or "an empty space"
             resting = f"; {len(self._resting)} rest after their release" if self._resting else ""
             raise errors.NoRoomError(f"no number is free in {tried}{resting}")
-        self._add(number, reservation)
+        self._held.add(number, reservation.owner, reservation.key, time=reservation.time)
         return number
 
     def _place_one(self, number: int, reservation: Reservation, force: bool) -> None:
-        holder = self._held.get(number)
-        if holder and (holder.owner, holder.key) == (reservation.owner, reservation.key):
+        held = self._held.get(number)
+        if held and held[:2] == (reservation.owner, reservation.key):
             return
-        if holder:
-            raise errors.NotUniqueError(f"{self.text(number)} is reserved by {holder.owner}")
+        if held:
+            raise errors.NotUniqueError(f"{self.text(number)} is reserved by {held[0]}")
         if not ranges.locate(self.parts, number):
             inside = ", ".join(map(self._write, self.parts))
             raise errors.InvalidError(f"{self.text(number)} is outside of {inside}")
@@ -339,7 +338,7 @@ class Reservations:
             self._covered.add(number)
         elif not rest:
             self.space.take(number)
-        self._add(number, reservation)
+        self._held.add(number, reservation.owner, reservation.key, time=reservation.time)
 
     def _check_key(self, number: int, reservation: Reservation) -> None:
         held = self.find(reservation.owner, reservation.key)
@@ -376,24 +375,11 @@ class Reservations:
         else:
             self.space.give(number)
 
-    def _add(self, number: int, reservation: Reservation) -> None:
-        self._held[number] = reservation
-        owned = self._owned.get(reservation.owner)
-        if owned is None:
-            self._owned[reservation.owner] = number
-        elif isinstance(owned, int):
-            self._owned[reservation.owner] = {self._held[owned].key: owned, reservation.key: number}
-        else:
-            owned[reservation.key] = number
-
     def _drop(self, number: int) -> Reservation:
-        reservation = self._held.pop(number)
-        owned = self._owned[reservation.owner]
-        if isinstance(owned, int) or len(owned) == 1:
-            del self._owned[reservation.owner]
-        else:
-            del owned[reservation.key]
-        return reservation
+        held = self._held.pop(number)
+        if held is None:
+            raise errors.NotFoundError(f"{self.text(number)} is not reserved")
+        return Reservation(*held)
 
     def _write(self, run: ranges.Range) -> str:
         return self.text(run.first) if run.size == 1 else f"{self.text(run.first)}-{self.text(run.last)}"

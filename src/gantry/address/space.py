@@ -3,11 +3,12 @@
 Layout: a radix of 256-bit integers, one dictionary a level. Bit ``b`` of node ``k`` on level 0 is the number
 ``256 k + b``, set while it is used; bit ``b`` of node ``k`` on level ``n + 1`` marks node ``256 k + b`` of level ``n``
 as full. Levels exist up to the highest mark that was ever needed: one while there are none, 17 at most for IPv6.
+Inside, a number is told by its distance from ``base``, so that those of an IPv6 subnet are small integers too.
 
 Invariant: a node without bits is not stored, and a full one is either stored or marked, never both; nothing is stored
-below a mark. So a node is missing only when its bits are all alike. Filling a node does not mark it; the search that
-passes it does, which keeps taking and giving flat. A range costs two nodes a level to take or to give, whatever its
-size, and an empty /64 nothing.
+below a mark; all numbers from ``_asked`` up to ``_answer`` are used. So a node is missing only when its bits are all
+alike. Filling a node does not mark it; the search that passes it does, which keeps taking and giving flat. A range
+costs two nodes a level to take or to give, whatever its size, and an empty /64 nothing.
 
 Who calls it: ``pools`` and ``reservations`` (design "Addresses and segments"). Numbers are 0 or greater; there is
 no I/O, no clock and no randomness.
@@ -56,16 +57,19 @@ def _between(nodes: dict[int, int], low: int, high: int) -> list[tuple[int, int]
 class Space:
     """The set of used numbers. All searches cost the same at any fill, size and pattern: a few dictionary look-ups."""
 
-    __slots__ = ("_levels", "_words")
+    __slots__ = ("_answer", "_asked", "_base", "_levels", "_words")
 
-    def __init__(self) -> None:
+    def __init__(self, *, base: int = 0) -> None:
+        self._base = base
         self._words: dict[int, int] = {}
         self._levels = [self._words]
+        # Where the last search began and what it found: the next one often begins there too.
+        self._asked = self._answer = 0
 
     @classmethod
-    def of(cls, runs: Iterable[ranges.Range]) -> Self:
+    def of(cls, runs: Iterable[ranges.Range], *, base: int = 0) -> Self:
         """Return the space in which exactly these numbers are used; the runs may overlap and come in any order."""
-        space = cls()
+        space = cls(base=base)
         for run in runs:
             if run.first == run.last:
                 space.take(run.first)
@@ -75,18 +79,20 @@ class Space:
 
     def is_used(self, number: int) -> bool:
         """Tell whether the number is used."""
-        word = self._words.get(number >> 8)
+        index = number - self._base
+        word = self._words.get(index >> 8)
         if word is None:
-            return self._full(0, number >> 8)
-        return bool(word & _BITS[number & 255])
+            return self._full(0, index >> 8)
+        return bool(word & _BITS[index & 255])
 
     def take(self, number: int) -> bool:
         """Mark the number as used; False if it was used before."""
-        key = number >> 8
-        bit = _BITS[number & 255]
+        index = number - self._base
+        key = index >> 8
+        bit = _BITS[index & 255]
         word = self._words.get(key)
         if word is None:
-            if self._full(0, key):
+            if len(self._levels) > 1 and self._full(0, key):
                 return False
             self._words[key] = bit
             return True
@@ -97,8 +103,9 @@ class Space:
 
     def give(self, number: int) -> bool:
         """Mark the number as free; False if it was free before."""
-        key = number >> 8
-        bit = _BITS[number & 255]
+        index = number - self._base
+        key = index >> 8
+        bit = _BITS[index & 255]
         word = self._words.get(key)
         if word is None:
             if not self._split(0, key):
@@ -111,6 +118,8 @@ class Space:
             self._words[key] = word
         else:
             del self._words[key]
+        if self._asked <= index < self._answer:
+            self._answer = index
         return True
 
     def take_range(self, run: ranges.Range) -> None:
@@ -118,10 +127,27 @@ class Space:
         for level, key, mask in self._cover(run):
             self._set(level, key, mask)
 
+    def take_all(self, numbers: Iterable[int]) -> None:
+        """Mark numbers as used, all of which are free and in no full node; fast if they are sorted."""
+        words, base = self._words, self._base
+        key, word = -1 - base, 0
+        for number in numbers:
+            index = number - base
+            if index >> 8 == key:
+                word |= _BITS[index & 255]
+                continue
+            words[key] = word
+            key, word = index >> 8, _BITS[index & 255]
+            if key in words:
+                word |= words[key]
+        words[key] = word
+        del words[-1 - base]
+
     def give_range(self, run: ranges.Range) -> None:
         """Mark all numbers of the range as free. Cost: the nodes that it drops, and two a level."""
         for level, key, mask in self._cover(run):
             self._clear(level, key, mask)
+        self._answer = max(self._asked, min(self._answer, run.first - self._base))
 
     def next_free(self, start: int, last: int) -> int | None:
         """Return the lowest free number from ``start`` to ``last``, None if there is none.
@@ -129,7 +155,17 @@ class Space:
         It climbs while the rest of a node is used, then descends to the lowest free number of what it found.
         Full nodes that it meets without a mark get one, at most one for 256 numbers taken.
         """
+        index = start - self._base
+        if index != self._asked:
+            self._asked = self._answer = index
+        self._answer = index = self._lowest_free(self._answer)
+        number = index + self._base
+        return number if number <= last else None
+
+    def _lowest_free(self, start: int) -> int:
         levels = self._levels
+        if len(levels) == 1 and start >> 8 not in self._words:
+            return start
         while True:
             index = floor = start
             depth = 0
@@ -163,7 +199,7 @@ class Space:
                     break
                 index = (index << 8) + ones
             else:
-                return index if index <= last else None
+                return index
 
     def wrapped_free(self, first: int, last: int, *, start: int) -> int | None:
         """Return the lowest free number from ``start`` to ``last``, or else from ``first`` to ``start``."""
@@ -173,16 +209,17 @@ class Space:
     def count(self, run: ranges.Range) -> int:
         """Return how many numbers of the range are used. Cost: its partly used nodes, a word each."""
         total = 0
+        first, last = run.first - self._base, run.last - self._base
         for level, nodes in enumerate(self._levels):
             shift = 8 * level
-            low, high = run.first >> shift, run.last >> shift
+            low, high = first >> shift, last >> shift
             for _, word in self._clipped(level, low, high):
                 total += word.bit_count() << shift
             # A mark that reaches over an end of the range counts in part.
             if nodes.get(low >> 8, 0) & _BITS[low & 255]:
-                total -= run.first - (low << shift)
+                total -= first - (low << shift)
             if nodes.get(high >> 8, 0) & _BITS[high & 255]:
-                total -= ((high + 1) << shift) - 1 - run.last
+                total -= ((high + 1) << shift) - 1 - last
         return total
 
     def used_runs(self, run: ranges.Range) -> Iterator[ranges.Range]:
@@ -263,7 +300,7 @@ class Space:
 
     def _cover(self, run: ranges.Range) -> Iterator[tuple[int, int, int]]:
         """Yield the bits (level, node, mask) that make up the range, and drop the nodes that lie wholly inside."""
-        low, high, level = run.first, run.last, 0
+        low, high, level = run.first - self._base, run.last - self._base, 0
         while low <= high:
             left, right = low >> 8, high >> 8
             if left == right:
@@ -292,8 +329,8 @@ class Space:
 
     def _level_runs(self, level: int, run: ranges.Range) -> Iterator[tuple[int, int]]:
         """Yield the used runs that one level knows of, clipped to the range, upwards."""
-        shift = 8 * level
-        for key, word in sorted(self._clipped(level, run.first >> shift, run.last >> shift)):
+        shift, base = 8 * level, self._base
+        for key, word in sorted(self._clipped(level, run.first - base >> shift, run.last - base >> shift)):
             for low, high in _bit_runs(word):
-                base = key << 8
-                yield max((base + low) << shift, run.first), min(((base + high + 1) << shift) - 1, run.last)
+                first, end = (key << 8) + low << shift, (key << 8) + high + 1 << shift
+                yield max(base + first, run.first), min(base + end - 1, run.last)

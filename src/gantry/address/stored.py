@@ -10,7 +10,7 @@ Runs are the reserved numbers; owners, keys and times are in their order. So not
 /64 is its part and nothing else. Invariant: ``load(dump(x))`` answers everything as ``x`` does.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -65,19 +65,14 @@ def _load(data: Stored, text: Callable[[int], str]) -> reservations.Reservations
         oldest_first=data.oldest_first,
         text=text,
     )
-    numbers = list(_numbers(data.runs))
+    numbers = _numbers(data.runs)
     keys = data.keys or ("",) * len(numbers)
     if not len(numbers) == len(data.owners) == len(keys) == len(data.times):
         raise ValueError("numbers, owners, keys and times are not equally many")
-    # One string object for an owner of many numbers, and for a key that many owners have.
-    same: dict[str, str] = {}
-    for number, owner, key, time in zip(numbers, data.owners, keys, data.times, strict=True):
-        known = same.get(owner)
-        if known is None:
-            same[owner] = known = owner
-        elif kept.find(owner, key) is not None:
-            raise ValueError(f"{owner} has two numbers under the key '{key}'")
-        kept.adopt(number, reservations.Reservation(known, same.setdefault(key, key), time))
+    try:
+        kept.adopt_all(numbers, data.owners, keys=keys, times=data.times)
+    except errors.NotUniqueError as error:
+        raise ValueError(error.message) from None
     for digits, freed, owner in data.resting:
         number = int(digits, 16)
         if kept.owner_of(number):
@@ -86,16 +81,17 @@ def _load(data: Stored, text: Callable[[int], str]) -> reservations.Reservations
     return kept
 
 
-def _numbers(runs: Iterable[str]) -> Iterator[int]:
-    """Yield the numbers of the runs, which are sorted and apart."""
-    before = -1
+def _numbers(runs: Iterable[str]) -> list[int]:
+    """Return the numbers of the runs, which are to be sorted and apart."""
+    numbers = [-1]
     for text in runs:
         low, _, high = text.partition("-")
-        first, last = int(low, 16), int(high or low, 16)
-        if not before < first <= last:
+        first = int(low, 16)
+        last = int(high, 16) if high else first
+        if not numbers[-1] < first <= last:
             raise ValueError(f"the run '{text}' is backwards or not in order")
-        yield from range(first, last + 1)
-        before = last
+        numbers.extend(range(first, last + 1))
+    return numbers[1:]
 
 
 def _write(run: ranges.Range) -> str:

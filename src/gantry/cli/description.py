@@ -10,6 +10,8 @@ from gantry.cli import output, tables
 
 Record = Mapping[str, object]
 MAP_WIDTH = 64
+MAP_LIMIT = 4096
+"""Addresses; of a larger pool the runs of reserved ones are shown, and no map."""
 
 
 def _record(value: object) -> Record:
@@ -133,12 +135,15 @@ def node(found: Record) -> Record:
 
 NETWORK_FIELDS = (
     *("name", "uuid", "serial_no", "network", "gateway", "network6", "gateway6", "mac_prefix", "free_count"),
-    *("reserved_count", "map", "external_reservations", "group_list", "inst_list", "subnets", "tags"),
+    *("reserved_count", "utilization", "map", "external_reservations", "group_list", "inst_list", "address_list"),
+    *("subnets", "tags"),
 )
 
 
-def network(found: Record, nics: Mapping[str, Sequence[str]]) -> Record:
-    """Describe a network; ``nics`` are the instances on it with their addresses, as ``index:address``."""
+def network(found: Record) -> Record:
+    """Describe a network."""
+    held = [_list(row) for row in _list(found.get("address_list"))]
+    users = _users(_list(found.get("inst_list")), held)
     free, reserved = _number(found.get("free_count")), _number(found.get("reserved_count"))
     size = free + reserved
     return {
@@ -152,13 +157,27 @@ def network(found: Record, nics: Mapping[str, Sequence[str]]) -> Record:
         "Mac Prefix": found.get("mac_prefix"),
         "Size": size,
         "Free": output.Verbatim(f"{free} ({100 * free / size:.2f}%)" if size else "0"),
+        **_given({"Utilization": _percent(found.get("utilization"))}),
         "Usage map": _map(found.get("map")),
         "externally reserved IPs": _texts(found.get("external_reservations")),
         "Subnets": [_subnet(_record(one)) for one in _list(found.get("subnets"))],
         "connected to node groups": [_connection(_list(one)) for one in _list(found.get("group_list"))],
-        f"used by {len(nics)} instances": dict(nics),
+        f"used by {len(users)} instances": users,
+        "addresses in use": {str(address): f"{name}, NIC {index}" for address, name, index in held},
         "Tags": found.get("tags"),
     }
+
+
+def _users(names: Sequence[object], held: Sequence[Sequence[object]]) -> dict[str, list[str]]:
+    """Return the instances, each with the addresses of its NICs as ``index of the NIC:address,address``."""
+    nics: dict[str, dict[object, list[str]]] = {str(name): {} for name in names}
+    for address, name, index in held:
+        nics.setdefault(str(name), {}).setdefault(index, []).append(str(address))
+    return {name: [f"{index}:{','.join(found)}" for index, found in sorted(of.items())] for name, of in nics.items()}
+
+
+def _percent(value: object) -> output.Verbatim | None:
+    return output.Verbatim(f"{value:g} %") if isinstance(value, int | float) else None
 
 
 def _texts(value: object) -> list[str]:
@@ -167,7 +186,7 @@ def _texts(value: object) -> list[str]:
 
 def _map(value: object) -> dict[int, str]:
     """Cut a map into rows under the index of their first address."""
-    text = value if isinstance(value, str) else ""
+    text = value if isinstance(value, str) and len(value) <= MAP_LIMIT else ""
     return {start: text[start : start + MAP_WIDTH] for start in range(0, len(text), MAP_WIDTH)}
 
 
@@ -178,8 +197,17 @@ def _subnet(found: Record) -> Record:
 
 
 def _pool(found: Record) -> Record:
-    plain = _given({"name": found.get("name"), "free": found.get("free")})
-    return {"range": f"{found.get('start')}-{found.get('end')}", **plain, "map": _map(found.get("map"))}
+    used = _percent(found.get("utilization"))
+    plain = _given({"name": found.get("name"), "free": found.get("free"), "utilization": used})
+    reserved = (
+        {"map": _map(found.get("map"))} if _number(found.get("size")) <= MAP_LIMIT else {"reserved": _runs(found)}
+    )
+    return {"range": f"{found.get('start')}-{found.get('end')}", **plain, **reserved}
+
+
+def _runs(found: Record) -> list[object]:
+    """Return a large pool's reserved addresses as ranges."""
+    return [*_list(found.get("runs")), *([] if found.get("runs_complete") else ["and more"])]
 
 
 def _connection(values: Sequence[object]) -> Record:
@@ -199,6 +227,7 @@ CLUSTER_PARAMETERS = {
     "default_iallocator": "default instance allocator",
     "primary_ip_version": "primary ip version",
     "enabled_disk_templates": "enabled disk templates",
+    "network_thresholds": "network thresholds",
 }
 
 

@@ -39,6 +39,14 @@ class InvalidError(CommandError):
     heading = "Failure: prerequisites not met for this operation:\nerror type: wrong_input, error details:\n"
 
 
+class MalformedError(InvalidError):
+    """An option's value does not follow its grammar: shows it with a mark under the place, and the forms there are."""
+
+    def __init__(self, option: str, text: str, *, at: int, what: str, forms: Sequence[str]) -> None:
+        grammar = "\n".join(f"    {form}" for form in forms)
+        super().__init__(f"{option}: {what}\n    {text}\n    {' ' * at}^\nwrite\n{grammar}")
+
+
 class RefusedError(CommandError):
     """Somebody was asked whether to go on and did not say yes."""
 

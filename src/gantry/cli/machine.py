@@ -4,6 +4,7 @@ The folders are those of ``gantry.runtime.paths``; the commands import no other 
 again. Without a root they are the system's own, ``GANTRY_ROOT`` moves all of them below it.
 """
 
+import contextlib
 import os
 import socket
 import sys
@@ -48,6 +49,36 @@ def read_file(path: str) -> str:
         raise failures.InvalidError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise failures.InvalidError(f"cannot read {path}: it is no text") from None
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a file that the user named, as a whole: who reads it sees the old one or the new one; ``-`` is stdout."""
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        # what /dev/stdout leads to may be a regular file, and is not to be replaced either
+        if path.startswith("/dev/") or (os.path.exists(path) and not os.path.isfile(path)):
+            with open(path, "w", encoding="utf-8") as device:
+                device.write(text)
+        else:
+            _replace(os.path.realpath(path), text)
+    except OSError as error:
+        raise failures.CommandError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _replace(path: str, text: str) -> None:
+    fresh = f"{path}.new-{os.getpid()}"
+    try:
+        with open(fresh, "x", encoding="utf-8") as file:
+            file.write(text)
+        if os.path.exists(path):
+            os.chmod(fresh, os.stat(path).st_mode & 0o7777)
+        os.replace(fresh, path)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+        raise
 
 
 def program(name: str) -> str:

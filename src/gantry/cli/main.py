@@ -1,4 +1,4 @@
-"""Where every ``gnt-*`` command starts: finds the program and its command, runs it, turns failures into exit codes.
+"""Where every command starts: finds the program and its command, runs it, turns failures into exit codes.
 
 The entry points of the package are the functions at the end; ``python -m gantry.cli.main gnt-instance list`` is the
 same without an installation. Only the module of the program that runs is imported, so that a command starts quickly.
@@ -20,6 +20,7 @@ PROGRAMS = {
     "gnt-os": "systems",
     "gnt-job": "job",
     "gnt-debug": "debug",
+    "gantry": "chronicle",
 }
 """Program to the module of ``gantry.cli.programs`` that declares its commands."""
 
@@ -138,6 +139,11 @@ def job() -> int:
 def debug() -> int:
     """Run ``gnt-debug``."""
     return run("gnt-debug", sys.argv[1:])
+
+
+def gantry() -> int:
+    """Run ``gantry``."""
+    return run("gantry", sys.argv[1:])
 
 
 if __name__ == "__main__":

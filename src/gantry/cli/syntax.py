@@ -3,10 +3,10 @@
     key=value,key2=value2      a dictionary; ``no_key`` is false, ``-key`` null, a bare ``key`` true
     ident:key=value,...        the same with what it is about in front
     0:size=10g,mode=ro         a disk (``--disk``), or a NIC (``--net``), by its number from 0 without gaps
-    cidr=10.0.0.0/24,pool      a subnet (``--subnet``); a pool (``--pool``) is ``first-last,name=...``
 
 A backslash before a comma or a backslash takes it literally. Everything raises InvalidError that shows the text
-(contract: command line, device option grammar; seeds: "Command line changes", networks "Multiple Subnets").
+(contract: command line, device option grammar; seed: "Command line changes"). ``subnets`` has the grammar of
+``--subnet`` and ``--pool``, ``nics`` that of ``--net`` where NICs are changed.
 """
 
 import math
@@ -28,8 +28,6 @@ RESET = "default"
 MEMORY = ("memory", "maxmem", "minmem")
 NIC_KEYS = ("mac", "network", "mode", "link", "vlan", "bridge", "name")
 DISK_KEYS = ("size", "mode", "access", "name")
-SUBNET_KEYS = ("cidr", "gateway", "dhcp", "name", "pool")
-POOL_KEYS = ("range", "name")
 
 
 def pieces(text: str) -> list[str]:
@@ -142,28 +140,7 @@ def disks(texts: Sequence[str]) -> list[Structure]:
 
 def nics(texts: Sequence[str]) -> list[Structure]:
     """Parse ``--net`` options in the order of their numbers."""
-    return [_nic(values, place=f"NIC {index}") for index, values in enumerate(_devices(texts, "net"))]
-
-
-def subnet(text: str) -> Structure:
-    """Parse a ``--subnet`` option; the word ``add:`` in front is understood."""
-    values = key_values(text.removeprefix("add:"))
-    _check_keys(values, SUBNET_KEYS, place=f"subnet {text!r}")
-    if not isinstance(values.get("cidr"), str):
-        raise failures.InvalidError(f"subnet {text!r} has no cidr=, as in cidr=10.0.0.0/24")
-    flags: Structure = {key: truth(values.pop(key), name=key) for key in ("dhcp", "pool") if key in values}
-    return {**_texts(values, place=f"subnet {text!r}"), **flags}
-
-
-def pool(text: str) -> Structure:
-    """Parse a ``--pool`` option, ``RANGE[,name=NAME]``; the word ``add:`` in front is understood."""
-    first, _, rest = text.removeprefix("add:").partition(",")
-    values = key_values(rest)
-    values["range"] = first.removeprefix("range=")
-    _check_keys(values, POOL_KEYS, place=f"pool {text!r}")
-    if not values["range"]:
-        raise failures.InvalidError(f"pool {text!r} has no range, as in 10.0.0.10-10.0.0.99")
-    return _texts(values, place=f"pool {text!r}")
+    return [nic(values, place=f"NIC {index}") for index, values in enumerate(_devices(texts, "net"))]
 
 
 def _devices(texts: Sequence[str], option: str) -> list[Values]:
@@ -192,9 +169,9 @@ def _disk(values: Values, *, place: str) -> Structure:
     return {**given, "size": size(str(given["size"]))}
 
 
-def _nic(values: Values, *, place: str) -> Structure:
+def nic(values: Values, *, place: str) -> Structure:
     """Gather ``ip``, ``ip0``, ``ip1`` ... into a list; a bare word is the network's name (the seed's short form)."""
-    addresses = _addresses(values, place=place)
+    addresses = _listed(_addresses(values, place=place), place=place)
     bare = [key for key, value in values.items() if value is True]
     if bare and "network" not in values:
         del values[bare[0]]
@@ -207,7 +184,16 @@ def _nic(values: Values, *, place: str) -> Structure:
     return {**given, "ip": addresses} if addresses else given
 
 
-def _addresses(values: Values, *, place: str) -> list[str]:
+def nic_change(values: Values, *, place: str) -> Structure:
+    """Gather ``ip``, ``ip0``, ``ip1`` ... into a dictionary by their numbers; ``-name`` is ``name=none``."""
+    plain: Values = {key: "none" if value is None else value for key, value in values.items()}
+    numbered = _addresses(plain, place=place)
+    _check_keys(plain, NIC_KEYS, place=place)
+    given = _texts(plain, place=place)
+    return {**given, "ip": {str(index): text for index, text in numbered.items()}} if numbered else given
+
+
+def _addresses(values: Values, *, place: str) -> dict[int, str]:
     numbered: dict[int, str] = {}
     for key in [key for key in values if re.fullmatch(r"ip\d*", key)]:
         value = values.pop(key)
@@ -217,6 +203,10 @@ def _addresses(values: Values, *, place: str) -> list[str]:
         if index in numbered:
             raise failures.InvalidError(f"{place}: ip and ip0 are the same address, both are given")
         numbered[index] = value
+    return numbered
+
+
+def _listed(numbered: dict[int, str], *, place: str) -> list[str]:
     if sorted(numbered) != list(range(len(numbered))):
         raise failures.InvalidError(f"{place}: ip0, ip1 ... start at 0 and have no gaps")
     return [] if list(numbered.values()) == ["none"] else [numbered[index] for index in range(len(numbered))]

@@ -8,7 +8,7 @@ back (contract: WaitForJobChange, command line).
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from gantry.cli import client, command, failures, terminal
@@ -28,14 +28,16 @@ NOTICES = {
 }
 
 
-def carry_out(call: command.Call, op: Mapping[str, object]) -> int:
-    """Submit one opcode and wait for it, unless ``--submit``; print a dry run's plan."""
+def carry_out(call: command.Call, op: Mapping[str, object], *, report: Callable[[object], None] | None = None) -> int:
+    """Submit one opcode and wait for it, unless ``--submit``; print a dry run's plan, or ``report`` the result."""
     job = submit(call, op)
     if call.option("submit"):
         return 0
     for result in results(call.client, job, log=sys.stdout):
         if call.option("dry_run"):
             print_plan(result)
+        elif report:
+            report(result)
     return 0
 
 

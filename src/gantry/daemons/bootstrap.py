@@ -5,13 +5,16 @@ failure leaves nothing that a second try would stumble over: everything is check
 daemon joins, and the state is written last.
 """
 
+import contextlib
+from typing import Annotated
+
 import msgspec
 
 from gantry import errors, security
 from gantry.address import ranges
 from gantry.daemons import identity
 from gantry.model import base, cluster, opcodes, parameters
-from gantry.operations import joining
+from gantry.operations import joining, nics
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
 from gantry.state import snapshot, transaction
@@ -23,12 +26,13 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cluster_name: opcodes.Name
     node_name: opcodes.Name
     primary_ip: str
-    port: int = 1811
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 1811
     mac_prefix: str = "aa:00:00"
     master_netdev: str = ""
     enabled_hypervisors: tuple[str, ...] = ("kvm",)
     enabled_disk_templates: tuple[str, ...] = ("file", "diskless")
     candidate_pool_size: int = 10
+    network_thresholds: tuple[int, int] = (80, 95)
     hvparams: dict[str, base.Parameters] = {}
     beparams: base.Parameters = {}
     nicparams: base.Parameters = {}
@@ -38,9 +42,10 @@ def decode(data: bytes) -> Description:
     """Read and check a description; InvalidError."""
     try:
         wanted = msgspec.json.decode(data, type=Description, strict=False)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise errors.InvalidError(f"description of the cluster is not valid: {error}") from None
     ranges.parse_address(wanted.primary_ip)
+    nics.checked_prefix(wanted.mac_prefix)
     unknown = [name for name in wanted.enabled_hypervisors if name not in parameters.HYPERVISORS]
     if unknown or not wanted.enabled_hypervisors:
         known = ", ".join(parameters.HYPERVISORS)
@@ -52,6 +57,12 @@ def decode(data: bytes) -> Description:
         raise errors.InvalidError(f"unknown disk template {', '.join(wrong) or '(none given)'}", hint="file, diskless")
     if wanted.candidate_pool_size < 1:
         raise errors.InvalidError("candidate pool size is below 1")
+    warning, critical = wanted.network_thresholds
+    if not 0 < warning <= critical <= 100:
+        raise errors.InvalidError(
+            f"network thresholds {warning},{critical} are not valid",
+            hint="two percentages, first that of warnings, as in 80,95",
+        )
     return wanted
 
 
@@ -79,11 +90,12 @@ def objects(wanted: Description, inputs: interface.Randomness, now: float) -> li
         ctime=now,
         mtime=now,
         master_node=node.uuid,
-        mac_prefix=wanted.mac_prefix,
+        mac_prefix=wanted.mac_prefix.lower(),
         master_netdev=wanted.master_netdev,
         enabled_hypervisors=wanted.enabled_hypervisors,
         enabled_disk_templates=wanted.enabled_disk_templates,
         candidate_pool_size=wanted.candidate_pool_size,
+        network_thresholds=wanted.network_thresholds,
         hvparams=hypervisors,
         beparams={"default": backend} if backend else {},
         nicparams={"default": nic} if nic else {},
@@ -91,8 +103,11 @@ def objects(wanted: Description, inputs: interface.Randomness, now: float) -> li
     return [snapshot.Put(group), snapshot.Put(node), snapshot.Put(owner)]
 
 
-async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Description) -> None:
-    """Make the cluster. Raises ExistsError where there is one, EnvironmentFaultError without a node daemon."""
+async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Description, *, secure: bool = True) -> None:
+    """Make the cluster. Raises ExistsError where there is one, EnvironmentFaultError without a node daemon.
+
+    ``secure`` as in ``identity.client_context``.
+    """
     if runtime.disk.exists(folders.config):
         raise errors.ExistsError(
             f"there is a cluster here already: {folders.config}", hint="gnt-cluster destroy takes it apart"
@@ -103,14 +118,22 @@ async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Descrip
     pair = security.make_authority(wanted.cluster_name, runtime.clock.now())
     await identity.store(runtime, folders, pair)
     authority = identity.load(runtime, folders)
-    nodes = client.Client(runtime.network, await identity.client_context(runtime, folders, authority))
+    tls = await identity.client_context(runtime, folders, authority, secure=secure)
+    nodes = client.Client(runtime.network, tls)
     try:
         status = await _join(runtime, nodes, node, token=token, authority=authority, cluster_name=wanted.cluster_name)
+        accelerator, reason = status.accelerator, status.accelerator_reason
+        known = msgspec.structs.replace(node, accelerator=accelerator, accelerator_reason=reason)
+        await transaction.create(
+            runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial]
+        )
+    except errors.GantryError:
+        # The node daemon may be a member by now; it has to wait for a second try as it did for the first.
+        with contextlib.suppress(errors.GantryError):
+            await nodes.call(_target(node), calls.NodeLeave())
+        raise
     finally:
         await nodes.close()
-    known = msgspec.structs.replace(node, accelerator=status.accelerator, accelerator_reason=status.accelerator_reason)
-    first = [snapshot.Put(known) if put.value is node else put for put in initial]
-    await transaction.create(runtime, folders, first)
 
 
 def _read_token(runtime: interface.Runtime, folders: paths.Paths) -> str:
@@ -133,7 +156,11 @@ async def _join(
     cluster_name: str,
 ) -> calls.NodeStatus:
     """Give this machine's node daemon its certificate and return what it tells of itself."""
-    where = targets.Target(node.uuid, node.name, node.primary_ip, node.port)
+    where = _target(node)
     sleep = runtime.clock.sleep
     await joining.join(nodes, authority, where, token=token, cluster=cluster_name, sleep=sleep)
     return await nodes.call(where, calls.NodeInfo(probe=True))
+
+
+def _target(node: cluster.Node) -> targets.Target:
+    return targets.Target(node.uuid, node.name, node.primary_ip, node.port)

@@ -60,10 +60,17 @@ async def store(runtime: interface.Runtime, folders: paths.Paths, pair: security
     await runtime.disk.write(f"{folders.certificates}/authority.key", pair.key, mode=0o600)
 
 
-async def client_context(runtime: interface.Runtime, folders: paths.Paths, authority: Authority) -> ssl.SSLContext:
-    """Issue the master's certificate and return the TLS context of its calls to nodes."""
+async def client_context(
+    runtime: interface.Runtime, folders: paths.Paths, authority: Authority, *, secure: bool
+) -> ssl.SSLContext:
+    """Issue the master's certificate and return the TLS context of its calls to nodes.
+
+    ``secure=False`` gives a context without certificates, for a simulated disk: ``ssl`` could load no files of it.
+    """
     own = security.issue_master(authority.pair, runtime.clock.now())
     certificate, key = f"{folders.certificates}/master.pem", f"{folders.certificates}/master.key"
     await runtime.disk.write(certificate, own.certificate, mode=0o600)
     await runtime.disk.write(key, own.key, mode=0o600)
+    if not secure:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return security.master_client_context(certificate, key, authority=authority.pair.certificate)

@@ -21,3 +21,11 @@ def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
     screen.setLevel(logging.DEBUG if debug else logging.WARNING)
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, format=FORMAT, handlers=[file, screen])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def leave_screen() -> None:
+    """Write to the log file alone from now on."""
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if type(handler) is logging.StreamHandler:
+            root.removeHandler(handler)

@@ -1,12 +1,16 @@
 """gantry-masterd: the only one that changes the cluster's state and commands its nodes (seed "Master daemon").
 
-``gantry-masterd init`` makes a cluster (``bootstrap``); ``gantry-masterd`` runs it. Life cycle: take the queue's lock
-and recover the state, begin a new epoch, load the papers, wire queue, processor, nodes and LUXI, serve until a signal
-or the end of the cluster, then stop in reverse. Running jobs are broken off by a stop; the next start marks them.
+``gantry-masterd init`` makes a cluster (``bootstrap``); ``gantry-masterd`` runs it, and ``gantry-masterd failover``
+does so on a master candidate that takes the role over. Life cycle: load the papers, take the queue's lock and recover
+the state, be confirmed by the nodes and begin a new epoch (``role``), wire queue, processor, nodes and LUXI, serve
+until a signal, the end of the cluster or a newer master, then stop in reverse. Running jobs are broken off by a stop;
+the next start marks them.
 """
 
 import argparse
 import asyncio
+import contextlib
+import gc
 import logging
 import os
 import signal
@@ -15,22 +19,37 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from gantry import __version__, errors
-from gantry.daemons import bootstrap, distribution, identity, logs
+from gantry.daemons import bootstrap, distribution, identity, logs, role
 from gantry.doors import luxi
 from gantry.ipam import embedded
 from gantry.jobs import environment, lock_table, locks, processor, queue, records
 from gantry.model import job, opcodes
-from gantry.operations import cluster, create, delay, instance, network, node, system
+from gantry.operations import (
+    base,
+    cluster,
+    connection,
+    create,
+    delay,
+    flags,
+    instance,
+    modify,
+    network,
+    node,
+    redistribution,
+    system,
+    tags,
+)
 from gantry.operations.query import engine
 from gantry.rpc import client
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import jobfiles, replication, snapshot, transaction
+from gantry.state import events, history, jobfiles, replication, snapshot, transaction
 
 log = logging.getLogger(__name__)
 
 UNITS = (
     cluster.ClusterDestroy,
+    cluster.ClusterPostInit,
     cluster.ClusterVerify,
     create.InstanceCreate,
     delay.TestDelay,
@@ -40,54 +59,98 @@ UNITS = (
     instance.InstanceRemove,
     instance.InstanceShutdown,
     instance.InstanceStartup,
+    modify.InstanceSetParams,
     network.NetworkAdd,
-    network.NetworkConnect,
-    network.NetworkDisconnect,
+    connection.NetworkConnect,
+    connection.NetworkDisconnect,
     network.NetworkRemove,
+    network.NetworkRename,
+    network.NetworkSetParams,
     node.NodeAdd,
     node.NodeRemove,
+    flags.NodeSetParams,
+    redistribution.ClusterRedistConf,
     system.OsDiagnose,
+    tags.TagsDel,
+    tags.TagsSet,
 )
 
 # The registry holds units of different opcodes, which no one type but this one is common to.
 REGISTRY = cast("processor.Registry", {unit.OPCODE: unit for unit in UNITS})
 
+COLLECT_EVERY = 50_000
+"""New objects between two rounds of the garbage collector: the answer to one question may take as many."""
+
 FAREWELL = 2.0
-"""Seconds that clients have to fetch the end of the job that destroyed the cluster."""
+"""Seconds that clients have to hear why the daemon ends: the cluster is gone, or there is a newer master."""
 
 
 class Master:
-    """A running master daemon: made by ``start``, ended by ``close``."""
+    """A running master daemon: made by ``start``, ended by ``close``; ``secure`` as in ``identity.client_context``.
 
-    def __init__(self, runtime: interface.Runtime, folders: paths.Paths) -> None:
+    ``destroyed`` is set when its cluster is no more, ``candidates.refused`` when another node has become the master.
+    """
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        folders: paths.Paths,
+        *,
+        secure: bool = True,
+        wish: role.Wish = role.Wish(),  # noqa: B008 - it is immutable
+    ) -> None:
         self._runtime = runtime
         self._folders = folders
-        self._closing: list[object] = []
+        self._secure = secure
+        self._closing = contextlib.AsyncExitStack()
+        self._wish = wish
         self.destroyed = asyncio.Event()
 
     async def start(self) -> None:
-        """Recover the state, wire everything, and listen."""
+        """Recover the state, wire everything, and listen; what was opened is closed again when a part fails."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
         runtime, folders = self._runtime, self._folders
+        if self._wish.taking_over:
+            role.check_candidate(runtime, folders)
         authority = identity.load(runtime, folders)
-        self.nodes = client.Client(runtime.network, await identity.client_context(runtime, folders, authority))
-        candidates = replication.Candidates(runtime, self.nodes)
+        tls = await identity.client_context(runtime, folders, authority, secure=self._secure)
+        self.nodes = client.Client(runtime.network, tls)
+        self._closing.push_async_callback(self.nodes.close)
+        self.candidates = candidates = replication.Candidates(runtime, self.nodes)
         self.store = await transaction.Store.open(runtime, folders, candidates=candidates)
+        self._closing.push_async_callback(self.store.close)
+        own = role.Role(runtime, folders, store=self.store, nodes=self.nodes, wish=self._wish)
+        await own.confirm()
         ledger = embedded.Ledger()
         ledger.follow(self.store.snapshot, self.store.snapshot, ())
         self.store.observe(ledger.follow)
-        self.distribution = distribution.Distribution(self.nodes, candidates, lambda: self.store.snapshot)
+        self.distribution = distribution.Distribution(
+            self.nodes, candidates, lambda: self.store.snapshot, epoch=lambda: self.store.epoch
+        )
         self.store.observe(self.distribution.follow)
         self.store.observe(self._watch_for_the_end)
-        await self.store.begin_epoch()
+        await own.begin()
         self._wire_queue(authority, ledger)
+        self._closing.push_async_callback(self.distribution.close)
         self.distribution.start()
+        self._closing.push_async_callback(self.queue.close)
         await self.queue.start()
+        self._closing.push_async_callback(self.door.close)
         await self.door.open()
         log.info("master of cluster %s is up", self.store.snapshot.the_cluster.name)
 
     def _wire_queue(self, authority: identity.Authority, ledger: embedded.Ledger) -> None:
         runtime = self._runtime
-        services = environment.Services(nodes=self.nodes, ledger=ledger, authority=authority, runtime=runtime)
+        past = history.History(runtime, self._folders, lambda: self.store.durable)
+        services = environment.Services(
+            nodes=self.nodes, ledger=ledger, authority=authority, runtime=runtime, past=past
+        )
         book = records.Records(self.store, runtime.clock)
         manager = locks.LockManager()
         runner = processor.Processor(book, manager, units=REGISTRY, services=services)
@@ -100,11 +163,30 @@ class Master:
             nodes=self.nodes,
             jobs=self.queue.jobs,
             archived_job=archived,
+            archived_numbers=lambda: _archived_numbers(runtime.disk, f"{self._folders.queue}/archive"),
             locks=lambda: [_lock_row(usage) for usage in manager.owners_and_waiters()],
         )
         self.door = luxi.Door(
-            runtime, self._folders, luxi.Services(queue=self.queue, source=source, snapshot=lambda: self.store.snapshot)
+            runtime,
+            self._folders,
+            luxi.Services(
+                queue=self.queue,
+                source=source,
+                snapshot=lambda: self.store.snapshot,
+                history=past,
+                events=events.Events(self.store, past),
+                pause_watcher=self._pause_watcher,
+            ),
         )
+
+    async def _pause_watcher(self, until: float | None) -> None:
+        """Keep until when the watcher rests, over a change of the master too."""
+        now = self._runtime.clock.now()
+        if until is not None and until < now:
+            raise errors.InvalidError(f"the watcher cannot be paused until {until:.0f}, which has passed")
+        owner = base.changed(self.store.snapshot.the_cluster, now, watcher_pause=until)
+        cause = transaction.Cause(reason="watcher paused" if until else "watcher goes on")
+        await self.store.commit([snapshot.Put(owner)], cause)
 
     def _watch_for_the_end(
         self, before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]
@@ -119,11 +201,7 @@ class Master:
 
     async def close(self) -> None:
         """Stop listening, then the queue, then the state."""
-        await self.door.close()
-        await self.queue.close()
-        await self.distribution.close()
-        await self.store.close()
-        await self.nodes.close()
+        await self._closing.aclose()
 
     async def forget(self) -> None:
         """Remove what a cluster that was destroyed leaves on its master."""
@@ -135,10 +213,21 @@ class Master:
 
 def _archived(disk: interface.Disk, folder: str) -> Callable[[int], job.Job | None]:
     def read(number: int) -> job.Job | None:
-        found = jobfiles.read(disk, f"{folder}/archive/{number // jobfiles.ARCHIVE_SIZE}", number)
-        return found if isinstance(found, job.Job) else None
+        # A job that was archived a moment ago may not have been moved yet.
+        for place in (f"{folder}/archive/{number // jobfiles.ARCHIVE_SIZE}", folder):
+            found = jobfiles.read(disk, place, number)
+            if isinstance(found, job.Job):
+                return found
+        return None
 
     return read
+
+
+def _archived_numbers(disk: interface.Disk, archive: str) -> list[int]:
+    """Return the numbers of the archived jobs (contract: queue files)."""
+    folders = [f"{archive}/{name}" for name in (disk.names(archive) if disk.exists(archive) else [])]
+    files = [name.removeprefix("job-") for folder in folders for name in disk.names(folder)]
+    return [int(name) for name in files if name.isdecimal()]
 
 
 def _lock_row(usage: lock_table.Usage) -> engine.LockRow:
@@ -147,23 +236,28 @@ def _lock_row(usage: lock_table.Usage) -> engine.LockRow:
     return usage.name, usage.mode, owners or None, pending
 
 
-async def serve(runtime: interface.Runtime, folders: paths.Paths) -> None:
-    """Run the master until a signal comes or the cluster is destroyed."""
-    master = Master(runtime, folders)
+async def serve(runtime: interface.Runtime, folders: paths.Paths, wish: role.Wish) -> None:
+    """Run the master until a signal comes or the cluster is destroyed; WrongStateError when there is a newer master."""
+    master = Master(runtime, folders, wish=wish)
     await master.start()
+    if wish.taking_over:
+        # The command that started us listens no more.
+        logs.leave_screen()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    waiting = [asyncio.create_task(stop.wait()), asyncio.create_task(master.destroyed.wait())]
+    waiting = [asyncio.create_task(event.wait()) for event in (stop, master.destroyed, master.candidates.refused)]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
     destroyed = master.destroyed.is_set()
-    if destroyed:
+    if destroyed or master.candidates.refusal is not None:
         await runtime.clock.sleep(FAREWELL)
     await master.close()
     if destroyed:
         await master.forget()
+    if master.candidates.refusal is not None:
+        raise master.candidates.refusal
     log.info("master has stopped")
 
 
@@ -174,12 +268,34 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
     else:
-        await serve(runtime, folders)
+        await serve(runtime, folders, _wish(options))
+
+
+def _wish(options: argparse.Namespace) -> role.Wish:
+    if options.no_voting and not options.yes_do_it:
+        raise errors.InvalidError(
+            "without a vote nothing tells whether the state here is the newest, or whether another master runs",
+            hint="make sure of both, then add --yes-do-it",
+        )
+    return role.Wish(
+        taking_over=options.action == "failover",
+        voting=not options.no_voting,
+        ignore_offline=options.ignore_offline_nodes,
+    )
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
-    parser.add_argument("action", nargs="?", choices=("run", "init"), default="run", help="init reads JSON from stdin")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("run", "init", "failover"),
+        default="run",
+        help="init reads JSON from stdin; failover makes this master candidate the master and runs it",
+    )
+    parser.add_argument("--no-voting", action="store_true", help="do not ask the nodes for the master's role")
+    parser.add_argument("--yes-do-it", action="store_true", help="mean --no-voting")
+    parser.add_argument("--ignore-offline-nodes", action="store_true", help="do not wait for nodes that are offline")
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
     parser.add_argument("--debug", action="store_true", help="log more")
     parser.add_argument("--version", action="version", version=f"gantry-masterd {__version__}")
@@ -189,6 +305,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return its exit code."""
     options = _arguments(argv)
+    gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     try:
         asyncio.run(_run(RealRuntime(), paths.Paths.below(options.root), options))
     except errors.GantryError as error:
@@ -196,6 +313,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.info("ended by: %s", error)
         print(f"gantry-masterd: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        log.info("ended by: %s%s", error.strerror or error, where)
+        print(f"gantry-masterd: {error.strerror or error}{where}", file=sys.stderr)
+        return 1
     return 0
 
 

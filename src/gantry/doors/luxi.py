@@ -10,8 +10,9 @@ Life cycle: the master daemon makes a Door and calls ``open``; ``close`` ends th
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -20,7 +21,7 @@ from gantry.jobs import queue
 from gantry.model import fields, job, opcodes, parameters
 from gantry.operations.query import engine
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint
+from gantry.state import checkpoint, events, export, history
 from gantry.state import snapshot as states
 
 log = logging.getLogger(__name__)
@@ -30,10 +31,22 @@ MESSAGE_LIMIT = 64 * 1024 * 1024
 WAIT_LIMIT = 600.0
 """Longest wait of one WaitForJobChange, in seconds."""
 
+EVENT_LIMIT = 1000
+"""The most events of one WaitForEvents."""
+
+ROW_LIMIT = 1_000_000
+"""The most rows of the past that one question may ask for."""
+
 PROTOCOL_VERSION = 2_000_000
 """The protocol is that of the 2.0 design, counted as clients do: major * 1000000 + minor * 10000 + revision."""
 
 OS_API_VERSION = 20
+
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no JSON of the wanted type, no UTF-8, or nested too deeply."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Request(msgspec.Struct):
@@ -50,6 +63,9 @@ class Services:
     queue: queue.Queue
     source: engine.Source
     snapshot: Callable[[], states.Snapshot]
+    history: history.History
+    events: events.Events
+    pause_watcher: Callable[[float | None], Awaitable[None]]
 
 
 class Door:
@@ -94,7 +110,7 @@ class Door:
         """Return the answer to a message, and whether the message was one."""
         try:
             request = msgspec.json.decode(message, type=_Request)
-        except msgspec.DecodeError as error:
+        except _UNREADABLE as error:
             return {"success": False, "result": f"Failed to parse request: {error}"}, False
         try:
             return {"success": True, "result": await self._call(request)}, True
@@ -110,7 +126,7 @@ class Door:
         arguments, method = _METHODS[request.method]
         try:
             values = msgspec.json.decode(request.args, type=arguments, strict=False)
-        except msgspec.ValidationError as error:
+        except _UNREADABLE as error:
             raise errors.InvalidError(f"arguments of {request.method} are not valid: {error}") from None
         return await method(self._services, *values)
 
@@ -132,14 +148,15 @@ async def _submit_drained(services: Services, ops: Ops) -> int:
 
 async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bool, int | str]]:
     decoded: list[list[opcodes.AnyOpcode]] = []
-    faults: dict[int, str] = {}
+    faults: dict[int, errors.InvalidError] = {}
     for index, ops in enumerate(many):
         try:
             decoded.append([opcodes.decode(op) for op in ops])
         except errors.InvalidError as error:
-            faults[index] = str(error)
-    taken = iter(await services.queue.submit_many(decoded))
-    answers = [faults[index] if index in faults else next(taken) for index in range(len(many))]
+            # It keeps its place, which is refused: relative dependencies count the places.
+            decoded.append([])
+            faults[index] = error
+    answers = [faults.get(index, one) for index, one in enumerate(await services.queue.submit_many(decoded))]
     return [(True, one) if isinstance(one, int) else (False, str(one)) for one in answers]
 
 
@@ -213,7 +230,7 @@ async def _config_values(services: Services, names: Sequence[str]) -> list[objec
         "cluster_name": state.the_cluster.name,
         "master_node": master.name if master else None,
         "drain_flag": services.queue.drained,
-        "watcher_pause": None,
+        "watcher_pause": state.the_cluster.watcher_pause,
     }
     return [known.get(name) for name in names]
 
@@ -252,6 +269,7 @@ async def _cluster_info(services: Services) -> dict[str, object]:
         "master_netdev": owner.master_netdev,
         "enabled_disk_templates": owner.enabled_disk_templates,
         "ipam_hold_time": owner.ipam_hold_time,
+        "network_thresholds": owner.network_thresholds,
     }
 
 
@@ -265,9 +283,79 @@ async def _query_tags(services: Services, kind: str, name: str) -> Sequence[str]
     return find[kind](name).tags
 
 
+async def _query_network_history(
+    services: Services, name: str, address: str | None, moment: float | None, limit: int
+) -> dict[str, object]:
+    """Return who had which address of a network (ours; ``state.history`` says what the answer tells)."""
+    _check_limit(limit)
+    past = await services.history.addresses(name, address=address or "", moment=moment, limit=limit)
+    return {"since": past.since, "network": past.net, "rows": [_holding(one) for one in past.holdings]}
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= ROW_LIMIT:
+        raise errors.InvalidError(f"a limit of {limit} rows is not between 1 and {ROW_LIMIT}")
+
+
+def _holding(one: history.Holding) -> dict[str, object]:
+    return {
+        "address": one.address,
+        "instance": one.instance,
+        "from": one.start,
+        "to": one.end,
+        "job": one.given.job or None,
+        "opcode": one.given.opcode,
+        "user": one.given.user,
+        "reason": one.given.reason,
+        "end_job": one.freed.job or None,
+        "end_opcode": one.freed.opcode,
+        "end_user": one.freed.user,
+        "end_reason": one.freed.reason,
+        "instance_uuid": one.uuid,
+        "network_uuid": one.network,
+    }
+
+
+async def _query_history(
+    services: Services, kind: str | None, name: str | None, serial: int | None, moment: float | None, limit: int
+) -> dict[str, object]:
+    """Return the last events of an object, of a kind or of all (ours; ``state.events``)."""
+    _check_limit(limit)
+    if kind and kind not in events.KINDS:
+        raise errors.InvalidError(f"no such kind of object: {kind}", hint=f"there are {', '.join(events.KINDS)}")
+    question = events.Question(kind=kind or "", name=name or "", serial=serial or 0, time=moment or 0.0)
+    return {"events": await services.events.past(question, limit=limit), "serial": services.events.serial}
+
+
+async def _wait_for_events(services: Services, after: int, limit: int, timeout: float) -> dict[str, object]:
+    """Return events after a serial; none when the time has passed without (ours)."""
+    _check_limit(limit)
+    found = await services.events.after(after, limit=min(limit, EVENT_LIMIT), timeout=min(timeout, WAIT_LIMIT))
+    return {"events": found, "serial": services.events.serial}
+
+
+async def _export(services: Services) -> dict[str, object]:
+    return export.configuration(services.snapshot())
+
+
 async def _drain(services: Services, drained: bool) -> bool:
     await services.queue.set_drained(drained)
     return True
+
+
+async def _set_watcher_pause(services: Services, until: float | None) -> float | None:
+    await services.pause_watcher(until)
+    return until
+
+
+class _Cancel(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """``[id]`` or ``[id, kill]``; a job that runs is not killed."""
+
+    number: int
+    kill: bool = False
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(msgspec.structs.astuple(self))
 
 
 Method = Callable[..., Awaitable[object]]
@@ -277,14 +365,14 @@ _METHODS: dict[str, tuple[object, Method]] = {
     "SubmitManyJobs": (tuple[list[list[dict[str, object]]]], _submit_many),
     "SubmitJobToDrainedQueue": (tuple[list[dict[str, object]]], _submit_drained),
     "WaitForJobChange": (
-        tuple[int, list[str], list[object] | None, int | None, float],
+        tuple[int, list[str], list[object] | None, int | None, Seconds],
         _wait_for_change,
     ),
     "QueryJobs": (tuple[list[int] | None, list[str]], _query_jobs),
-    "CancelJob": (list[int | bool], lambda services, number, *_: services.queue.cancel(number)),
+    "CancelJob": (_Cancel, lambda services, number, kill: services.queue.cancel(number)),
     "ArchiveJob": (tuple[int], lambda services, number: services.queue.archive(number)),
     "AutoArchiveJobs": (
-        tuple[float, float],
+        tuple[Annotated[float, msgspec.Meta(ge=-1)], Seconds],
         lambda services, age, timeout: services.queue.autoarchive(age, timeout),
     ),
     "ChangeJobPriority": (
@@ -292,6 +380,7 @@ _METHODS: dict[str, tuple[object, Method]] = {
         lambda services, number, priority: services.queue.change_priority(number, priority),
     ),
     "SetDrainFlag": (tuple[bool], _drain),
+    "SetWatcherPause": (tuple[Seconds | None], _set_watcher_pause),
     "Query": (tuple[str, list[str], object], _query),
     "QueryFields": (tuple[str, list[str] | None], _query_fields),
     "QueryNodes": (tuple[list[str], list[str], bool], _classic("node")),
@@ -301,4 +390,8 @@ _METHODS: dict[str, tuple[object, Method]] = {
     "QueryConfigValues": (tuple[list[str]], _config_values),
     "QueryClusterInfo": (tuple[()], _cluster_info),
     "QueryTags": (tuple[str, str], _query_tags),
+    "QueryNetworkHistory": (tuple[str, str | None, float | None, int], _query_network_history),
+    "QueryHistory": (tuple[str | None, str | None, int | None, float | None, int], _query_history),
+    "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),
+    "ExportConfig": (tuple[()], _export),
 }

@@ -13,7 +13,12 @@ from gantry.model import network
 
 @dataclass(frozen=True)
 class AnyAddress:
-    """The first free address of the first pool that has one (networks seed "Change the network module logic")."""
+    """The first free address of the first pool that has one (networks seed "Change the network module logic").
+
+    With a ``family`` only the pools of that family count.
+    """
+
+    family: ranges.Family | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,13 @@ class SpecificAddress:
 
 
 Request = AnyAddress | PoolAddress | SpecificAddress
+
+KEYWORDS = {
+    "pool": AnyAddress(),
+    "pool4": AnyAddress(ranges.Family.IPV4),
+    "pool6": AnyAddress(ranges.Family.IPV6),
+}
+"""Values of a NIC's ``ip`` that mean any pool; no pool may have such a name."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +65,23 @@ class Allocations(Protocol):
         """
         ...
 
+    def release(self, net: network.Network, ip: str) -> None:
+        """Let the plan give an address, that it takes from its NIC, to another one that names it.
+
+        Pools hand it out again only when the plan's transaction is applied.
+        """
+        ...
+
 
 def parse(text: str, *, force: bool) -> Request:
-    """Return the request that a NIC's ``ip`` value stands for: ``pool``, an address, or the name of a pool."""
-    if text == "pool":
-        return AnyAddress()
-    if ":" in text or text.replace(".", "").isdecimal():
-        return SpecificAddress(ranges.parse_address(text), force)
-    return PoolAddress(text)
+    """Return the request that a NIC's ``ip`` value stands for: a keyword, an address, or the name of a pool."""
+    if text in KEYWORDS:
+        return KEYWORDS[text]
+    if text and can_name_pool(text):
+        return PoolAddress(text)
+    return SpecificAddress(ranges.parse_address(text), force)
+
+
+def can_name_pool(text: str) -> bool:
+    """Tell whether a text can be the name of a pool: it does not read as an address, nor as none."""
+    return text != "none" and ":" not in text and not text.replace(".", "").isdecimal()

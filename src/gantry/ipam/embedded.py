@@ -5,11 +5,14 @@ writes the instance, and freed by the one that removes it. The ledger keeps, bes
 for each network and address family; it follows every change of the state (``follow``), so a free address is found at
 the same cost however full a pool is.
 
+Between a plan and its transaction hooks may run, and after it steps that may have to be undone. So what a running
+job takes or gives up is held for it (``hold``, ``release``): no other plan picks it, and a failed job has it back.
+
 Use: the master registers ``follow`` as an observer of the store; units ask for ``allocations(snapshot)``, one set for
-each plan; the doors ask for ``view``.
+each plan; the processor holds and releases; the doors ask for ``view``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gantry import errors
@@ -26,6 +29,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._spaces: dict[tuple[str, ranges.Family], space.Space] = {}
+        self._held: dict[tuple[str, ranges.Family], dict[int, int]] = {}
+        self._holds: dict[int, list[tuple[str, ranges.Address]]] = {}
 
     def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
         """Bring the spaces from one snapshot to the next; without changes, build them anew (after a rollback)."""
@@ -34,21 +39,38 @@ class Ledger:
             for vm in after.instances.values():
                 self._mark(vm, used=True)
             return
-        touched = [change.key for change in changes if change.kind == "instances"]
+        touched = {change.key for change in changes if change.kind == "instances"}
         for key in touched:
             self._mark(before.instances.get(key), used=False)
         for key in touched:
             self._mark(after.instances.get(key), used=True)
 
     def _mark(self, vm: instance.Instance | None, *, used: bool) -> None:
-        for nic in vm.nics if vm else ():
-            for text in nic.ip if nic.network else ():
-                address = ranges.parse_address(text)
-                numbers = self.space(nic.network, address.family)
-                if used:
-                    numbers.take(address.value)
-                else:
-                    numbers.give(address.value)
+        for cable, address in _addresses(vm):
+            numbers = self.space(cable, address.family)
+            if used:
+                numbers.take(address.value)
+            else:
+                numbers.give(address.value)
+
+    def hold(self, job: int, before: states.Snapshot, *, changes: Iterable[states.Change]) -> None:
+        """Keep what instances have before or after the changes of a job from other plans, until ``release``."""
+        for change in changes:
+            if change.kind == "instances":
+                new = change.value if isinstance(change, states.Put) else None
+                for vm in (before.instances.get(change.key), new):
+                    for cable, address in _addresses(vm if isinstance(vm, instance.Instance) else None):
+                        self._held.setdefault((cable, address.family), {})[address.value] = job
+                        self._holds.setdefault(job, []).append((cable, address))
+
+    def release(self, job: int) -> None:
+        """Let go of what is held for a job."""
+        for cable, address in self._holds.pop(job, ()):
+            self.held(cable, address.family).pop(address.value, None)
+
+    def held(self, network_uuid: str, family: ranges.Family) -> dict[int, int]:
+        """Return the addresses of a network that are held, with the jobs that they are held for."""
+        return self._held.setdefault((network_uuid, family), {})
 
     def space(self, network_uuid: str, family: ranges.Family) -> space.Space:
         """Return the used numbers of a network's addresses of one family."""
@@ -68,6 +90,13 @@ class Ledger:
         )
 
 
+def _addresses(vm: instance.Instance | None) -> Iterator[tuple[str, ranges.Address]]:
+    """Return the addresses of an instance that networks give out, with the networks' UUIDs."""
+    for nic in vm.nics if vm else ():
+        for text in nic.ip if nic.network else ():
+            yield nic.network, ranges.parse_address(text)
+
+
 def excluded_ranges(subnet: network.Subnet) -> list[ranges.Range]:
     """Return what no pool of a subnet hands out: external reservations, gateway, network and broadcast address."""
     gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
@@ -82,6 +111,7 @@ class Allocations:
     ledger: Ledger
     snapshot: states.Snapshot
     _picked: dict[tuple[str, ranges.Family], set[int]] = field(default_factory=dict)
+    _released: set[tuple[str, str]] = field(default_factory=set)
 
     def allocate(self, net: network.Network, request: driver.Request) -> str:
         """Return an address for the request (networks seed "Change the network module logic")."""
@@ -97,16 +127,18 @@ class Allocations:
                     )
                 return self._first(net, found, what=f"pool {request.pool} of network {net.name}")
             case driver.AnyAddress():
-                every = [(s, p) for s in net.subnets for p in s.pools]
+                every = [(s, p) for s in net.subnets for p in s.pools if _has_family(s, request.family)]
+                kind = f" {request.family.name}" if request.family else ""
                 if not every:
-                    raise errors.NoRoomError(f"network {net.name} has no pool", hint="name an address, or add a pool")
-                return self._first(net, every, what=f"every pool of network {net.name}")
+                    hint = "name an address, or add a pool"
+                    raise errors.NoRoomError(f"network {net.name} has no{kind} pool", hint=hint)
+                return self._first(net, every, what=f"every{kind} pool of network {net.name}")
 
     def _first(self, net: network.Network, places: Iterable[tuple[network.Subnet, network.Pool]], *, what: str) -> str:
         for subnet, pool in places:
             family, run = ranges.parse_range(pool.range)
             numbers = self.ledger.space(net.uuid, family)
-            taken = self._picked.get((net.uuid, family), set())
+            taken = self._picked.get((net.uuid, family), set()) | self.ledger.held(net.uuid, family).keys()
             number = pools.first_free(numbers, run, excluded=excluded_ranges(subnet), taken=taken)
             if number is not None:
                 return self._pick(net, ranges.Address(family, number))
@@ -120,9 +152,15 @@ class Allocations:
         gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
         pools.check_usable(ranges.parse_cidr(subnet.cidr), address.value, gateway=gateway)
         owner = self.snapshot.addresses.get((net.uuid, str(address)))
-        if owner is not None:
+        if owner is not None and (net.uuid, str(address)) not in self._released:
             holder = self.snapshot.instances[owner.instance].name
             raise states.in_use(self.snapshot, net.uuid, str(address), holder=holder)
+        job = self.ledger.held(net.uuid, address.family).get(address.value)
+        if job is not None:
+            raise errors.BusyError(
+                f"address {address} of network {net.name} is held by job {job}, which is still running",
+                hint=f"wait for its end (gnt-job watch {job}), or choose another",
+            )
         if address.value in self._picked.get((net.uuid, address.family), set()):
             raise errors.NotUniqueError(f"address {address} is asked for twice")
         reserved = ranges.union(ranges.parse_range(text)[1] for text in subnet.external)
@@ -132,9 +170,19 @@ class Allocations:
             )
         return self._pick(net, address)
 
+    def release(self, net: network.Network, ip: str) -> None:
+        """Take an address as free, for a request that names it; one of this plan's own picks for any."""
+        address = ranges.parse_address(ip)
+        self._picked.get((net.uuid, address.family), set()).discard(address.value)
+        self._released.add((net.uuid, ip))
+
     def _pick(self, net: network.Network, address: ranges.Address) -> str:
         self._picked.setdefault((net.uuid, address.family), set()).add(address.value)
         return str(address)
+
+
+def _has_family(subnet: network.Subnet, family: ranges.Family | None) -> bool:
+    return family is None or ranges.parse_cidr(subnet.cidr).family is family
 
 
 def _containing(net: network.Network, address: ranges.Address) -> network.Subnet:

@@ -9,6 +9,7 @@ from gantry.ipam import embedded
 from gantry.jobs import records
 from gantry.operations import base
 from gantry.runtime import interface
+from gantry.state import history
 from gantry.state import snapshot as states
 
 
@@ -20,6 +21,7 @@ class Services:
     ledger: embedded.Ledger
     authority: base.Authority
     runtime: interface.Runtime
+    past: history.History | None = None
 
 
 class JobLog:
@@ -46,6 +48,10 @@ class Environment:
     services: Services
     store: records.Store
     log: JobLog
+
+    async def check_journal(self) -> history.Check:
+        """Check the newest part of the journal."""
+        return await self.services.past.check() if self.services.past else history.Check()
 
     @property
     def ledger(self) -> embedded.Ledger:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from gantry import errors
-from gantry.jobs import environment, lock_table, locks, records
+from gantry.jobs import environment, hooks, lock_table, locks, records
 from gantry.model import job as jobs
 from gantry.model import opcodes
 from gantry.operations import base
@@ -106,9 +106,8 @@ class Processor:
         try:
             record.update(index, status=jobs.Status.RUNNING, exec_timestamp=self._book.now())
             await self._book.commit(record, index)
-            return await _Execution(self._book.store, self._locks, request, log=log).run(
-                unit, cause=records.cause(record.newest, index)
-            )
+            execution = _Execution(self._book.store, self._services, locks=self._locks, request=request, log=log)
+            return await execution.run(unit, cause=records.cause(record.newest, index))
         finally:
             self._locks.release(request)
 
@@ -145,10 +144,17 @@ class _Execution:
     """One opcode while its locks are held."""
 
     def __init__(
-        self, store: records.Store, lock_manager: locks.LockManager, request: lock_table.Request, *, log: base.Log
+        self,
+        store: records.Store,
+        services: environment.Services,
+        *,
+        locks: locks.LockManager,
+        request: lock_table.Request,
+        log: base.Log,
     ) -> None:
         self._store = store
-        self._locks = lock_manager
+        self._services = services
+        self._locks = locks
         self._request = request
         self._log = log
 
@@ -157,25 +163,62 @@ class _Execution:
         before = self._store.snapshot
         plan = unit.plan(before, facts)
         if unit.op.dry_run:
+            before.apply(plan.changes, serial=before.serial + 1)
             return list(plan.lines)
+        ledger = self._services.ledger
+        ledger.hold(cause.job, before, changes=plan.changes)
+        try:
+            await self._carry_out(plan, before, cause=cause)
+        finally:
+            ledger.release(cause.job)
+        result: object = msgspec.to_builtins(plan.result())
+        return result
+
+    async def _carry_out(self, plan: base.Plan, before: states.Snapshot, *, cause: transaction.Cause) -> None:
+        """Do what is planned, with the hooks around it."""
+        runner = plan.hooks and hooks.Runner(plan.hooks, cause.opcode, nodes=self._services.nodes, log=self._log)
+        if runner:
+            await runner.before(before)
+            self._check_unmoved(plan.changes, before, cause=cause)
         await self._submit(plan.changes, cause)
+        if runner:
+            await runner.after(self._store.snapshot, leaving=True)
+        finished = await self._work(plan, before, cause=cause)
+        if runner:
+            await runner.after(self._store.snapshot)
+        self._forget_locks([*plan.changes, *finished])
+
+    def _check_unmoved(
+        self, changes: Sequence[states.Change], before: states.Snapshot, *, cause: transaction.Cause
+    ) -> None:
+        """Refuse to overwrite what somebody changed while the hooks ran; locks should have kept them from it."""
+        now = self._store.snapshot
+        for change in changes:
+            if now.get(change.kind, change.key) != before.get(change.kind, change.key):
+                raise errors.WrongStateError(
+                    f"what {cause.opcode} changes was changed while its hooks ran: {change.kind} {change.key}",
+                    hint="submit the job again",
+                )
+
+    async def _work(
+        self, plan: base.Plan, before: states.Snapshot, *, cause: transaction.Cause
+    ) -> Sequence[states.Change]:
+        """Run the steps and return the last changes; when a step fails, all is undone."""
         done: list[base.Step] = []
-        finished: Sequence[states.Change] = ()
         try:
             for step in plan.steps:
                 done.append(step)
                 self._log.info(step.text)
                 await step.do()
-            if plan.finish is not None:
-                finished = plan.finish(self._store.snapshot)
-                await self._submit(finished, cause)
+            if plan.finish is None:
+                return ()
+            finished = plan.finish(self._store.snapshot)
+            await self._submit(finished, cause)
         except Exception:
             if not plan.keep_on_failure and await self._undo(done, cause):
                 await self._take_back(inverse(plan.changes, before), cause)
             raise
-        self._forget_locks([*plan.changes, *finished])
-        result: object = msgspec.to_builtins(plan.result())
-        return result
+        return finished
 
     async def _submit(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
         for key in _deleted(changes):

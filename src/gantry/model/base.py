@@ -17,7 +17,8 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
     uuid: str
     name: str
-    serial_no: int = 1
+    # Written even while it is 1, as existing readers expect (contract: configuration data).
+    serial_no: int = msgspec.field(default_factory=lambda: 1)
     ctime: float = 0.0
     mtime: float = 0.0
     tags: tuple[str, ...] = ()

@@ -9,7 +9,8 @@ class Cluster(base.Entity, frozen=True):
     """The cluster itself; ``master_node`` is the UUID of the node that holds the master role.
 
     ``candidate_pool_size`` is how many master candidates the cluster tries to keep. Parameter dictionaries hold only
-    what differs from the built-in defaults of ``model.parameters``.
+    what differs from the built-in defaults of ``model.parameters``. ``network_thresholds`` are the percentages of a
+    network's pools in use from which verify warns and complains. ``watcher_pause`` is until when the watcher rests.
     """
 
     master_node: str
@@ -25,6 +26,8 @@ class Cluster(base.Entity, frozen=True):
     osparams: dict[str, base.Parameters] = {}
     max_running_jobs: int = 1000
     ipam_hold_time: int = 0
+    network_thresholds: tuple[int, int] = (80, 95)
+    watcher_pause: float | None = None
 
 
 class Connection(base.Part, frozen=True):

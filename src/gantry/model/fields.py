@@ -209,11 +209,15 @@ _NETWORK = (
     Field("mac_prefix", "MacPrefix", O, "MAC prefix of its own"),
     Field("free_count", "FreeCount", N, "Free addresses in the pools"),
     Field("reserved_count", "ReservedCount", N, "Addresses in use or reserved in the pools"),
+    Field(
+        "utilization", "Utilization", Kind.FLOAT, "Percent of the pools in use or reserved, of the fuller IP version"
+    ),
     Field("map", "Map", doc="Map of the first pool"),
     Field("group_list", "GroupList", O, "Node groups it is connected to, with mode, link and VLAN"),
     Field("group_cnt", "NodeGroups", N, "How many node groups"),
     Field("inst_list", "InstanceList", O, "Instances that use it"),
     Field("inst_cnt", "Instances", N, "How many instances"),
+    Field("address_list", "AddressList", O, "Addresses in use, each with its instance and the number of the NIC"),
     Field("external_reservations", "ExternalReservations", doc="Ranges that the administrator reserved"),
 )
 
@@ -244,7 +248,7 @@ _LOCK = (
 )
 
 _OS = (
-    Field("name", "Name", doc="Name, with the variant"),
+    Field("name", "Name", doc="Name, without a variant"),
     Field("valid", "Valid", B, "Whether every node can install it"),
     Field("node_status", "NodeStatus", O, "What each node has of it"),
     Field("variants", "Variants", O, "Variants"),

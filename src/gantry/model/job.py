@@ -1,10 +1,11 @@
 """A job: opcodes that run one after the other, and what became of them (contract: job object, job status).
 
-The struct is what a job file holds, key by key, so that existing readers find what they know. Times are pairs of
-seconds and microseconds.
+The structs are what a job file holds, key by key, so that existing readers find what they know. Times are pairs of
+seconds and microseconds. There are thousands of them and nothing in them leads back, so the collector need not look.
 """
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -36,7 +37,7 @@ def timestamp(seconds: float) -> Timestamp:
     return whole, int((seconds - whole) * 1_000_000)
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One opcode of a job; ``start`` is when it began to wait for locks, ``exec`` when it held them."""
 
     input: opcodes.AnyOpcode
@@ -49,11 +50,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     end_timestamp: Timestamp | None = None
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job with its number, unique in the life of the cluster."""
 
     id: int
-    ops: tuple[Step, ...]
+    ops: Annotated[tuple[Step, ...], msgspec.Meta(min_length=1)]
     received_timestamp: Timestamp | None = None
     start_timestamp: Timestamp | None = None
     end_timestamp: Timestamp | None = None

@@ -14,6 +14,9 @@ from gantry.model import base, cluster, instance
 
 RESET = "default"
 
+LARGEST = 1 << 40
+"""No number is larger: an exbibyte, where it is memory in MiB."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -83,6 +86,8 @@ def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
         raise errors.InvalidError(f"parameter {name}: {value!r} is not one of {', '.join(parameter.choices)}")
     if parameter.minimum is not None and isinstance(converted, int) and converted < parameter.minimum:
         raise errors.InvalidError(f"parameter {name}: {value!r} is below {parameter.minimum}")
+    if isinstance(converted, int) and converted > LARGEST:
+        raise errors.InvalidError(f"parameter {name}: the number is above {LARGEST}")
     return converted
 
 
@@ -116,10 +121,7 @@ def check(given: Mapping[str, object], known: Mapping[str, Parameter], *, what: 
             f"unknown {what} parameter {', '.join(unknown)}",
             hint=f"known are {', '.join(sorted(known)) or 'none'}",
         )
-    return {
-        name: RESET if value == RESET and RESET not in known[name].choices else convert(value, known[name], name=name)
-        for name, value in given.items()
-    }
+    return {name: RESET if value == RESET else convert(value, known[name], name=name) for name, value in given.items()}
 
 
 def backend(given: Mapping[str, object]) -> base.Parameters:

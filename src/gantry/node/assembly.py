@@ -12,6 +12,7 @@ from gantry.node import (
     fake,
     file,
     handlers,
+    hooks,
     kvm,
     nic,
     probe,
@@ -45,9 +46,11 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
     parts = handlers.Handlers(
         runtime,
         found,
+        queue=folders.queue,
         files=files,
         copy=replica.Replica(runtime, folders, files=files),
         definitions=scripts.Definitions(runtime, folders, registry=found),
+        hook_scripts=hooks.Hooks(runtime, folders),
         accelerators=accelerators,
     )
     return agent.Agent(

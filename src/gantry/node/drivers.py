@@ -42,6 +42,18 @@ class Hypervisor(Protocol):
         """List what runs, by name."""
         ...
 
+    async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Plug a NIC into a running instance, all of it or nothing; HypervisorError."""
+        ...
+
+    async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Take a NIC out of a running instance; HypervisorError when the guest does not release it."""
+        ...
+
+    async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
+        """Connect the node's end of a NIC anew, for what it is now; False when the instance runs without that NIC."""
+        ...
+
     async def console(self, name: str) -> calls.Console:
         """Tell how to reach an instance's console."""
         ...
@@ -90,8 +102,16 @@ class NicDriver(Protocol):
         """Make the node's end of a NIC and return its interface name."""
         ...
 
+    async def update(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Connect the node's end, which stays, anew: to another link, for other addresses; EnvironmentFaultError."""
+        ...
+
     async def unplug(self, interface: str) -> None:
         """Take the node's end away."""
+        ...
+
+    def interface_name(self, nic: calls.Nic) -> str:
+        """Return the interface name that a NIC has when it is plugged in."""
         ...
 
 

@@ -1,6 +1,6 @@
 """The fake hypervisor: instances that are files. For tests, benchmarks and trying things out.
 
-    <instances>/fake/<name>      what runs, a RunningInstance in JSON
+    <instances>/fake/<name>      what runs, a Guest in JSON
 
 Starting writes the file, stopping removes it, so that what "runs" survives a restart of the node daemon as real
 guests do. Nothing is synced: a machine that crashes loses its guests.
@@ -15,6 +15,13 @@ from gantry.rpc import calls
 from gantry.runtime import interface
 
 NAME = "fake"
+
+
+class Guest(msgspec.Struct, frozen=True):
+    """A guest that pretends to run."""
+
+    running: calls.RunningInstance
+    nics: tuple[calls.Nic, ...] = ()
 
 
 class Fake:
@@ -42,8 +49,17 @@ class Fake:
             memory=int(instance.beparams.get("maxmem", 0)),
             vcpus=int(instance.beparams.get("vcpus", 0)),
             state="paused" if paused else "running",
+            hotplug=True,
         )
-        await self._disk.write(self._path(instance.name), msgspec.json.encode(running), sync=False)
+        await self._write(Guest(running, instance.nics))
+
+    async def _write(self, guest: Guest) -> None:
+        await self._disk.write(self._path(guest.running.name), msgspec.json.encode(guest), sync=False)
+
+    def _guest(self, name: str) -> Guest | None:
+        if not self._disk.exists(self._path(name)):
+            return None
+        return msgspec.json.decode(self._disk.read(self._path(name)), type=Guest)
 
     async def stop(self, name: str, *, timeout: float) -> None:
         """Remove the instance's file."""
@@ -52,14 +68,36 @@ class Fake:
 
     async def reboot(self, name: str, *, kind: str, timeout: float) -> None:
         """Do nothing to an instance that runs."""
-        if await self.info(name) is None:
+        self._needed(name)
+
+    def _needed(self, name: str) -> Guest:
+        guest = self._guest(name)
+        if guest is None:
             raise errors.HypervisorError(f"instance {name} does not run", hint="start it")
+        return guest
+
+    async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Add the NIC to the instance's file."""
+        await self._write(_without(self._needed(instance.name), nic, nic))
+
+    async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Take the NIC out of the instance's file."""
+        guest = self._guest(instance.name)
+        if guest is not None:
+            await self._write(_without(guest, nic))
+
+    async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
+        """Replace the NIC in the instance's file."""
+        guest = self._needed(instance.name)
+        if nic.uuid not in {one.uuid for one in guest.nics}:
+            return False
+        await self._write(_without(guest, nic, nic))
+        return True
 
     async def info(self, name: str) -> calls.RunningInstance | None:
         """Read the instance's file."""
-        if not self._disk.exists(self._path(name)):
-            return None
-        return msgspec.json.decode(self._disk.read(self._path(name)), type=calls.RunningInstance)
+        guest = self._guest(name)
+        return guest.running if guest else None
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:
         """Read all files."""
@@ -74,3 +112,8 @@ class Fake:
     async def verify(self) -> list[str]:
         """Return no complaints."""
         return []
+
+
+def _without(guest: Guest, nic: calls.Nic, *instead: calls.Nic) -> Guest:
+    rest = tuple(one for one in guest.nics if one.uuid != nic.uuid)
+    return msgspec.structs.replace(guest, nics=(*rest, *instead))

@@ -38,6 +38,10 @@ class _Body(msgspec.Struct, frozen=True):
     records: tuple[_Record, ...]
 
 
+class _Head(msgspec.Struct, frozen=True):
+    previous: str
+
+
 class _Job(msgspec.Struct, frozen=True):
     id: int
 
@@ -47,6 +51,7 @@ class _Checkpoint(msgspec.Struct, frozen=True):
 
 
 _BODY = msgspec.json.Decoder(_Body)
+_HEAD = msgspec.json.Decoder(_Head)
 _JOB = msgspec.json.Decoder(_Job)
 _CHECKPOINT = msgspec.json.Decoder(_Checkpoint)
 
@@ -78,6 +83,14 @@ def follow(end: Position, line: bytes) -> Position:
         epoch=max([end.epoch, *(record.epoch for record in body.records)]),
         last_job=max([end.last_job, *jobs]),
     )
+
+
+def previous(line: bytes) -> str | None:
+    """Return the chain hash that a frame follows, without checking the frame; None for what is no frame."""
+    try:
+        return _HEAD.decode(line[line.index(b"{") :]).previous
+    except (ValueError, msgspec.DecodeError):
+        return None
 
 
 def _job(change: tuple[str, str, msgspec.Raw]) -> int:

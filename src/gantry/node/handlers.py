@@ -5,7 +5,7 @@ line here, and a method where it is more than one call of a part.
 """
 
 from gantry import errors
-from gantry.node import agent, drivers, probe, replica, resources, scripts, ssconf
+from gantry.node import agent, drivers, hooks, master, probe, replica, resources, scripts, ssconf
 from gantry.rpc import calls
 from gantry.runtime import interface
 
@@ -18,16 +18,20 @@ class Handlers:
         runtime: interface.Runtime,
         registry: drivers.Registry,
         *,
+        queue: str,
         files: ssconf.Files,
         copy: replica.Replica,
         definitions: scripts.Definitions,
+        hook_scripts: hooks.Hooks,
         accelerators: probe.Accelerators,
     ) -> None:
         self._runtime = runtime
         self._registry = registry
+        self._queue = queue
         self._files = files
         self._copy = copy
         self._definitions = definitions
+        self._hooks = hook_scripts
         self._accelerators = accelerators
 
     def table(self) -> agent.Table:
@@ -35,15 +39,19 @@ class Handlers:
         table = agent.Table()
         table.add(calls.NodeInfo, self._node_info)
         table.add(calls.NodeVerify, self._node_verify)
-        table.add(calls.WriteSsconf, lambda call: self._files.write(call.values))
+        table.add(calls.WriteSsconf, lambda call: self._files.write(call.values, epoch=call.epoch))
         table.add(calls.UploadFile, lambda call: self._files.upload(call.name, call.content))
         table.add(calls.MasterName, self._master_name)
         table.add(calls.CandidateStatus, lambda call: self._copy.status())
         table.add(calls.JournalAppend, self._copy.append)
         table.add(calls.CheckpointStore, self._copy.store)
+        table.add(calls.JournalFetch, lambda call: self._copy.following(call.after))
+        table.add(calls.NodeDemote, self._node_demote)
+        table.add(calls.StopMaster, lambda call: master.stop(self._runtime, self._queue, patience=call.patience))
         table.add(calls.OsDiagnose, self._os_diagnose)
         table.add(calls.OsValidate, self._os_validate)
         table.add(calls.OsAdd, self._os_add)
+        table.add(calls.HooksRun, self._hooks.run)
         table.add(calls.HypervisorValidate, self._hypervisor_validate)
         table.add(calls.BlockdevPath, self._blockdev_path)
         table.add(calls.BlockdevCreate, self._blockdev_create)
@@ -55,6 +63,9 @@ class Handlers:
         table.add(calls.InstanceStart, self._instance_start)
         table.add(calls.InstanceShutdown, self._instance_shutdown)
         table.add(calls.InstanceReboot, self._instance_reboot)
+        table.add(calls.NicPlug, self._nic_plug)
+        table.add(calls.NicUnplug, self._nic_unplug)
+        table.add(calls.NicUpdate, self._nic_update)
         table.add(calls.InstanceConsole, self._instance_console)
         table.add(calls.TestDelay, lambda call: self._runtime.clock.sleep(call.duration))
         return table
@@ -78,6 +89,10 @@ class Handlers:
 
     async def _master_name(self, call: calls.MasterName) -> str:
         return self._files.read("master_node")
+
+    async def _node_demote(self, call: calls.NodeDemote) -> None:
+        await self._files.forget_secrets()
+        await self._copy.forget()
 
     async def _os_diagnose(self, call: calls.OsDiagnose) -> tuple[calls.OsScript, ...]:
         return self._definitions.diagnose()
@@ -126,6 +141,15 @@ class Handlers:
             raise errors.InvalidError(f"{call.kind!r} is no kind of reboot", hint="a node knows soft and hard")
         hypervisor = self._registry.hypervisor(call.instance.hypervisor)
         await hypervisor.reboot(call.instance.name, kind=call.kind, timeout=call.timeout)
+
+    async def _nic_plug(self, call: calls.NicPlug) -> None:
+        await self._registry.hypervisor(call.instance.hypervisor).plug_nic(call.instance, call.nic)
+
+    async def _nic_unplug(self, call: calls.NicUnplug) -> None:
+        await self._registry.hypervisor(call.instance.hypervisor).unplug_nic(call.instance, call.nic)
+
+    async def _nic_update(self, call: calls.NicUpdate) -> bool:
+        return await self._registry.hypervisor(call.instance.hypervisor).update_nic(call.instance, call.nic)
 
     async def _instance_console(self, call: calls.InstanceConsole) -> calls.Console:
         return await self._registry.hypervisor(call.instance.hypervisor).console(call.instance.name)

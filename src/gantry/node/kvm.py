@@ -12,10 +12,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 
-import msgspec
-
 from gantry import errors
-from gantry.node import drivers, guests, power, probe, qemu
+from gantry.node import drivers, guests, hotplug, power, probe, qemu
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -42,6 +40,7 @@ class Kvm:
         self._accelerators = accelerators
         self._guests = guests.Guests(runtime, folders.instances)
         self._power = power.Power(runtime, self._guests)
+        self._hotplug = hotplug.Hotplug(runtime, self._guests)
         self._logs = f"{folders.log}/{NAME}"
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -73,15 +72,16 @@ class Kvm:
             vcpus=int(instance.beparams["vcpus"]),
             accelerator=await self._accelerators.choose(str(instance.hvparams.get("accel", "auto"))),
             ends_on_reboot=instance.hvparams.get("reboot_behavior") == "exit",
+            hotplug=qemu.can_hotplug(instance),
         )
         await self._clear(instance.name)
         try:
             for nic in instance.nics:
                 tap = await self._parts.nic(nic.mode).plug(instance, nic)
-                record = msgspec.structs.replace(record, nics=(*record.nics, (nic.mode, tap)))
+                record = record.with_nic(nic, tap, device=qemu.nic_name(nic))
                 await self._guests.remember(record)
             await self._guests.remember(record)
-            taps = tuple(tap for _, tap in record.nics)
+            taps = tuple(nic.interface for nic in record.nics)
             await self._launch(qemu.Machine(instance, record.accelerator, files, disks=disks, taps=taps, paused=paused))
         except errors.GantryError:
             await self._clear(instance.name)
@@ -107,8 +107,8 @@ class Kvm:
     async def _clear(self, name: str) -> None:
         """Take away the NICs and files of a guest that does not run."""
         record = self._guests.record(name)
-        for mode, tap in record.nics if record else ():
-            await self._parts.nic(mode).unplug(tap)
+        for nic in record.nics if record else ():
+            await self._parts.nic(nic.mode).unplug(nic.interface)
         await self._guests.forget(name)
 
     async def stop(self, name: str, *, timeout: float) -> None:
@@ -125,13 +125,56 @@ class Kvm:
         A soft reboot of a guest that does not react becomes a hard one after ``timeout`` seconds.
         """
         async with self._locks[name]:
-            record = self._guests.record(name)
-            if record is None or self._guests.pid(name) is None:
-                raise errors.HypervisorError(f"instance {name} does not run on node {self._parts.node}")
-            await self._power.reset(record, patience=timeout if kind == "soft" else 0.0)
+            await self._power.reset(self._running(name), patience=timeout if kind == "soft" else 0.0)
+
+    async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Make a tap and plug it in; nothing of it stays when that fails."""
+        async with self._locks[instance.name]:
+            record, driver, device = self._running(instance.name), self._parts.nic(nic.mode), qemu.nic_name(nic)
+            known = record.plug(driver.interface_name(nic))
+            if known and await self._hotplug.has(record.name, known.device):
+                return
+            tap = await driver.plug(instance, nic)
+            try:
+                await self._guests.remember(record.with_nic(nic, tap, device=device))
+                await self._hotplug.plug(record.name, device, tap=tap, mac=nic.mac, model=qemu.nic_model(instance))
+            except errors.GantryError:
+                await driver.unplug(tap)
+                await self._guests.remember(record.without(tap))
+                raise
+
+    async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Take a NIC out of the guest, then its tap away; a guest that does not run has none."""
+        async with self._locks[instance.name]:
+            if self._guests.pid(instance.name) is None:
+                return
+            record = self._running(instance.name)
+            known = record.plug(self._parts.nic(nic.mode).interface_name(nic))
+            if known is None:
+                return
+            await self._hotplug.unplug(record.name, known.device)
+            await self._parts.nic(known.mode).unplug(known.interface)
+            await self._guests.remember(record.without(known.interface))
+
+    async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
+        """Connect the tap anew and remember it; the guest does not notice."""
+        async with self._locks[instance.name]:
+            driver, record = self._parts.nic(nic.mode), self._running(instance.name)
+            known = record.plug(driver.interface_name(nic))
+            if known is None:
+                return False
+            await driver.update(instance, nic)
+            await self._guests.remember(record.with_nic(nic, known.interface, device=known.device))
+            return True
+
+    def _running(self, name: str) -> guests.Record:
+        record = self._guests.record(name)
+        if record is None or self._guests.pid(name) is None:
+            raise errors.HypervisorError(f"instance {name} does not run on node {self._parts.node}")
+        return record
 
     async def info(self, name: str) -> calls.RunningInstance | None:
-        """Describe a running instance; clears away what is left of one that died."""
+        """Describe a running instance; clears away what is left of one that died, writes an older record anew."""
         record, lock = self._guests.record(name), self._locks[name]
         if record is None:
             return None
@@ -140,6 +183,9 @@ class Kvm:
                 async with lock:
                     await self._clear(name)
             return None
+        if record.version != guests.VERSION and not lock.locked():
+            async with lock:
+                await self._guests.remember(self._guests.record(name) or record)
         state = "running" if lock.locked() else await self._power.state(name)
         return calls.RunningInstance(
             name=name,
@@ -149,6 +195,7 @@ class Kvm:
             vcpus=record.vcpus,
             state=state,
             accelerator=record.accelerator,
+            hotplug=record.hotplug,
         )
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:

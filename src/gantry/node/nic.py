@@ -51,14 +51,34 @@ class Taps:
         await self.unplug(tap)
         await self.ip("tuntap", "add", "dev", tap, "mode", "tap")
         try:
-            if self._has_script():
-                await self._run_script(instance, nic, tap=tap)
-            else:
-                await self.connect(nic, tap)
+            await self._connect(instance, nic, tap=tap)
         except errors.GantryError:
             await self.unplug(tap)
             raise
         return tap
+
+    async def update(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Connect a tap anew; taking it down first forgets its bridge and the routes to addresses it had."""
+        await self.validate(nic)
+        tap = tap_name(nic)
+        if not self._has_script() and not await self.stays(nic, tap):
+            await self.ip("link", "set", "dev", tap, "nomaster", "down")
+        await self._connect(instance, nic, tap=tap)
+
+    async def stays(self, nic: calls.Nic, tap: str) -> bool:
+        """Tell whether a tap is where it shall be, so that its traffic need not be interrupted."""
+        del nic, tap
+        return False
+
+    def interface_name(self, nic: calls.Nic) -> str:
+        """Return the name of a NIC's tap."""
+        return tap_name(nic)
+
+    async def _connect(self, instance: calls.Instance, nic: calls.Nic, *, tap: str) -> None:
+        if self._has_script():
+            await self._run_script(instance, nic, tap=tap)
+        else:
+            await self.connect(nic, tap)
 
     async def connect(self, nic: calls.Nic, tap: str) -> None:
         """Bring the tap up."""
@@ -109,6 +129,10 @@ class Bridged(Taps):
                 f"NIC {nic.index}: node {self._runtime.host} has no bridge {nic.link}",
                 hint=f"make it there (ip link add {nic.link} type bridge), or give the NIC another link",
             )
+
+    async def stays(self, nic: calls.Nic, tap: str) -> bool:
+        """Tell whether the tap is a port of the bridge."""
+        return await self.known(tap, "master", nic.link)
 
     async def connect(self, nic: calls.Nic, tap: str) -> None:
         """Make the tap a port of the bridge."""

@@ -1,7 +1,8 @@
 """The command line of QEMU for an instance. Pure: all that it needs comes in a ``Machine``.
 
-Devices are named after their index (``disk0``, ``nic0``), so that a later hot-plug finds them. Values that a name may
-hold go as JSON, where the option takes it, because QEMU's own syntax gives commas a meaning.
+Disks are named after their index (``disk0``), NICs after their UUID, which stays when others go: so a NIC is found
+when it is to be unplugged. Values that a name may hold go as JSON, where the option takes it, because QEMU's own
+syntax gives commas a meaning.
 """
 
 from collections.abc import Mapping
@@ -67,6 +68,22 @@ class Machine:
     def flag(self, parameter: str) -> bool:
         """Return a hypervisor parameter that is a truth value."""
         return bool(self.instance.hvparams.get(parameter, False))
+
+
+def can_hotplug(instance: calls.Instance) -> bool:
+    """Tell whether NICs can be plugged into the running guest: the PCI bus of machine ``pc`` takes them, over ACPI."""
+    machine = str(instance.hvparams.get("machine_version") or "pc")
+    return machine.startswith("pc") and "q35" not in machine and bool(instance.hvparams.get("acpi", False))
+
+
+def nic_name(nic: calls.Nic) -> str:
+    """Return the name of a NIC in QEMU: of its netdev, and with ``dev-`` in front of its device."""
+    return f"nic-{nic.uuid}"
+
+
+def nic_model(instance: calls.Instance) -> str:
+    """Return QEMU's name for the model of an instance's NICs."""
+    return NIC_DEVICES[str(instance.hvparams.get("nic_type") or "paravirtual")]
 
 
 def check_folder(files: Sockets) -> None:
@@ -162,12 +179,12 @@ def _cdrom(machine: Machine) -> list[str]:
 
 
 def _nics(machine: Machine) -> list[str]:
-    kind = machine.text("nic_type") or "paravirtual"
+    model = nic_model(machine.instance)
     found: list[str] = []
     for nic, tap in zip(machine.instance.nics, machine.taps, strict=True):
-        name = f"nic{nic.index}"
+        name = nic_name(nic)
         found += ["-netdev", f"tap,id={name},ifname={tap},script=no,downscript=no"]
-        found += ["-device", f"{NIC_DEVICES[kind]},netdev={name},mac={nic.mac},id=dev-{name}"]
+        found += ["-device", f"{model},netdev={name},mac={nic.mac},id=dev-{name}"]
     return found
 
 

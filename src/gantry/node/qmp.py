@@ -17,12 +17,20 @@ from gantry.runtime import interface
 
 LINE_LIMIT = 1 << 20
 Argument = str | int | bool
+ABSENT = "DeviceNotFound"
 
 
 class Failure(msgspec.Struct):
-    """Why QEMU refused a command."""
+    """Why QEMU refused a command; ``kind`` is its word for it."""
 
     desc: str
+    kind: str = msgspec.field(default="", name="class")
+
+
+class Subject(msgspec.Struct):
+    """What an event is about: the device, where it has a name."""
+
+    device: str = ""
 
 
 class Message(msgspec.Struct):
@@ -31,6 +39,7 @@ class Message(msgspec.Struct):
     result: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="return")
     error: Failure | None = None
     event: str = ""
+    data: Subject = msgspec.field(default_factory=Subject)
 
 
 class Status(msgspec.Struct):
@@ -50,7 +59,7 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._guest = guest
-        self._events: deque[str] = deque()
+        self._events: deque[Message] = deque()
 
     async def __aenter__(self) -> "Connection":
         return self
@@ -59,16 +68,20 @@ class Connection:
         self._writer.close()
 
     async def execute(self, command: str, arguments: Mapping[str, Argument] | None = None) -> msgspec.Raw:
-        """Run a command and return its result as it came; HypervisorError when QEMU refuses or is gone."""
+        """Run a command and return its result as it came.
+
+        HypervisorError when QEMU refuses or is gone, NotFoundError when it has no such device.
+        """
         request = {"execute": command} | ({"arguments": arguments} if arguments else {})
         self._writer.write(msgspec.json.encode(request) + b"\n")
         while True:
             message = await self._receive(command)
             if message.error is not None:
-                raise errors.HypervisorError(f"instance {self._guest}: {command}: {message.error.desc}")
+                fault = errors.NotFoundError if message.error.kind == ABSENT else errors.HypervisorError
+                raise fault(f"instance {self._guest}: {command}: {message.error.desc}")
             if not isinstance(message.result, msgspec.UnsetType):
                 return message.result
-            self._events.append(message.event)
+            self._events.append(message)
 
     async def negotiate(self) -> None:
         """Take the greeting and enter command mode."""
@@ -79,12 +92,12 @@ class Connection:
         """Ask what the guest does."""
         return msgspec.json.decode(await self.execute("query-status"), type=Status)
 
-    async def event(self, names: Container[str]) -> str:
-        """Return the next event that has one of the names; earlier ones are forgotten."""
+    async def event(self, names: Container[str], *, device: str = "") -> str:
+        """Return the next event that has one of the names, and is about the device; earlier ones are forgotten."""
         while True:
-            name = self._events.popleft() if self._events else (await self._receive("waiting")).event
-            if name in names:
-                return name
+            message = self._events.popleft() if self._events else await self._receive("waiting")
+            if message.event in names and device in ("", message.data.device):
+                return message.event
 
     async def _receive(self, doing: str) -> Message:
         try:

@@ -9,14 +9,15 @@ middle leaves none. ``JournalAppend`` answers when the frame is on stable storag
 checkpoint, frame by frame, does not count; it is cut off when a master appends, and not before.
 
 These files have one writer: whoever holds ``queue/lock``. A master daemon that runs on this node holds it all the time,
-so nothing here can touch its files. Because it may have written since, what is known of the copy holds only while
-the files have the size and time that they had.
+so nothing here can touch its files; calls of its own wait for each other. Because it may have written since, what is
+known of the copy holds only while the files have the size and time that they had.
 """
 
+import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from gantry import errors
@@ -27,6 +28,9 @@ from gantry.runtime import interface, paths
 logger = logging.getLogger(__name__)
 
 QUEUE_FILE = re.compile(r"job-[1-9][0-9]*|serial|version")
+FETCH_LIMIT = 1000
+"""Most frames in one answer."""
+
 SEGMENT = re.compile(r"[0-9]{16}\.log")
 
 
@@ -53,26 +57,28 @@ class Replica:
         self._folders = folders
         self._files = files
         self._copy: _Copy | None = None
+        self._turn = asyncio.Lock()
 
-    @contextlib.contextmanager
-    def _owned(self) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def _owned(self) -> AsyncIterator[None]:
         """Hold the queue's lock; WrongStateError while a master daemon does."""
-        try:
-            lock = self._disk.lock(f"{self._folders.queue}/lock")
-        except BlockingIOError:
-            raise errors.WrongStateError(
-                f"a master daemon works on the state of {self._host}: it takes no copy",
-                hint="stop gantry-masterd there if it is not the master any more",
-            ) from None
-        try:
-            yield
-        finally:
-            lock.release()
+        async with self._turn:
+            await self._disk.make_directory(self._folders.queue)
+            try:
+                lock = self._disk.lock(f"{self._folders.queue}/lock")
+            except BlockingIOError:
+                raise errors.WrongStateError(
+                    f"a master daemon works on the state of {self._host}: it takes no copy",
+                    hint="stop gantry-masterd there if it is not the master any more",
+                ) from None
+            try:
+                yield
+            finally:
+                lock.release()
 
     async def status(self) -> calls.CandidateState:
         """Tell how far the copy reaches; serial 0 when there is none."""
-        await self._disk.make_directory(self._folders.queue)
-        with self._owned():
+        async with self._owned():
             return self._state(self._known().end)
 
     def _state(self, end: frames.Position) -> calls.CandidateState:
@@ -82,12 +88,12 @@ class Replica:
             epoch=end.epoch,
             job=end.last_job,
             master=self._files.read("master_node"),
+            heard=self._files.epoch(),
         )
 
     async def append(self, call: calls.JournalAppend) -> calls.CandidateState:
         """Append a frame; see ``calls.JournalAppend``. StorageError when the disk does not take it."""
-        await self._disk.make_directory(self._folders.queue)
-        with self._owned():
+        async with self._owned():
             known = self._known()
             self._check_epoch(known, call.epoch)
             if call.previous != known.end.digest or not self._disk.exists(self._folders.config):
@@ -141,8 +147,7 @@ class Replica:
         wrong = [name for name in call.jobs if not QUEUE_FILE.fullmatch(name)]
         if wrong:
             raise errors.ProtocolError(f"{wrong[0]!r} is no file of the queue")
-        await self._disk.make_directory(self._folders.queue)
-        with self._owned():
+        async with self._owned():
             self._check_epoch(self._known(), call.epoch)
             self._copy = None
             try:
@@ -170,15 +175,30 @@ class Replica:
 
     async def forget(self) -> None:
         """Remove the copy, archived jobs too; what belongs to a running master daemon stays."""
-        self._copy = None
-        await self._disk.make_directory(self._folders.queue)
         try:
-            with self._owned():
+            async with self._owned():
+                self._copy = None
                 await self._drop()
         except errors.WrongStateError as error:
             logger.warning("%s", error.message)
         else:
             await self._disk.remove_tree(self._folders.queue)
+
+    async def following(self, digest: str) -> tuple[str, ...]:
+        """Return the frames behind the one with that chain hash; see ``calls.JournalFetch``."""
+        async with self._owned():
+            known = self._known()
+            if known.end.digest == digest:
+                return ()
+            found: list[bytes] = []
+            for path in reversed(self._segments(0)):
+                data = self._disk.read(path)
+                lines = data[: known.good if path == known.segment else None].splitlines(keepends=True)
+                start = next((number for number, line in enumerate(lines) if frames.previous(line) == digest), None)
+                found = [*lines[start or 0 :], *found]
+                if start is not None:
+                    return tuple(line.decode() for line in found[:FETCH_LIMIT])
+            return ()
 
     def _known(self) -> _Copy:
         if self._copy is None or not self._unchanged(self._copy):

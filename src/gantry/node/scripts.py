@@ -88,16 +88,14 @@ class Definitions:
         return ""
 
     def _usable(self, instance: calls.Instance) -> calls.OsScript:
-        """Return the definition that an instance asks for, if it can be used; InvalidError and WrongStateError."""
-        name, _, variant = instance.os.partition("+")
+        """Return the definition that an instance asks for, if it can be used; InvalidError and WrongStateError.
+
+        Whether it has the variant is the master's to check, which may be told to do without (``force_variant``).
+        """
+        name = instance.os.partition("+")[0]
         found = self.find(name)
         if found.problem:
             raise errors.WrongStateError(f"OS definition {name} in {found.path} is not valid: {found.problem}")
-        if variant not in (found.variants or ("",)):
-            raise errors.InvalidError(
-                f"OS definition {name} has no variant {variant or 'without a name'}",
-                hint=f"it has {', '.join(found.variants) or 'none'}",
-            )
         if found.hypervisors and instance.hypervisor not in found.hypervisors:
             raise errors.InvalidError(
                 f"OS definition {name} does not support hypervisor {instance.hypervisor}",

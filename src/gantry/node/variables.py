@@ -1,60 +1,16 @@
 """The environments of scripts: what an OS script and an interface script are told of an instance. Pure.
 
-The names are those that today's scripts read (contracts: OS definitions, interface scripts). What a NIC with several
-addresses adds comes twice: under the seed's names with a colon (``IP:1``, ``NETWORK_SUBNET:1``), which a shell can
-neither set nor read, and under names that it can (``IP_1``, ``NETWORK_SUBNET_1``). The index is that of the address; a
-value that is not known is left out. Truth values are ``True`` and ``False``, sizes MiB, lists separated by blanks.
+The names are those that today's scripts read (contracts: OS definitions, interface scripts); ``rpc.variables`` says how
+a NIC and its addresses are told, to hooks as well. A value that is not known is left out. Truth values are ``True`` and
+``False``, sizes MiB, lists separated by blanks.
 """
 
 from collections.abc import Mapping
 
-from gantry.rpc import calls
+from gantry.rpc import calls, variables
 
 PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
-Environment = dict[str, str]
-
-
-def _given(**values: str) -> Environment:
-    return {name: value for name, value in values.items() if value}
-
-
-def _first_subnets(nic: calls.Nic) -> Environment:
-    """Return the first subnet of each family under the names of the time when a network had one of each."""
-    found: Environment = {}
-    for address in reversed(nic.addresses):
-        family = "6" if ":" in address.ip else ""
-        found |= _given(**{f"NETWORK_SUBNET{family}": address.subnet, f"NETWORK_GATEWAY{family}": address.gateway})
-    return found
-
-
-def _network(nic: calls.Nic) -> Environment:
-    if nic.network is None:
-        return {}
-    return _first_subnets(nic) | _given(
-        NETWORK_NAME=nic.network.name,
-        NETWORK_UUID=nic.network.uuid,
-        NETWORK_MAC_PREFIX=nic.network.mac_prefix,
-        NETWORK_TAGS=" ".join(nic.network.tags),
-    )
-
-
-def _link(nic: calls.Nic) -> Environment:
-    bridge = nic.link if nic.mode == "bridged" else ""
-    ip = nic.addresses[0].ip if nic.addresses else ""
-    return {"MAC": nic.mac, "MODE": nic.mode} | _given(IP=ip, LINK=nic.link, BRIDGE=bridge, VLAN=nic.vlan)
-
-
-def _subnet(address: calls.Address) -> Environment:
-    return _given(SUBNET=address.subnet, GATEWAY=address.gateway, DHCP=str(address.dhcp) if address.subnet else "")
-
-
-def _seed_addresses(nic: calls.Nic) -> Environment:
-    """Return the addresses under the seed's names (networks seed "Exported variables")."""
-    found: Environment = {}
-    for index, address in enumerate(nic.addresses):
-        found[f"IP:{index}"] = address.ip
-        found |= {f"NETWORK_{name}:{index}": value for name, value in _subnet(address).items()}
-    return found
+Environment = variables.Environment
 
 
 def nic(instance: calls.Instance, plugged: calls.Nic, *, interface: str, action: str) -> Environment:
@@ -67,23 +23,17 @@ def nic(instance: calls.Instance, plugged: calls.Nic, *, interface: str, action:
         "INTERFACE": interface,
         "INTERFACE_INDEX": str(plugged.index),
         "INTERFACE_UUID": plugged.uuid,
-        "IP_COUNT": str(len(plugged.addresses)),
+        "VLAN": plugged.vlan,
     }
-    addresses = _seed_addresses(plugged)
-    readable = {name.replace(":", "_"): value for name, value in addresses.items()}
-    return identity | _given(INTERFACE_NAME=plugged.name) | _link(plugged) | _network(plugged) | addresses | readable
+    return identity | variables.known(INTERFACE_NAME=plugged.name) | variables.nic(plugged)
 
 
 def _nics(instance: calls.Instance) -> Environment:
     found = {"NIC_COUNT": str(len(instance.nics))}
     model = str(instance.hvparams.get("nic_type", ""))
     for plugged in instance.nics:
-        values = {"UUID": plugged.uuid, "IP_COUNT": str(len(plugged.addresses))}
-        values |= _link(plugged) | _network(plugged) | _seed_addresses(plugged)
-        values |= _given(NAME=plugged.name, FRONTEND_TYPE=model)
-        for index, address in enumerate(plugged.addresses):
-            values[f"IP_{index}"] = address.ip
-            values |= {f"IP_{index}_{name}": value for name, value in _subnet(address).items()}
+        values = {"UUID": plugged.uuid} | variables.nic(plugged)
+        values |= variables.known(NAME=plugged.name, VLAN=plugged.vlan, FRONTEND_TYPE=model)
         found |= {f"NIC_{plugged.index}_{name}": value for name, value in values.items()}
     return found
 
@@ -98,13 +48,14 @@ def _disks(instance: calls.Instance, paths: Mapping[str, str]) -> Environment:
             "ACCESS": disk.mode,
             "UUID": disk.uuid,
             "BACKEND_TYPE": "file:loop" if disk.dev_type in ("file", "sharedfile") else "block",
-        } | _given(NAME=disk.name, FRONTEND_TYPE=model)
+        } | variables.known(NAME=disk.name, FRONTEND_TYPE=model)
         found |= {f"DISK_{disk.index}_{name}": value for name, value in values.items()}
     return found
 
 
 def _parameters(prefix: str, values: Mapping[str, calls.Value]) -> Environment:
-    return {f"{prefix}{name.upper()}": str(value) for name, value in values.items()}
+    """Return parameters under their own names, which today's scripts read, and in capitals."""
+    return {f"{prefix}{spelling}": str(value) for name, value in values.items() for spelling in (name, name.upper())}
 
 
 def os_script(
@@ -133,5 +84,5 @@ def os_script(
         | _nics(instance)
         | _parameters("INSTANCE_BE_", instance.beparams)
         | _parameters("INSTANCE_HV_", instance.hvparams)
-        | _parameters("OSP_", instance.osparams)
+        | {f"OSP_{name.upper()}": str(value) for name, value in instance.osparams.items()}
     )

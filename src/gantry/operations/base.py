@@ -6,13 +6,16 @@
    again after the grant; when the answer differs the locks are released and asked for anew.
 2. ``inspect(snapshot, nodes)`` asks nodes what only they know. It changes nothing anywhere.
 3. ``plan(snapshot, facts)`` is pure: it checks, and returns everything that will be done. With ``dry_run`` the life
-   ends here and the plan's lines are the result. Identifiers and times are inputs (``Inputs``).
-4. The plan's ``changes`` are committed as one transaction, in the same turn of the loop as the plan was made, so
-   that nobody can take an address in between.
+   ends here, if the state would take the changes, and the plan's lines are the result. Identifiers and times are
+   inputs (``Inputs``).
+4. The plan's ``hooks``, where it has some, are run in the phase ``pre``: a script that fails ends the life here. The
+   addresses that the ``changes`` take or give up are held from the turn of the loop in which the plan was made until
+   the opcode has ended, so that no other plan takes them; its ``changes`` are then committed as one transaction.
 5. The plan's ``steps`` run in order, each a ``do`` with its ``undo``. When a step fails, the undo of those that
    finished and of the one that failed run in reverse, then ``changes`` are taken back; they are kept when an undo
    failed too, because a node may still have what they record. Every do and undo can be repeated.
-6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction; then ``result``.
+6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction; then come the hooks of the
+   phase ``post``, and ``result``.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +29,7 @@ from gantry.ipam import embedded
 from gantry.model import base as entities
 from gantry.model import opcodes
 from gantry.rpc import calls, targets
+from gantry.state import history
 from gantry.state import snapshot as states
 
 Op = TypeVar("Op", bound=opcodes.Opcode)
@@ -142,6 +146,10 @@ class Environment(Protocol):
         """Return time and identifiers for a plan made now."""
         ...
 
+    async def check_journal(self) -> history.Check:
+        """Check the newest part of the journal: every byte, and the chain."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         ...
@@ -167,6 +175,32 @@ class Step:
     undo: Action = nothing
 
 
+HookFailure = tuple[str, str, str]
+"""A hook script that failed: node, script, output; without a script, a node that could not be asked and why."""
+
+Report = Callable[[Sequence[HookFailure]], None]
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """The administrator's scripts around a plan (contract: hooks); ``operations.hooks`` makes them.
+
+    ``environment`` is what they are told, without ``GANETI_``, and ``after`` tells the same of a later state; before a
+    change they are told what is ``wanted`` instead, where that is given. On ``nodes_leaving`` the post phase runs
+    before the steps, which put them out of reach. Its failures go to ``report``, or are warnings in the job's log.
+    """
+
+    path: str
+    object_type: str
+    environment: Mapping[str, str]
+    after: Callable[[states.Snapshot], Mapping[str, str]]
+    nodes_pre: Sequence[targets.Target] = ()
+    nodes_post: Sequence[targets.Target] = ()
+    nodes_leaving: Sequence[targets.Target] = ()
+    wanted: Mapping[str, str] | None = None
+    report: Report | None = None
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that a unit will do, in the order of the module's docstring; ``lines`` say it to people."""
@@ -177,6 +211,7 @@ class Plan:
     finish: Callable[[states.Snapshot], Sequence[states.Change]] | None = None
     result: Callable[[], object] = field(default=lambda: None)
     keep_on_failure: bool = False
+    hooks: Hooks | None = None
 
 
 def changed(entity: E, now: float, **fields: object) -> E:

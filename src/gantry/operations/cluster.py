@@ -1,25 +1,32 @@
 """The cluster as a whole: verify it, take it apart."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
 from gantry.address import ranges
+from gantry.ipam import embedded
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import base
+from gantry.operations import base, candidacy, hooks
+from gantry.operations.query import network as networks
 from gantry.rpc import calls, targets
+from gantry.state import history, ssconf
 from gantry.state import snapshot as states
-from gantry.state import ssconf
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that verify found: the contract's error code, the kind and name of the object, what is wrong."""
+    """Something that verify found: the contract's error code, the kind and name of the object, what is wrong.
+
+    ENETWORKPOOL is a code of our own. A warning does not make verify fail.
+    """
 
     code: str
     kind: str
     name: str
     message: str
+    is_warning: bool = False
 
 
 class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
@@ -38,19 +45,30 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         log.info("* Verifying cluster config")
         good &= self._report(_check_config(snapshot))
         log.info("* Verifying node status")
-        nodes = [node for node in snapshot.nodes.values() if not node.offline]
-        expected = [(node, self._expected(snapshot, node)) for node in sorted(nodes, key=lambda node: node.name)]
-        for node, call in expected:
-            (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], call)
-            good &= self._report(_check_node(answer))
+        online = [node for node in snapshot.nodes.values() if not node.offline]
+        nodes = sorted(online, key=lambda node: node.name)
+        for answer in await asyncio.gather(*(self._ask(snapshot, node) for node in nodes)):
+            good &= self._report(_check_node(answer), fine=f"node {answer.target.name}")
+        for name, message in await candidacy.lagging(self.environment, snapshot):
+            good &= self._report(iter([Finding("ECLUSTERFILECHECK", "node", name, message)]))
         log.info("* Verifying instance status")
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
         where = [snapshot.target(node) for node in nodes if node.vm_capable]
         good &= self._report(_check_instances(snapshot, await self.environment.nodes.fan_out(where, ask)))
+        log.info("* Verifying network pools")
+        good &= self._report(_check_pools(snapshot, self.environment.ledger))
+        log.info("* Verifying journal")
+        checked = await self.environment.check_journal()
+        good &= self._report(_check_journal(checked))
         log.info("* Other Notes")
         for line in _notes(snapshot):
             log.info(line)
         return good
+
+    async def _ask(self, snapshot: states.Snapshot, node: cluster.Node) -> targets.Answer[dict[str, list[str]]]:
+        expected = self._expected(snapshot, node)
+        (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], expected)
+        return answer
 
     def _expected(self, snapshot: states.Snapshot, node: cluster.Node) -> calls.NodeVerify:
         group = snapshot.nodegroups[node.group]
@@ -62,20 +80,29 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             now=self.environment.inputs.now,
         )
 
-    def _report(self, findings: Iterator[Finding]) -> bool:
-        good = True
+    def _report(self, findings: Iterator[Finding], *, fine: str = "") -> bool:
+        """Log findings and tell whether none is an error; ``fine`` is what to call fine when there are none."""
+        good, told = True, False
         for found in findings:
-            good = False
-            subject = f"{found.kind} {found.name}".rstrip()
-            coded = f"ERROR:{found.code}:{found.kind}:{found.name}: {found.message}"
+            good, told = good and found.is_warning, True
+            word, subject = "WARNING" if found.is_warning else "ERROR", f"{found.kind} {found.name}".rstrip()
+            coded = f"{word}:{found.code}:{found.kind}:{found.name}: {found.message}"
             self.environment.log.info(
-                f"  - {coded}" if self.op.error_codes else f"  - ERROR: {subject}: {found.message}"
+                f"  - {coded}" if self.op.error_codes else f"  - {word}: {subject}: {found.message}"
             )
+        if fine and self.op.verbose and not told:
+            self.environment.log.info(f"  - {fine} is fine")
         return good
 
     def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
-        """Change nothing."""
-        return base.Plan(result=lambda: facts)
+        """Change nothing; hooks may add to what was found (contract: hooks)."""
+        found = [facts]
+
+        def report(failures: Sequence[base.HookFailure]) -> None:
+            self.environment.log.info("* Hooks Results")
+            found.append(self._report(_check_hooks(failures)))
+
+        return base.Plan(result=lambda: all(found), hooks=hooks.of_cluster_verify(snapshot, report))
 
 
 def _check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
@@ -89,7 +116,7 @@ def _check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
     wanted = min(owner.candidate_pool_size, possible)
     if candidates < wanted:
         yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {wanted} are wanted")
-    for net in snapshot.networks.values():
+    for net in sorted(snapshot.networks.values(), key=lambda net: net.name):
         for subnet in net.subnets:
             cidr = ranges.parse_cidr(subnet.cidr)
             for text in (*(pool.range for pool in subnet.pools), *subnet.external):
@@ -115,20 +142,46 @@ def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Findin
 def _check_instances(
     snapshot: states.Snapshot, answers: list[targets.Answer[tuple[calls.RunningInstance, ...]]]
 ) -> Iterator[Finding]:
-    running = {one.name: answer.target for answer in answers for one in answer.value or ()}
+    running: dict[str, list[targets.Target]] = {}
+    for answer in answers:
+        for one in answer.value or ():
+            running.setdefault(one.name, []).append(answer.target)
     silent = {answer.target.uuid for answer in answers if answer.value is None}
     for vm in sorted(snapshot.instances.values(), key=lambda vm: vm.name):
-        node, where = snapshot.nodes[vm.primary_node], running.get(vm.name)
+        node, where = snapshot.nodes[vm.primary_node], running.get(vm.name, [])
+        strange = [target.name for target in where if target.uuid != node.uuid]
         if node.offline:
             yield Finding("EINSTANCEBADNODE", "instance", vm.name, f"its primary node {node.name} is offline")
-        elif where and where.uuid != node.uuid:
-            message = f"it runs on {where.name}, its primary node is {node.name}"
+        for name in strange:
+            message = f"it runs on {name}, its primary node is {node.name}"
             yield Finding("EINSTANCEWRONGNODE", "instance", vm.name, message)
-        elif vm.admin_state is instance.AdminState.UP and where is None and node.uuid not in silent:
+        expected = vm.admin_state is instance.AdminState.UP and not node.offline and node.uuid not in silent
+        if expected and not where:
             yield Finding("EINSTANCEDOWN", "instance", vm.name, f"it should run on {node.name} and does not")
     for name, where in sorted(running.items()):
-        if ("instances", name) not in snapshot.names:
-            yield Finding("ENODEORPHANINSTANCE", "node", where.name, f"instance {name} should not exist")
+        for target in where if ("instances", name) not in snapshot.names else ():
+            yield Finding("ENODEORPHANINSTANCE", "node", target.name, f"instance {name} should not exist")
+
+
+def _check_journal(found: history.Check) -> Iterator[Finding]:
+    if found.problem:
+        yield Finding("ECLUSTERJOURNAL", "cluster", "", found.problem)
+
+
+def _check_pools(snapshot: states.Snapshot, ledger: embedded.Ledger) -> Iterator[Finding]:
+    warning, critical = snapshot.the_cluster.network_thresholds
+    for net in sorted(snapshot.networks.values(), key=lambda net: net.name):
+        share = networks.utilization(ledger, net) or 0
+        if share >= warning:
+            limit = critical if share >= critical else warning
+            message = f"its pools are {share:g} % in use, the threshold is {limit} %"
+            yield Finding("ENETWORKPOOL", "network", net.name, message, is_warning=share < critical)
+
+
+def _check_hooks(failures: Sequence[base.HookFailure]) -> Iterator[Finding]:
+    for node, script, output in failures:
+        what = f"script {script} failed, output: {output}" if script else f"no answer to hooks: {output}"
+        yield Finding("ENODEHOOKS", "node", node, what)
 
 
 def _notes(snapshot: states.Snapshot) -> Iterator[str]:
@@ -136,6 +189,24 @@ def _notes(snapshot: states.Snapshot) -> Iterator[str]:
     for role, text in ((cluster.Role.OFFLINE, "offline"), (cluster.Role.DRAINED, "drained")):
         if role in roles:
             yield f"  - NOTICE: {roles.count(role)} {text} node(s) found."
+
+
+class ClusterPostInit(base.Unit[opcodes.ClusterPostInit, None]):
+    """Does nothing but run the hooks of a new cluster."""
+
+    OPCODE = opcodes.ClusterPostInit
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take nothing."""
+        return {}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Change nothing."""
+        del facts
+        return base.Plan(hooks=hooks.of_cluster_init(snapshot), result=lambda: True)
 
 
 class ClusterDestroy(base.Unit[opcodes.ClusterDestroy, None]):
@@ -165,14 +236,17 @@ class ClusterDestroy(base.Unit[opcodes.ClusterDestroy, None]):
             base.Step(f"tell {node.name} that it left", self._tell(snapshot.target(node))) for node in (*others, master)
         ]
         return base.Plan(
-            lines=[f"destroy cluster {snapshot.the_cluster.name}"], steps=steps, result=lambda: master.name
+            lines=[f"destroy cluster {snapshot.the_cluster.name}"],
+            steps=steps,
+            result=lambda: master.name,
+            hooks=hooks.of_cluster_destroy(snapshot),
         )
 
     def _tell(self, target: targets.Target) -> base.Action:
         async def action() -> None:
             try:
                 await self.environment.nodes.call(target, calls.NodeLeave())
-            except errors.RemoteError as error:
-                self.environment.log.warning(f"{target.name} did not hear that it left: {error}")
+            except errors.GantryError as error:
+                self.environment.log.warning(f"{target.name} did not leave by itself: {error}")
 
         return action

@@ -5,12 +5,13 @@ hypervisor parameters, bridges and room by asking the node. One transaction then
 addresses; the steps on the node follow, each with its undo (design section 5).
 """
 
+import math
 from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, filled, nics, placement
+from gantry.operations import base, filled, hooks, nics, placement
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -23,7 +24,7 @@ def parse_size(size: int | str) -> int:
         return size
     number, unit = (size[:-1], size[-1:].lower()) if size[-1:].isalpha() else (size, "m")
     try:
-        return -(-int(float(number) * UNITS[unit]) // 4) * 4
+        return math.ceil(float(number) * UNITS[unit] / 4) * 4
     except (KeyError, ValueError, OverflowError):
         raise errors.InvalidError(
             f"disk size {size!r} is not valid", hint="write MiB, or a number with m, g or t"
@@ -68,7 +69,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             paths = calls.BlockdevPath(dev_type=template, instance=self.op.instance_name, uuids=uuids)
             disk_ids = await self.environment.nodes.call(target, paths)
         if self._installs():
-            await self._check_os(target, str(self.op.os_type))
+            await self._check_os(target, str(self.op.os_type), hypervisor=self._hypervisor(snapshot))
         draft = self._draft(snapshot, Facts(node, uuids, disk_ids), allocate=False)
         whole = filled.fill(snapshot, draft)
         validate = calls.HypervisorValidate(hypervisor=whole.hypervisor, hvparams=whole.hvparams)
@@ -86,6 +87,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             changes=[states.Put(vm)],
             steps=self._steps(whole, snapshot.target(node)),
             result=lambda: [node.name],
+            hooks=hooks.of_instance(snapshot, vm, path="instance-add", ADD_MODE=self.op.mode),
         )
 
     def _check_static(self, snapshot: states.Snapshot) -> None:
@@ -95,9 +97,12 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             raise errors.InvalidError(
                 f"hypervisor {self.op.hypervisor} is not enabled", hint=f"enabled are {', '.join(enabled)}"
             )
-        parameters.hypervisor(self.op.hypervisor or enabled[0], self.op.hvparams)
+        parameters.hypervisor(self._hypervisor(snapshot), self.op.hvparams)
         if self._installs() and not self.op.os_type:
             raise errors.InvalidError("no operating system is named", hint="gnt-os list shows them; or --no-install")
+
+    def _hypervisor(self, snapshot: states.Snapshot) -> str:
+        return self.op.hypervisor or snapshot.the_cluster.enabled_hypervisors[0]
 
     def _template(self, snapshot: states.Snapshot) -> str:
         enabled = snapshot.the_cluster.enabled_disk_templates
@@ -122,7 +127,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     def _installs(self) -> bool:
         return bool(self.op.disks) and not self.op.no_install
 
-    async def _check_os(self, target: targets.Target, os_type: str) -> None:
+    async def _check_os(self, target: targets.Target, os_type: str, *, hypervisor: str) -> None:
         """Refuse an OS that the node cannot install for this hypervisor."""
         name, _, variant = os_type.partition("+")
         definition = await self.environment.nodes.call(target, calls.OsValidate(name=name))
@@ -133,8 +138,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             raise errors.InvalidError(f"OS {name} needs a variant", hint=f"write {name}+VARIANT; it has {known}")
         if variant and variant not in definition.variants and not self.op.force_variant:
             raise errors.InvalidError(f"OS {name} has no variant {variant}", hint=f"it has {known}")
-        hypervisor = self.op.hypervisor or ""
-        if hypervisor and definition.hypervisors and hypervisor not in definition.hypervisors:
+        if definition.hypervisors and hypervisor not in definition.hypervisors:
             raise errors.InvalidError(
                 f"OS {name} does not support hypervisor {hypervisor}",
                 hint=f"it supports {', '.join(definition.hypervisors)}",
@@ -145,25 +149,25 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         backend = self._backend(snapshot)
         networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)}
         need = placement.Need(int(backend["maxmem"]) if self.op.start else 0, disk, networks)
-        candidates = [snapshot.node(self.op.pnode)] if self.op.pnode else self._candidates(snapshot, need)
+        candidates = [snapshot.node(self.op.pnode)] if self.op.pnode else self._candidates(snapshot)
         asked = [node for node in candidates if not placement.static_unfit(snapshot, node, need)]
         answers = await self.environment.nodes.fan_out([snapshot.target(node) for node in asked], calls.NodeInfo())
-        statuses = {answer.target.uuid: answer.value for answer in answers}
+        statuses: dict[str, calls.NodeStatus | None] = {node.uuid: None for node in candidates}
+        statuses |= {answer.target.uuid: answer.value for answer in answers}
         if not self.op.pnode:
             return placement.choose(snapshot, statuses, need)
         (node,) = candidates
-        why = placement.unfit(snapshot, node, statuses.get(node.uuid), need)
-        if why:
-            silent = node in asked and statuses[node.uuid] is None
-            fault = errors.EnvironmentFaultError if silent else errors.NoRoomError
+        status = statuses[node.uuid]
+        if why := placement.unfit(snapshot, node, status, need):
+            silent = errors.EnvironmentFaultError if asked else errors.WrongStateError
+            fault = errors.NoRoomError if status else silent
             raise fault(f"node {node.name} cannot take instance {self.op.instance_name}: {why}")
         return node
 
-    def _candidates(self, snapshot: states.Snapshot, need: placement.Need) -> list[cluster.Node]:
+    def _candidates(self, snapshot: states.Snapshot) -> list[cluster.Node]:
         group = snapshot.group(self.op.group_name).uuid if self.op.group_name else None
         nodes = [node for node in snapshot.nodes.values() if group in (None, node.group)]
-        fits = [node for node in nodes if not placement.static_unfit(snapshot, node, need)]
-        return fits or nodes
+        return sorted(nodes, key=lambda node: node.name)
 
     def _backend(self, snapshot: states.Snapshot) -> entities.Parameters:
         given = parameters.merge({}, parameters.backend(self.op.beparams))
@@ -172,8 +176,8 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
     def _draft(self, snapshot: states.Snapshot, facts: Facts, *, allocate: bool) -> instance.Instance:
         """Return the instance to be; without ``allocate`` its NICs have no addresses from pools yet."""
-        op, inputs, owner = self.op, self.environment.inputs, snapshot.the_cluster
-        hypervisor = op.hypervisor or owner.enabled_hypervisors[0]
+        op, inputs = self.op, self.environment.inputs
+        hypervisor = self._hypervisor(snapshot)
         template = self._template(snapshot)
         disks = tuple(
             instance.Disk(

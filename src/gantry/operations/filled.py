@@ -60,7 +60,17 @@ def fill_nic(owner: cluster.Cluster, index: int, nic: instance.Nic, *, net: netw
         link=str(filled["link"]),
         vlan=str(filled["vlan"]),
         addresses=tuple(_address(ip, net) for ip in nic.ip),
-        network=calls.Network(name=net.name, uuid=net.uuid, mac_prefix=net.mac_prefix, tags=net.tags) if net else None,
+        network=fill_network(net) if net else None,
+    )
+
+
+def fill_network(net: network.Network) -> calls.Network:
+    """Return a network as nodes see it: of its subnets the first of each family, which scripts were always told."""
+    firsts: dict[bool, calls.Subnet] = {}
+    for subnet in net.subnets:
+        firsts.setdefault(":" in subnet.cidr, calls.Subnet(cidr=subnet.cidr, gateway=subnet.gateway))
+    return calls.Network(
+        name=net.name, uuid=net.uuid, mac_prefix=net.mac_prefix, tags=net.tags, subnets=tuple(firsts.values())
     )
 
 

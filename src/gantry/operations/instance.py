@@ -5,7 +5,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, filled
+from gantry.operations import base, filled, hooks
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -30,6 +30,11 @@ def _online(snapshot: states.Snapshot, vm: instance.Instance) -> None:
     node = snapshot.nodes[vm.primary_node]
     if node.offline:
         raise errors.EnvironmentFaultError(f"node {node.name} of instance {vm.name} is offline")
+
+
+def _check_in_use(vm: instance.Instance) -> None:
+    if vm.admin_state is instance.AdminState.OFFLINE:
+        raise errors.WrongStateError(f"instance {vm.name} is marked offline")
 
 
 def _wanted(vm: instance.Instance, state: instance.AdminState, now: float, *, remember: bool) -> list[states.Change]:
@@ -72,8 +77,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, None]):
         """Want it up, then start it. A failed start leaves it wanted, so that a watcher tries again."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
-        if vm.admin_state is instance.AdminState.OFFLINE:
-            raise errors.WrongStateError(f"instance {vm.name} is marked offline")
+        _check_in_use(vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         start = calls.InstanceStart(
             instance=filled.fill(snapshot, self._temporary(snapshot)), paused=self.op.startup_paused
@@ -87,6 +91,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, None]):
             changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=not self.op.no_remember),
             steps=[base.Step(f"start {vm.name} on {target.name}", do)],
             keep_on_failure=True,
+            hooks=hooks.of_instance(snapshot, vm, path="instance-start", FORCE=self.op.force),
         )
 
 
@@ -108,6 +113,7 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
         """Want it down, then stop it."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
+        _check_in_use(vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         timeout = 0 if self.op.force else self.op.timeout
         stop = calls.InstanceShutdown(instance=filled.fill(snapshot, vm), timeout=timeout)
@@ -122,6 +128,7 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
             ),
             steps=[base.Step(f"stop {vm.name} on {target.name}", do)],
             keep_on_failure=True,
+            hooks=hooks.of_instance(snapshot, vm, path="instance-stop", TIMEOUT=timeout),
         )
 
 
@@ -142,11 +149,20 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
         """Want it up; restart it as asked."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
+        _check_in_use(vm)
         return base.Plan(
             lines=[f"reboot instance {vm.name} ({self.op.reboot_type})"],
             changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=True),
             steps=[base.Step(f"reboot {vm.name}", self._reboot)],
             keep_on_failure=True,
+            hooks=hooks.of_instance(
+                snapshot,
+                vm,
+                path="instance-reboot",
+                IGNORE_SECONDARIES=False,
+                REBOOT_TYPE=self.op.reboot_type,
+                SHUTDOWN_TIMEOUT=self.op.shutdown_timeout,
+            ),
         )
 
     async def _reboot(self) -> None:
@@ -202,6 +218,7 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
             steps=steps,
             finish=lambda _: [states.Delete("instances", vm.uuid)],
             keep_on_failure=True,
+            hooks=hooks.of_instance(snapshot, vm, path="instance-remove", SHUTDOWN_TIMEOUT=self.op.shutdown_timeout),
         )
 
     def _tolerant(self, target: targets.Target, what: calls.Call[None]) -> base.Action:
@@ -240,6 +257,10 @@ class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
         return base.Plan(result=lambda: msgspec.to_builtins(facts))
 
 
+Seen = dict[str, dict[str, str]]
+"""What runs on the nodes that answered: by node UUID and instance name, with the accelerator."""
+
+
 class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str, object]]]):
     """Describes instances in full (contract: OP_INSTANCE_QUERY_DATA)."""
 
@@ -255,16 +276,18 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
         """Describe each instance, asking its node unless ``static``."""
         names = self.op.instances or sorted(vm.name for vm in snapshot.instances.values())
         vms = [snapshot.instance(name) for name in names]
-        running: dict[str, str] = {}
+        seen: Seen = {}
         if not self.op.static:
             nodes = {vm.primary_node: snapshot.nodes[vm.primary_node] for vm in vms}
             ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
             answers = await self.environment.nodes.fan_out([snapshot.target(node) for node in nodes.values()], ask)
-            running = {one.name: one.accelerator for answer in answers for one in answer.value or ()}
-        return {vm.name: self._describe(snapshot, vm, running) for vm in vms}
+            for answer in answers:
+                if answer.value is not None:
+                    seen[answer.target.uuid] = {one.name: one.accelerator for one in answer.value}
+        return {vm.name: self._describe(snapshot, vm, seen) for vm in vms}
 
-    def _describe(self, snapshot: states.Snapshot, vm: instance.Instance, running: dict[str, str]) -> dict[str, object]:
-        node = snapshot.nodes[vm.primary_node]
+    def _describe(self, snapshot: states.Snapshot, vm: instance.Instance, seen: Seen) -> dict[str, object]:
+        node, running = snapshot.nodes[vm.primary_node], seen.get(vm.primary_node)
         whole = filled.fill(snapshot, vm)
         return {
             "name": vm.name,
@@ -274,8 +297,8 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
             "mtime": vm.mtime,
             "tags": list(vm.tags),
             "config_state": vm.admin_state.value,
-            "run_state": None if self.op.static else ("up" if vm.name in running else "down"),
-            "accelerator": running.get(vm.name, ""),
+            "run_state": None if running is None else ("up" if vm.name in running else "down"),
+            "accelerator": (running or {}).get(vm.name, ""),
             "pnode": node.name,
             "pnode_group_uuid": node.group,
             "pnode_group_name": snapshot.nodegroups[node.group].name,
@@ -320,5 +343,9 @@ def _describe_disk(disk: calls.Disk) -> dict[str, object]:
         "mode": disk.mode,
         "name": disk.name or None,
         "uuid": disk.uuid,
+        "spindles": None,
         "children": [],
+        "drbd_info": None,
+        "pstatus": None,
+        "sstatus": None,
     }

@@ -5,6 +5,7 @@ both sides know each other before anything secret travels: the token holds the c
 secret that only its administrator can have read.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from gantry import errors, security
@@ -37,12 +38,16 @@ async def join(
 
 
 async def _wait(nodes: base.Nodes, target: targets.Target, sleep: Sleep) -> None:
-    for left in reversed(range(int(PATIENCE / _PAUSE))):
-        try:
-            await nodes.call(target, calls.Version())
-        except errors.RemoteError:
-            if not left:
-                raise
-            await sleep(_PAUSE)
-        else:
-            return
+    last = errors.RemoteError(f"node {target.name} did not listen within {PATIENCE:g} s after it got its certificate")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    await nodes.call(target, calls.Version())
+                except errors.RemoteError as error:
+                    last = error
+                    await sleep(_PAUSE)
+                else:
+                    return
+    except TimeoutError:
+        raise last from None

@@ -1,13 +1,17 @@
-"""Networks: create, remove, connect to a node group and disconnect (networks seed, "Proposed changes")."""
+"""Networks: create, change, rename, remove (networks seed, "Proposed changes"); ``connection`` plugs them in.
 
-from collections.abc import Iterable, Sequence
+What is in a network is edited by ``subnets`` and ``pools``, edit by edit on a copy, so that an opcode is carried out
+as one change or refused as a whole.
+"""
+
+from collections.abc import Iterable, Iterator
 
 from msgspec import structs
 
 from gantry import errors
-from gantry.address import pools, ranges
-from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import base
+from gantry.address import ranges
+from gantry.model import network, opcodes
+from gantry.operations import base, hooks, nics, occupancy, pools, subnets
 from gantry.state import snapshot as states
 
 
@@ -26,149 +30,158 @@ class NetworkAdd(base.Unit[opcodes.NetworkAdd, None]):
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network."""
         del facts
-        inputs = self.environment.inputs
-        subnets = _subnets(self.op, inputs)
-        subnets = _with_pools(subnets, self.op.pools)
-        reserved = list(self.op.add_reserved_ips or ())
-        if self.op.conflicts_check:
-            reserved += _node_addresses(snapshot, subnets, reserved)
-        subnets = _with_external(subnets, reserved)
-        new = network.Network(
+        op, inputs = self.op, self.environment.inputs
+        empty = new = network.Network(
             uuid=inputs.uuid(),
-            name=self.op.network_name,
+            name=op.network_name,
             ctime=inputs.now,
             mtime=inputs.now,
-            tags=self.op.tags,
-            mac_prefix=_mac_prefix(self.op.mac_prefix),
-            subnets=tuple(subnets),
+            tags=op.tags,
+            mac_prefix=_mac_prefix(op.mac_prefix),
         )
-        return base.Plan(lines=_describe(new), changes=[states.Put(new)])
+        for spec in (*_older_subnets(op), *op.subnets):
+            new = subnets.add(new, spec, uuid=inputs.uuid())
+        for pool in op.pools:
+            new = pools.add(new, pool, force=op.force)
+        new = _reserve(snapshot, empty, new, op=op)
+        first = f"create network {new.name}" + ("" if new.subnets else ", layer 2 only")
+        return base.Plan(
+            lines=[first, *subnets.describe(empty, new)],
+            changes=[states.Put(new)],
+            hooks=hooks.of_network(snapshot, new, path="network-add"),
+        )
 
 
-def _describe(net: network.Network) -> list[str]:
-    lines = [f"create network {net.name}" + ("" if net.subnets else ", layer 2 only")]
-    for subnet in net.subnets:
-        lines.append(f"add subnet {subnet.cidr}" + (f" with gateway {subnet.gateway}" if subnet.gateway else ""))
-        lines += [f"add pool {pool.range} {pool.name}".rstrip() for pool in subnet.pools]
-        lines += [f"reserve {run} externally" for run in subnet.external]
-    return lines
-
-
-def _mac_prefix(given: str | None) -> str:
-    if not given:
-        return ""
-    parts = given.lower().split(":")
-    if len(parts) != 3 or not all(len(part) == 2 and set(part) <= set("0123456789abcdef") for part in parts):
-        raise errors.InvalidError(f"MAC prefix {given} is not valid", hint="write three bytes, such as aa:00:01")
-    if int(parts[0], 16) & 1:
-        raise errors.InvalidError(f"MAC prefix {given} is one of multicast addresses", hint="make its first byte even")
-    return ":".join(parts)
-
-
-def _subnets(op: opcodes.NetworkAdd, inputs: base.Inputs) -> list[network.Subnet]:
-    """Return the subnets of both forms of the opcode, checked against each other."""
-    specs = [*_older_form(op), *op.subnets]
-    subnets = [_subnet(spec, inputs.uuid()) for spec in specs]
-    for index, subnet in enumerate(subnets):
-        for other in subnets[:index]:
-            _check_pair(subnet, other)
-    return subnets
-
-
-def _older_form(op: opcodes.NetworkAdd) -> Iterable[opcodes.SubnetSpec]:
-    for cidr, gateway, family in ((op.network, op.gateway, "IPv4"), (op.network6, op.gateway6, "IPv6")):
+def _older_subnets(op: opcodes.NetworkAdd) -> Iterable[opcodes.SubnetSpec]:
+    older = ((op.network, op.gateway, ranges.Family.IPV4), (op.network6, op.gateway6, ranges.Family.IPV6))
+    for cidr, gateway, family in older:
         if cidr:
-            if str(ranges.parse_cidr(cidr).family.value) != family[-1]:
-                raise errors.InvalidError(f"{cidr} is no {family} subnet")
-            yield opcodes.SubnetSpec(cidr=cidr, gateway=gateway or "", pool=True)
+            yield _older_subnet(cidr, gateway or "", family)
         elif gateway:
-            raise errors.InvalidError(f"gateway {gateway} is given without its {family} subnet")
+            raise errors.InvalidError(f"gateway {gateway} is given without its IPv{family.value} subnet")
 
 
-def _subnet(spec: opcodes.SubnetSpec, uuid: str) -> network.Subnet:
-    cidr = ranges.parse_cidr(spec.cidr)
-    gateway = ""
-    if spec.gateway:
-        address = ranges.parse_address(spec.gateway)
-        if address.family != cidr.family or address.value not in cidr.range:
-            raise errors.InvalidError(f"gateway {spec.gateway} is outside its subnet {cidr}")
-        gateway = str(address)
-    whole = ranges.format_range(cidr.family, cidr.range)
-    return network.Subnet(
-        uuid=uuid,
-        cidr=str(cidr),
-        name=spec.name,
-        gateway=gateway,
-        dhcp=spec.dhcp,
-        pools=(network.Pool(range=whole),) if spec.pool else (),
-    )
+def _older_subnet(cidr: str, gateway: str, family: ranges.Family) -> opcodes.SubnetSpec:
+    """Return a subnet with one pool over all of it (networks seed "Backwards Compatibility")."""
+    if ranges.parse_cidr(cidr).family is not family:
+        raise errors.InvalidError(f"{cidr} is no IPv{family.value} subnet")
+    return opcodes.SubnetSpec(cidr=cidr, gateway=gateway, pool=True)
 
 
-def _check_pair(subnet: network.Subnet, other: network.Subnet) -> None:
-    one, two = ranges.parse_cidr(subnet.cidr), ranges.parse_cidr(other.cidr)
-    if one.family == two.family and one.range.overlaps(two.range):
-        raise errors.InvalidError(f"subnets {two} and {one} overlap", hint="subnets of one network must not")
-    if one.family == two.family and subnet.dhcp and other.dhcp:
-        raise errors.InvalidError(f"subnets {two} and {one} both have dhcp", hint="one of each IP version may have it")
-    if subnet.name and subnet.name == other.name:
-        raise errors.InvalidError(f"two subnets are named {subnet.name}")
+def _mac_prefix(text: str | None) -> str:
+    return nics.checked_prefix(text) if text and text != subnets.NONE else ""
 
 
-def _with_pools(subnets: Sequence[network.Subnet], specs: Sequence[opcodes.PoolSpec]) -> list[network.Subnet]:
-    """Add each pool to the subnet that contains it (networks seed "Multiple IP pools per Subnet")."""
-    result = list(subnets)
-    names = {pool.name for subnet in subnets for pool in subnet.pools if pool.name}
-    for spec in specs:
-        if spec.name == "pool" or (spec.name and spec.name in names):
-            raise errors.InvalidError(f"pool name {spec.name} is taken", hint="pool names are unique in a network")
-        names.add(spec.name)
-        index, text = _containing(result, spec.range, what="pool")
-        subnet = result[index]
-        _check_apart(subnet, [*(pool.range for pool in subnet.pools), text], what="pool")
-        pool = network.Pool(range=text, name=spec.name)
-        result[index] = structs.replace(subnet, pools=(*subnet.pools, pool))
-    return result
+def _reserve(
+    snapshot: states.Snapshot,
+    before: network.Network,
+    after: network.Network,
+    *,
+    op: opcodes.NetworkAdd | opcodes.NetworkSetParams,
+) -> network.Network:
+    """Return a network with what the opcode reserves, and the nodes' own addresses in what its subnets gained."""
+    after = pools.reserve(after, op.add_reserved_ips or (), force=op.force)
+    if not op.conflicts_check:
+        return after
+    reserved = pools.reserved(after)
+    nodes = occupancy.node_addresses(snapshot, subnets.gained(before, after))
+    return pools.reserve(after, (str(one) for one in nodes if not subnets.covers(reserved, one)), force=op.force)
 
 
-def _with_external(subnets: Sequence[network.Subnet], reserved: Sequence[str]) -> list[network.Subnet]:
-    result = list(subnets)
-    for text in reserved:
-        index, run = _containing(result, text, what="reserved range")
-        subnet = result[index]
-        _check_apart(subnet, [*subnet.external, run], what="external reservation")
-        result[index] = structs.replace(subnet, external=(*subnet.external, run))
-    return result
+class NetworkSetParams(base.Unit[opcodes.NetworkSetParams, None]):
+    """Changes what is in a network."""
+
+    OPCODE = opcodes.NetworkSetParams
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the network: nobody takes addresses meanwhile."""
+        return {(base.Level.NETWORK, snapshot.network(self.op.network_name).uuid): base.Mode.EXCLUSIVE}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Put the network as it is after all edits, in the order that the opcode states."""
+        del facts
+        op, net = self.op, snapshot.network(self.op.network_name)
+        if not opcodes.encode(op).keys() - _WITHOUT_EFFECT:
+            raise errors.InvalidError(f"nothing is asked to be changed in network {net.name}", hint="give an option")
+        new = net if op.mac_prefix is None else structs.replace(net, mac_prefix=_mac_prefix(op.mac_prefix))
+        new = pools.release(new, op.remove_reserved_ips or ())
+        held = occupancy.holders(snapshot, net)
+        for mod in (*_older_changes(op, net), *op.subnets):
+            new = subnets.change(new, mod, uuid=self.environment.inputs.uuid, holders=held)
+        for pool in op.pools:
+            new = pools.change(new, pool, force=op.force)
+        new = _reserve(snapshot, net, new, op=op)
+        if op.conflicts_check:
+            _check_strangers(snapshot, net, new)
+        if new == net:
+            return base.Plan(lines=[f"network {net.name} is like this already"])
+        lines = [f"MAC prefix becomes {new.mac_prefix or subnets.NONE}"] if new.mac_prefix != net.mac_prefix else []
+        changed = base.changed(net, self.environment.inputs.now, mac_prefix=new.mac_prefix, subnets=new.subnets)
+        lines = [f"change network {net.name}", *lines, *subnets.describe(net, new)]
+        around = hooks.of_network(snapshot, net, path="network-modify", wanted=changed)
+        return base.Plan(lines=lines, changes=[states.Put(changed)], hooks=around)
 
 
-def _check_apart(subnet: network.Subnet, texts: Sequence[str], *, what: str) -> None:
-    pools.check_ranges(ranges.parse_cidr(subnet.cidr), [ranges.parse_range(text)[1] for text in texts], what=what)
+_WITHOUT_EFFECT = {"OP_ID", "network_name", "conflicts_check", "force", *opcodes.Opcode.__struct_fields__}
 
 
-def _containing(subnets: Sequence[network.Subnet], text: str, *, what: str) -> tuple[int, str]:
-    """Return the index of the subnet that holds a range, and the range in canonical text."""
-    family, run = ranges.parse_range(text)
-    for index, subnet in enumerate(subnets):
-        cidr = ranges.parse_cidr(subnet.cidr)
-        if cidr.family == family and cidr.range.covers(run):
-            return index, ranges.format_range(family, run)
-    known = ", ".join(subnet.cidr for subnet in subnets) or "none"
-    raise errors.InvalidError(f"{what} {text} is outside every subnet of the network ({known})")
-
-
-def _node_addresses(snapshot: states.Snapshot, subnets: Sequence[network.Subnet], reserved: Sequence[str]) -> list[str]:
-    """Return the nodes' own addresses that lie in a subnet and are not reserved yet."""
-    runs = [ranges.parse_range(text) for text in reserved]
-    found = []
-    for node in sorted(snapshot.nodes.values(), key=lambda node: node.name):
-        for text in {node.primary_ip, node.secondary_ip or node.primary_ip}:
-            address = ranges.parse_address(text)
-            inside = any(
-                cidr.family == address.family and address.value in cidr.range
-                for cidr in (ranges.parse_cidr(subnet.cidr) for subnet in subnets)
+def _older_changes(op: opcodes.NetworkSetParams, net: network.Network) -> Iterator[opcodes.SubnetMod]:
+    """Return the older form as changes of the first subnet of each family."""
+    older = ((None, op.gateway, ranges.Family.IPV4), (op.network6, op.gateway6, ranges.Family.IPV6))
+    for cidr, gateway, family in older:
+        if cidr is None and gateway is None:
+            continue
+        gone = cidr in ("", subnets.NONE)
+        ident = next((one.uuid for one in net.subnets if subnets.place_of(one)[0] is family), "")
+        if not ident and (cidr is None or gone):
+            raise errors.InvalidError(
+                f"network {net.name} has no IPv{family.value} subnet", hint="add one with --subnet"
             )
-            if inside and not any(family == address.family and address.value in run for family, run in runs):
-                found.append(str(address))
-    return found
+        if not ident:
+            spec = _older_subnet(str(cidr), gateway or "", family)
+            yield opcodes.SubnetMod(action="add", cidr=spec.cidr, gateway=spec.gateway, pool=spec.pool)
+        elif gone:
+            yield opcodes.SubnetMod(action="remove", ident=ident)
+        else:
+            yield opcodes.SubnetMod(action="modify", ident=ident, cidr=cidr, gateway=gateway)
+
+
+def _check_strangers(snapshot: states.Snapshot, before: network.Network, after: network.Network) -> None:
+    """Refuse addresses, in what the subnets gained, of instances outside of the network where it is connected."""
+    places = subnets.gained(before, after)
+    for group in snapshot.nodegroups.values() if places else ():
+        if before.uuid in group.networks:
+            occupancy.check_strangers(snapshot, after, group, places=places)
+
+
+class NetworkRename(base.Unit[opcodes.NetworkRename, None]):
+    """Gives a network another name."""
+
+    OPCODE = opcodes.NetworkRename
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the network and its new name."""
+        uuid = snapshot.network(self.op.network_name).uuid
+        return {(base.Level.NETWORK, name): base.Mode.EXCLUSIVE for name in (uuid, self.op.new_name)}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Put the network under its new name, which is the result (contract: OP_NETWORK_RENAME)."""
+        del facts
+        net, name = snapshot.network(self.op.network_name), self.op.new_name
+        if name == net.name:
+            raise errors.ExistsError(f"network {name} has that name already")
+        return base.Plan(
+            lines=[f"rename network {net.name} to {name}"],
+            changes=[states.Put(base.changed(net, self.environment.inputs.now, name=name))],
+            result=lambda: name,
+            hooks=hooks.of_network_rename(snapshot, net, new_name=name),
+        )
 
 
 class NetworkRemove(base.Unit[opcodes.NetworkRemove, None]):
@@ -193,93 +206,8 @@ class NetworkRemove(base.Unit[opcodes.NetworkRemove, None]):
                 f"network {net.name} is connected to node group {', '.join(groups)}",
                 hint=f"gnt-network disconnect {net.name} {groups[0]}",
             )
-        return base.Plan(lines=[f"remove network {net.name}"], changes=[states.Delete("networks", net.uuid)])
-
-
-class NetworkConnect(base.Unit[opcodes.NetworkConnect, None]):
-    """Plugs a network in at a node group."""
-
-    OPCODE = opcodes.NetworkConnect
-
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Change the group, keep the network."""
-        return _connection_locks(snapshot, self.op)
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
-
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the group with the connection."""
-        del facts
-        net, group = snapshot.network(self.op.network_name), snapshot.group(self.op.group_name)
-        if net.uuid in group.networks:
-            raise errors.ExistsError(f"network {net.name} is connected to node group {group.name} already")
-        if self.op.conflicts_check:
-            _check_conflicts(snapshot, net, group)
-        plug = cluster.Connection(
-            mode=self.op.network_mode, link=self.op.network_link, vlan=self.op.network_vlan.removeprefix(".")
-        )
-        new = base.changed(group, self.environment.inputs.now, networks={**group.networks, net.uuid: plug})
-        line = f"connect network {net.name} to node group {group.name}: {plug.mode} to {plug.link}"
-        return base.Plan(lines=[line], changes=[states.Put(new)])
-
-
-def _connection_locks(
-    snapshot: states.Snapshot, op: opcodes.NetworkConnect | opcodes.NetworkDisconnect
-) -> base.LockSet:
-    return {
-        (base.Level.GROUP, snapshot.group(op.group_name).uuid): base.Mode.EXCLUSIVE,
-        (base.Level.NETWORK, snapshot.network(op.network_name).uuid): base.Mode.SHARED,
-    }
-
-
-def _check_conflicts(snapshot: states.Snapshot, net: network.Network, group: cluster.NodeGroup) -> None:
-    """Refuse when an instance of the group has an address of the network without being plugged into it."""
-    cidrs = [ranges.parse_cidr(subnet.cidr) for subnet in net.subnets]
-    for vm, nic in _nics_of(snapshot, group):
-        for ip in nic.ip if not nic.network else ():
-            address = ranges.parse_address(ip)
-            if any(cidr.family == address.family and address.value in cidr.range for cidr in cidrs):
-                raise errors.NotUniqueError(
-                    f"address {ip} of network {net.name} is in use by instance {vm}, outside of the network",
-                    hint="change the instance, or connect with --no-conflicts-check",
-                )
-
-
-def _nics_of(snapshot: states.Snapshot, group: cluster.NodeGroup) -> Iterable[tuple[str, instance.Nic]]:
-    for node in snapshot.nodes_in.get(group.uuid) or ():
-        for uuid in snapshot.on_node.get(node) or ():
-            vm = snapshot.instances[uuid]
-            for nic in vm.nics:
-                yield vm.name, nic
-
-
-class NetworkDisconnect(base.Unit[opcodes.NetworkDisconnect, None]):
-    """Unplugs a network from a node group."""
-
-    OPCODE = opcodes.NetworkDisconnect
-
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Change the group, keep the network."""
-        return _connection_locks(snapshot, self.op)
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
-
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the group without the connection."""
-        del facts
-        net, group = snapshot.network(self.op.network_name), snapshot.group(self.op.group_name)
-        if net.uuid not in group.networks:
-            raise errors.WrongStateError(f"network {net.name} is not connected to node group {group.name}")
-        users = sorted({vm for vm, nic in _nics_of(snapshot, group) if nic.network == net.uuid})
-        if users:
-            raise errors.WrongStateError(
-                f"network {net.name} is in use in node group {group.name} by instance {', '.join(users[:5])}",
-                hint="remove these instances or take their NICs off the network first",
-            )
-        rest = {uuid: plug for uuid, plug in group.networks.items() if uuid != net.uuid}
-        new = base.changed(group, self.environment.inputs.now, networks=rest)
         return base.Plan(
-            lines=[f"disconnect network {net.name} from node group {group.name}"], changes=[states.Put(new)]
+            lines=[f"remove network {net.name}"],
+            changes=[states.Delete("networks", net.uuid)],
+            hooks=hooks.of_network(snapshot, net, path="network-remove"),
         )

@@ -3,16 +3,10 @@
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, opcodes
-from gantry.operations import base, joining
+from gantry.operations import base, candidacy, hooks, joining
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
-
-
-def candidate_is_needed(snapshot: states.Snapshot) -> bool:
-    """Tell whether the pool of master candidates has room (seed "master candidate flag"); the master counts."""
-    owner = snapshot.the_cluster
-    others = sum(node.master_candidate and node.uuid != owner.master_node for node in snapshot.nodes.values())
-    return 1 + others < owner.candidate_pool_size
+from gantry.state import ssconf
 
 
 class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
@@ -20,6 +14,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
 
     OPCODE = opcodes.NodeAdd
     status: calls.NodeStatus | None = None
+    trusted = False
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the name and share the group."""
@@ -64,12 +59,15 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         )
         target = snapshot.target(new)
         join = base.Step(f"give {new.name} its certificate", lambda: self._join(target), lambda: self._leave(target))
-        look = base.Step(f"ask {new.name} for its resources", lambda: self._look(target))
+        look = base.Step(
+            f"ask {new.name} for its resources and give it the cluster's files", lambda: self._look(target)
+        )
         return base.Plan(
             lines=[f"add node {new.name} at {address}"],
             changes=[states.Put(new)],
             steps=[join, look],
             finish=lambda newest: self._finish(newest, new.uuid),
+            hooks=hooks.of_node_add(snapshot, new),
         )
 
     async def _join(self, target: targets.Target) -> None:
@@ -90,15 +88,17 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             self.environment.log.warning(f"{target.name} did not hear that it left: {error}")
 
     async def _look(self, target: targets.Target) -> None:
-        self.status = await self.environment.nodes.call(target, calls.NodeInfo(probe=True))
-        if self.op.master_capable:
-            authority = self.environment.authority
-            for name, content in (("authority.pem", authority.certificate), ("authority.key", authority.key)):
-                await self.environment.nodes.call(target, calls.UploadFile(name=name, content=content))
+        nodes = self.environment.nodes
+        self.status = await nodes.call(target, calls.NodeInfo(probe=True))
+        # What is sent when the state changes may have come before the node had its certificate.
+        await nodes.call(target, calls.WriteSsconf(values=ssconf.values(self.environment.snapshot())))
+        self.trusted = self.op.master_capable and candidacy.missing(self.environment.snapshot()) > 0
+        if self.trusted:
+            await candidacy.give_papers(self.environment, target)
 
     def _finish(self, newest: states.Snapshot, uuid: str) -> list[states.Change]:
         node, status = newest.nodes[uuid], self.status
-        candidate = self.op.master_capable and candidate_is_needed(newest)
+        candidate = self.trusted and candidacy.missing(newest) > 0
         return [
             states.Put(
                 base.changed(
@@ -137,14 +137,20 @@ class NodeRemove(base.Unit[opcodes.NodeRemove, None]):
                 hint="remove or move them first",
             )
         target = snapshot.target(node)
+        steps = [base.Step(f"tell {node.name} that it left", lambda: self._tell(target))]
+        promotion = candidacy.Promotion(self.environment, without=[node.uuid])
+        if node.master_candidate:
+            steps.append(promotion.step)
         return base.Plan(
             lines=[f"remove node {node.name}"],
             changes=[states.Delete("nodes", node.uuid)],
-            steps=[base.Step(f"tell {node.name} that it left", lambda: self._tell(target))],
+            steps=steps,
+            finish=promotion.changes,
+            hooks=hooks.of_node_remove(snapshot, node),
         )
 
     async def _tell(self, target: targets.Target) -> None:
         try:
             await self.environment.nodes.call(target, calls.NodeLeave())
-        except errors.RemoteError as error:
-            self.environment.log.warning(f"{target.name} was removed, but did not hear it: {error}")
+        except errors.GantryError as error:
+            self.environment.log.warning(f"{target.name} was removed, but did not leave by itself: {error}")

@@ -16,7 +16,7 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Need:
-    """What an instance asks of its node: MiB of memory and disk, and network UUIDs; ``template`` names the storage."""
+    """What an instance asks of its node: MiB of memory and disk, and network UUIDs."""
 
     memory: int
     disk: int

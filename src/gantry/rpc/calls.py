@@ -7,7 +7,7 @@ call travels as ``POST /<name>`` with its fields as a JSON object; the answer is
 """
 
 import re
-from typing import ClassVar, Generic, TypeVar, get_args
+from typing import ClassVar, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -49,13 +49,21 @@ class Address(Message, frozen=True):
     dhcp: bool = False
 
 
+class Subnet(Message, frozen=True):
+    """A subnet of a NIC's network; ``gateway`` is empty where there is none."""
+
+    cidr: str
+    gateway: str = ""
+
+
 class Network(Message, frozen=True):
-    """The network that a NIC is plugged in."""
+    """The network that a NIC is plugged in; ``subnets`` are the first of each address family."""
 
     name: str
     uuid: str
     mac_prefix: str = ""
     tags: tuple[str, ...] = ()
+    subnets: tuple[Subnet, ...] = ()
 
 
 class Nic(Message, frozen=True):
@@ -189,9 +197,14 @@ class NodeVerify(Call[dict[str, list[str]]], frozen=True):
 
 
 class WriteSsconf(Call[None], frozen=True):
-    """Replace the ssconf files: key to content."""
+    """Replace the ssconf files: key to content.
+
+    Refused (WrongStateError) when ``epoch`` is lower than the node has seen: a master that was replaced must not tell
+    anybody that it is the master. 0 is any.
+    """
 
     values: dict[str, str]
+    epoch: int = 0
 
 
 class UploadFile(Call[None], frozen=True):
@@ -202,13 +215,17 @@ class UploadFile(Call[None], frozen=True):
 
 
 class CandidateState(Message, frozen=True):
-    """How far a master candidate's copy of the state reaches: serial, chain hash of that record, epoch, last job."""
+    """How far a master candidate's copy of the state reaches: serial, chain hash of that record, epoch, last job.
+
+    ``heard`` is the epoch of the last master that wrote the node's ssconf files; it may be above the copy's.
+    """
 
     serial: int
     digest: str
     epoch: int
     job: int
     master: str
+    heard: int = 0
 
 
 class CandidateStatus(Call[CandidateState], frozen=True):
@@ -234,6 +251,25 @@ class CheckpointStore(Call[CandidateState], frozen=True):
     epoch: int
     config: str
     jobs: dict[str, str]
+
+
+class JournalFetch(Call[tuple[str, ...]], frozen=True):
+    """Ask for the frames that follow the one with chain hash ``after`` in a node's journal, in order.
+
+    None when the journal does not have that frame, or ends with it. What comes may be cut short; the caller asks again.
+    """
+
+    after: str
+
+
+class NodeDemote(Call[None], frozen=True):
+    """Give up what a master candidate keeps: its copy of the state, the authority's key, the list of users."""
+
+
+class StopMaster(Call[bool], frozen=True):
+    """End the master daemon of a node, by force after ``patience`` seconds; False when none runs there."""
+
+    patience: float = 10.0
 
 
 class MasterName(Call[str], frozen=True):
@@ -270,6 +306,23 @@ class OsAdd(Call[str], frozen=True):
     instance: Instance
     reinstall: bool = False
     debug: int = 0
+
+
+class HookResult(Message, frozen=True):
+    """What became of a hook script: ``skipped``, ``failed`` or ``succeeded``, and the end of what it wrote."""
+
+    script: str
+    outcome: Literal["skipped", "failed", "succeeded"]
+    output: str = ""
+
+
+class HooksRun(Call[tuple[HookResult, ...]], frozen=True):
+    """Run a node's hook scripts of a path, such as ``instance-add``, in the phase ``pre`` or ``post``."""
+
+    LIMIT: ClassVar[float] = NORMAL
+    path: str
+    phase: Literal["pre", "post"]
+    environment: dict[str, str]
 
 
 class HypervisorValidate(Call[None], frozen=True):
@@ -317,8 +370,35 @@ class NicValidate(Call[None], frozen=True):
     nics: tuple[Nic, ...]
 
 
+class NicPlug(Call[None], frozen=True):
+    """Plug a NIC into a running instance; one that is plugged in already is no error. Raises HypervisorError."""
+
+    instance: Instance
+    nic: Nic
+
+
+class NicUnplug(Call[None], frozen=True):
+    """Take a NIC out of a running instance; one that is not there is no error.
+
+    Raises HypervisorError when the guest does not release it.
+    """
+
+    instance: Instance
+    nic: Nic
+
+
+class NicUpdate(Call[bool], frozen=True):
+    """Connect the node's end of a NIC anew, for other addresses or another link; False when it is not plugged in."""
+
+    instance: Instance
+    nic: Nic
+
+
 class RunningInstance(Message, frozen=True):
-    """An instance as its hypervisor sees it: memory in MiB, virtual processors, state ``running`` or ``paused``."""
+    """An instance as its hypervisor sees it: memory in MiB, virtual processors, state ``running`` or ``paused``.
+
+    With ``hotplug`` NICs can be plugged into it and taken out while it runs.
+    """
 
     name: str
     uuid: str
@@ -327,6 +407,7 @@ class RunningInstance(Message, frozen=True):
     vcpus: int
     state: str
     accelerator: str = ""
+    hotplug: bool = False
 
 
 class InstanceList(Call[tuple[RunningInstance, ...]], frozen=True):

@@ -1,23 +1,28 @@
 """The checkpoint: the whole configuration in one readable JSON file, ``config.data``, one object a line.
 
-    {"version": ..., "serial_no": ..., "ctime": ..., "mtime": ...,
+    {"checksum": SHA-256 of all that follows this line,
+     "version": ..., "serial_no": ..., "ctime": ..., "mtime": ...,
      "journal": {"serial", "digest", "epoch", "last_job", "jobs"},
      "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ...}
 
 Names of the keys are the contract's (configuration data, top level). ``journal`` is what recovery needs: the record up
 to which the file holds everything, the chain hash of its frame, the epoch, the highest job number ever given out, and
-which jobs are not archived (``jobfiles`` keeps them, a file each). Written by ``transaction`` when the journal has
-grown and when the daemon ends; read once, by ``recovery``.
+which jobs are not archived, with the digests of their files (``jobfiles`` keeps them). Written by ``transaction`` when
+the journal has grown and when the daemon ends; read once, by ``recovery``. Who edits the file on purpose takes the
+first entry out.
 """
 
+import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
 from gantry import errors
 from gantry.model import cluster as clusters
-from gantry.model import instance, network
-from gantry.state import journal, snapshot
+from gantry.model import instance
+from gantry.state import frame, jobfiles, journal, reserved, snapshot
 
 VERSION = 10_000_000
 """Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are the seed's own lineage."""
@@ -30,7 +35,7 @@ class _Journal(msgspec.Struct, frozen=True):
     digest: str
     epoch: int
     last_job: int
-    jobs: tuple[int, ...]
+    jobs: dict[int, str]
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -42,10 +47,13 @@ class _File(msgspec.Struct, frozen=True):
     cluster: clusters.Cluster
     nodegroups: dict[str, clusters.NodeGroup]
     nodes: dict[str, clusters.Node]
-    networks: dict[str, network.Network]
+    networks: dict[str, reserved.Network]
     instances: dict[str, instance.Instance]
 
 
+_CHECKSUM = re.compile(rb'\{\n"checksum": "([0-9a-f]{64})",\n')
+# What a file begins with whose checksum was taken out; anything else had one that was damaged.
+_EDITED = re.compile(rb'\s*\{\s*"version"')
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -55,7 +63,7 @@ class Loaded:
 
     position: journal.Position
     last_job: int
-    jobs: tuple[int, ...]
+    jobs: dict[int, str]
     objects: tuple[snapshot.Stored, ...]
 
 
@@ -67,19 +75,22 @@ def encode(state: snapshot.Snapshot, position: journal.Position, *, now: float) 
         digest=position.digest,
         epoch=position.epoch,
         last_job=state.last_job,
-        jobs=tuple(sorted(one.id for one in state.jobs.values())),
+        jobs={one.id: jobfiles.digest(jobfiles.encode(one)) for one in state.jobs.values()},
     )
     head = {"version": VERSION, "serial_no": position.serial, "ctime": owner.ctime, "mtime": now}
     parts = [b'"%s": %s' % (key.encode(), _ENCODER.encode(value)) for key, value in head.items()]
     parts += [b'"journal": ' + _ENCODER.encode(tail), b'"cluster": ' + _ENCODER.encode(owner)]
     parts += [_collection(state, kind) for kind in COLLECTIONS]
-    return b"{\n%s\n}\n" % b",\n".join(parts)
+    body = b"%s\n}\n" % b",\n".join(parts)
+    return b'{\n"checksum": "%s",\n%s' % (hashlib.sha256(body).hexdigest().encode(), body)
 
 
 def _collection(state: snapshot.Snapshot, kind: str) -> bytes:
-    lines = [
-        b"%s: %s" % (_ENCODER.encode(key), _ENCODER.encode(value)) for key, value in state.collection(kind).items()
-    ]
+    objects: Iterable[tuple[str, snapshot.Stored]] = state.collection(kind).items()
+    if kind == "networks":
+        used = reserved.used_in(state)
+        objects = ((key, reserved.with_reservations(net, used)) for key, net in state.networks.items())
+    lines = [b"%s: %s" % (_ENCODER.encode(key), _ENCODER.encode(value)) for key, value in objects]
     return b'"%s": {\n%s\n}' % (kind.encode(), b",\n".join(sorted(lines)))
 
 
@@ -89,9 +100,15 @@ def decode(data: bytes, *, path: str) -> Loaded:
         version = msgspec.json.decode(data, type=_Version).version
         if version != VERSION:
             raise _unknown(version, path)
+        if not _is_whole(data):
+            what = 'the checksum does not fit; if it was edited on purpose, take the line "checksum" out as well'
+            raise journal.damaged(path, what)
         file = msgspec.json.decode(data, type=_File)
-    except msgspec.DecodeError as error:
+        fault = reserved.fault(file.networks.values(), file.instances.values())
+    except (*frame.UNREADABLE, errors.InvalidError) as error:
         raise journal.damaged(path, str(error)) from None
+    if fault:
+        raise journal.damaged(path, fault)
     tail = file.journal
     return Loaded(
         position=journal.Position(tail.serial, tail.digest, tail.epoch),
@@ -101,10 +118,18 @@ def decode(data: bytes, *, path: str) -> Loaded:
             file.cluster,
             *file.nodegroups.values(),
             *file.nodes.values(),
-            *file.networks.values(),
+            *map(reserved.without_reservations, file.networks.values()),
             *file.instances.values(),
         ),
     )
+
+
+def _is_whole(data: bytes) -> bool:
+    """Tell whether the checksum fits, or was taken out."""
+    signed = _CHECKSUM.match(data)
+    if not signed:
+        return _EDITED.match(data) is not None
+    return hashlib.sha256(data[signed.end() :]).hexdigest().encode() == signed[1]
 
 
 def _unknown(version: int, path: str) -> errors.ConfigurationError:

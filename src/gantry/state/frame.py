@@ -23,6 +23,9 @@ import msgspec
 GENESIS = ""
 """The chain hash before the first frame."""
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no JSON of the wanted type, no UTF-8, or nested too deeply."""
+
 SECTOR = 512
 _HEADER = re.compile(rb"([0-9a-f]{8}) ([1-9][0-9]{0,11}) ")
 
@@ -90,7 +93,7 @@ def _read(data: bytes, offset: int) -> Frame:
     if not fault:
         try:
             body = _BODY.decode(line[line.index(b"{") :])
-        except (msgspec.DecodeError, ValueError) as error:
+        except (*UNREADABLE, ValueError) as error:
             raise DamageError(offset, f"the frame holds no records: {error}") from None
         return Frame(offset, line, body.previous, body.records)
     if offset + len(line) < len(data):

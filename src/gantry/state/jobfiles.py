@@ -12,6 +12,7 @@ checkpoint and one sync of the file system after it make the files as safe as th
 """
 
 import asyncio
+import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ import msgspec
 
 from gantry.model import job
 from gantry.runtime import interface
-from gantry.state import snapshot
+from gantry.state import frame, snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ BATCH = 64
 ARCHIVE_SIZE = 10_000
 
 _DECODER = msgspec.json.Decoder(job.Job)
+_DIGEST_LENGTH = 16
 
 
 class JobFiles:
@@ -87,7 +89,7 @@ class JobFiles:
         if content is None:
             return
         path = job_path(self._folder, number)
-        await self._disk.write(path, msgspec.json.encode(content), sync=False)
+        await self._disk.write(path, encode(content), sync=False)
         if archived:
             await move_to_archive(self._disk, self._folder, number)
 
@@ -103,14 +105,28 @@ def job_path(folder: str, number: int) -> str:
     return f"{folder}/job-{number}"
 
 
-def read(disk: interface.Disk, folder: str, number: int) -> job.Job | str:
-    """Read a job's file, or say why it cannot be read."""
+def read(disk: interface.Disk, folder: str, number: int, *, expected: str | None = None) -> job.Job | str:
+    """Read a job's file, or say why it cannot be taken; ``expected`` is the ``digest`` that it must have."""
     try:
-        return _DECODER.decode(disk.read(job_path(folder, number)))
+        data = disk.read(job_path(folder, number))
+        if expected is not None and digest(data) != expected:
+            return "the file is not as it was written"
+        found = _DECODER.decode(data)
     except OSError as error:
         return error.strerror or str(error)
-    except msgspec.DecodeError as error:
+    except frame.UNREADABLE as error:
         return str(error)
+    return found if found.id == number else f"the file holds job {found.id}"
+
+
+def encode(one: job.Job) -> bytes:
+    """Return what a job's file holds."""
+    return msgspec.json.encode(one)
+
+
+def digest(data: bytes) -> str:
+    """Return by what a change of a job's file is noticed."""
+    return hashlib.sha256(data).hexdigest()[:_DIGEST_LENGTH]
 
 
 def numbers(disk: interface.Disk, folder: str) -> set[int]:

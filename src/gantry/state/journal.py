@@ -46,16 +46,15 @@ class Replay:
     def __init__(self, disk: interface.Disk, folder: str, start: Position) -> None:
         self._disk = disk
         self._folder = folder
-        self._start = start
-        self.end = start
+        self.start = self.end = start
         self.segment = ""
         self.size = 0
         self.torn = ""
 
     def __iter__(self) -> Iterator[record.Record]:
         """Yield the records; raises ConfigurationError that names file and offset of what is damaged."""
-        segments = [serial for serial in _segments(self._disk, self._folder) if serial > self._start.serial]
-        for first in segments:
+        firsts = [serial for serial in segments(self._disk, self._folder) if serial > self.start.serial]
+        for first in firsts:
             self.segment = segment_path(self._folder, first)
             self.size = 0
             if first != self.end.serial + 1:
@@ -63,7 +62,7 @@ class Replay:
             try:
                 yield from self._read()
             except frame.TornError as error:
-                if first != segments[-1]:
+                if first != firsts[-1]:
                     raise damaged(self.segment, error.what, offset=error.offset) from None
                 self.torn = error.what
             except frame.DamageError as error:
@@ -102,14 +101,18 @@ class Journal:
         """Open the journal where ``replay`` ended; what is torn behind it is cut off, with a warning in the log."""
         await disk.make_directory(folder)
         path = replay.segment or segment_path(folder, replay.end.serial + 1)
+        if replay.segment:
+            found = disk.read(path)
+            if replay.torn:
+                logger.warning(
+                    "%s: dropped the last %d bytes, from byte offset %d: a frame that a crash interrupted (%s); "
+                    "nobody was told that its changes were stored",
+                    path, len(found) - replay.size, replay.size, replay.torn,
+                )  # fmt: skip
+            # A sync of the daemon before may have failed, and the kernel tells that once: what was read may be in
+            # memory only, and later syncs would leave it there. A file written anew is on the disk.
+            await disk.write(path, found[: replay.size])
         file = await disk.append_file(path)
-        if replay.torn:
-            logger.warning(
-                "%s: dropped the last %d bytes, from byte offset %d: a frame that a crash interrupted (%s); "
-                "nobody was told that its changes were stored",
-                path, file.size - replay.size, replay.size, replay.torn,
-            )  # fmt: skip
-            await file.truncate(replay.size)
         return cls(disk, folder, path=path, file=file)
 
     async def append(self, line: bytes) -> None:
@@ -154,7 +157,8 @@ def segment_path(folder: str, serial: int) -> str:
     return f"{folder}/{serial:016d}.log"
 
 
-def _segments(disk: interface.Disk, folder: str) -> list[int]:
+def segments(disk: interface.Disk, folder: str) -> list[int]:
+    """Return the serials that the kept segments begin with, in order."""
     if not disk.exists(folder):
         return []
     names = [name.removesuffix(".log") for name in disk.names(folder) if name.endswith(".log")]

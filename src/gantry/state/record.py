@@ -5,10 +5,12 @@ A record is a JSON object ``{"serial", "time", "epoch", "cause", "changes"}``; a
 ``transaction`` makes records and encodes each once; ``frame`` packs them; recovery and history read them back.
 """
 
+from collections.abc import Container
+
 import msgspec
 
 from gantry import errors
-from gantry.state import snapshot
+from gantry.state import frame, snapshot
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,8 +63,11 @@ def encode(record: Record) -> bytes:
     )
 
 
-def decode(raw: bytes | msgspec.Raw) -> Record:
-    """Read a record; raises ConfigurationError when it is none that this version can read."""
+def decode(raw: bytes | msgspec.Raw, *, kinds: Container[str] | None = None) -> Record:
+    """Read a record; raises ConfigurationError when it is none that this version can read.
+
+    With ``kinds``, changes of other kinds are left out and not looked at.
+    """
     try:
         stored = _RECORD.decode(raw)
         return Record(
@@ -70,9 +75,9 @@ def decode(raw: bytes | msgspec.Raw) -> Record:
             time=stored.time,
             epoch=stored.epoch,
             cause=stored.cause,
-            changes=tuple(_change(*change) for change in stored.changes),
+            changes=tuple(_change(*one) for one in stored.changes if kinds is None or one[1] in kinds),
         )
-    except (msgspec.DecodeError, KeyError) as error:
+    except (*frame.UNREADABLE, KeyError) as error:
         raise errors.ConfigurationError(f"not a record that this version can read: {error}") from None
 
 

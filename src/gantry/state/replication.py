@@ -24,6 +24,7 @@ that ``transaction.Store.open`` can open it as it is:
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ from gantry.state import journal
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+FAREWELL = 1.0
+"""Seconds that a daemon which ends waits for the candidates that still take what is on its way to them."""
 
 TIMEOUT = 5.0
 """Seconds that a commit waits for the candidates."""
@@ -134,19 +138,18 @@ class _Candidate:
         self.digest: str | None = None
         self.lost = False
         self._appended = 0
+        self._pause = PAUSE
         self.task = asyncio.create_task(self._run(), name=f"candidate {target.name}")
 
     async def _run(self) -> None:
-        pause = PAUSE
         while self._owner.refusal is None:
             try:
                 await self._advance()
-                pause = PAUSE
             except errors.GantryError as error:
                 self.digest = None
                 self._owner.lose(self, str(error))
-                await self._owner.clock.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await self._owner.clock.sleep(self._pause)
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     async def _advance(self) -> None:
         chain = self._owner.chain
@@ -160,12 +163,12 @@ class _Candidate:
             await self._send_all()
 
     async def _append(self, sent: _Sent) -> None:
-        before = self.digest
         line = sent.line.decode()
         await self._adopt(calls.JournalAppend(epoch=sent.position.epoch, previous=sent.previous, frame=line))
-        if self.digest == before:
+        if self.digest != sent.position.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take record {sent.position.serial}")
         self._appended += len(sent.line)
+        self._pause = PAUSE
 
     async def _send_all(self) -> None:
         copy = await self._owner.copy()
@@ -174,6 +177,7 @@ class _Candidate:
         if self.digest != copy.position.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take the state of {copy.position.serial}")
         self._appended = 0
+        self._pause = PAUSE
 
     async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
         caller = self._owner.caller
@@ -196,6 +200,7 @@ class Candidates:
         self.caller = caller
         self.chain = _Chain()
         self.refusal: errors.WrongStateError | None = None
+        self.refused = asyncio.Event()
         self.copy: Callable[[], Awaitable[Copy]]
         self._timeout = timeout
         self._candidates: dict[str, _Candidate] = {}
@@ -244,6 +249,15 @@ class Candidates:
         if self.refusal is not None:
             raise self.refusal
 
+    async def settle(self) -> None:
+        """Return when all candidates that keep up hold the newest frame: the next master may be any of them."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                while self.refusal is None and any(
+                    not self._has_newest(one) and not one.lost for one in self._candidates.values()
+                ):
+                    await self._progress.wait()
+
     def _settled(self) -> bool:
         behind = [one for one in self._candidates.values() if not self._has_newest(one)]
         holders = len(self._candidates) + 1 - len(behind)
@@ -281,6 +295,7 @@ class Candidates:
             f"this node is not the master any more: {error.message}",
             hint="nothing can be changed here; gnt-cluster getmaster says which node is",
         )
+        self.refused.set()
         logger.error("%s", self.refusal)
         self._progress.notify()
 

@@ -25,7 +25,7 @@ import msgspec
 from gantry import errors
 from gantry.model import job
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint, frame, jobfiles, journal, record, recovery, replication
+from gantry.state import checkpoint, extension, frame, jobfiles, journal, record, recovery, replication
 from gantry.state import snapshot as states
 
 logger = logging.getLogger(__name__)
@@ -39,19 +39,24 @@ Observer = Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]],
 """Called with before, after and the changes; there are none when the state went back: look at everything anew."""
 
 
+Follower = Callable[[record.Record, states.Snapshot], None]
+"""Called with each record that has become safe, in order, and the state before it."""
+
+
 @dataclass(frozen=True)
 class Limits:
-    """How far the journal may run ahead of the checkpoint, in records and bytes."""
+    """How far the journal may run ahead of the checkpoint, in records and bytes: recovery reads 50,000 a second."""
 
-    records: int = 50_000
+    records: int = 20_000
     size: int = 64 << 20
 
 
 @dataclass
 class _Group:
-    """Transactions that share a frame; ``due`` is what happened to jobs, as ``JobFiles.mark`` takes it."""
+    """Transactions that share a frame; ``due`` is for ``JobFiles.mark``, ``news`` for followers."""
 
     records: list[bytes] = field(default_factory=list)
+    news: list[tuple[record.Record, states.Snapshot]] = field(default_factory=list)
     tickets: list[tuple[Ticket, states.Snapshot]] = field(default_factory=list)
     due: dict[int, job.Job | None] = field(default_factory=dict)
     epoch: int = 0
@@ -101,6 +106,7 @@ class Store:
         self._gathering = _Group()
         self._writing = _Group()
         self._observers: list[Observer] = []
+        self._followers: list[Follower] = []
         self._closed = False
         self._work = asyncio.Event()
         self._records_since = found.replayed
@@ -150,9 +156,19 @@ class Store:
         return self._newest
 
     @property
+    def durable(self) -> states.Snapshot:
+        """Return the newest state that is safe."""
+        return self._durable
+
+    @property
     def durable_serial(self) -> int:
         """Return the serial up to which everything is safe."""
         return self._durable.serial
+
+    @property
+    def position(self) -> journal.Position:
+        """Return where the journal ends."""
+        return self._position
 
     @property
     def epoch(self) -> int:
@@ -162,6 +178,10 @@ class Store:
     def observe(self, observer: Observer) -> None:
         """Call ``observer`` after every change of ``snapshot``, in the same turn of the loop."""
         self._observers.append(observer)
+
+    def follow(self, follower: Follower) -> None:
+        """Call ``follower`` with every record as soon as it is safe."""
+        self._followers.append(follower)
 
     def submit(self, changes: Sequence[states.Change], cause: Cause) -> Ticket:
         """Apply changes now; await the ticket for their safety.
@@ -175,6 +195,7 @@ class Store:
         now = self._runtime.clock.now()
         one = record.Record(serial=after.serial, time=now, epoch=self._epoch, cause=cause, changes=tuple(changes))
         ticket = self._gathering.add(record.encode(one), after, epoch=self._epoch)
+        self._gathering.news.append((one, before))
         for change in changes:
             if change.kind == "jobs":
                 gone = isinstance(change, states.Delete)
@@ -187,15 +208,32 @@ class Store:
         """Apply changes and return the state after them when they are safe; raises as ``submit``, and StorageError."""
         return await self.submit(changes, cause)
 
-    async def begin_epoch(self, *, above: int = 0) -> int:
+    async def begin_epoch(self, changes: Sequence[states.Change] = (), *, above: int = 0, who: str = "") -> int:
         """Write the record of a newly confirmed master, with an epoch higher than ours and than ``above``.
 
         A candidate that has it refuses an older master. To be called before anything else is committed.
         """
         self._check_open()
         self._epoch = max(self._epoch, above) + 1
-        await self.commit((), Cause(reason=f"{self._runtime.host} confirmed as master"))
+        await self.commit(changes, Cause(reason=f"{who or self._runtime.host} confirmed as master"))
         return self._epoch
+
+    async def adopt(self, line: bytes) -> None:
+        """Take in a frame that a master candidate has and we have not; to be called before anything is committed.
+
+        Raises ConfigurationError when it does not follow what is here, StorageError when it cannot be written.
+        """
+        found = extension.extend(self._durable, self._position, line)
+        try:
+            await self._journal.append(line)
+        except OSError as error:
+            raise errors.StorageError(f"{self._journal.path} could not be written: {error.strerror or error}") from None
+        self._durable, self._position, self._epoch = found.state, found.end, found.end.epoch
+        self._records_since += found.records
+        self._bytes_since += len(line)
+        self._files.mark(found.due)
+        self._candidates.start(self._position, self._copy)
+        self._move(self._durable, ())
 
     async def close(self) -> None:
         """Store what was submitted, write a checkpoint, give the lock back; later calls do nothing."""
@@ -205,6 +243,7 @@ class Store:
         self._work.set()
         try:
             await self._writer
+            await self._candidates.settle()
             if self._records_since and self._candidates.refusal is None:
                 await self._begin_checkpoint()
             if self._checkpoint is not None:
@@ -264,6 +303,9 @@ class Store:
         self._records_since += len(group.records)
         self._bytes_since += len(line)
         self._files.mark(group.due)
+        for follower in self._followers:
+            for one, before in group.news:
+                follower(one, before)
         group.succeed()
         self._writing = _Group()
 

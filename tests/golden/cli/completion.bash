@@ -17,9 +17,9 @@ _gantry() {
     COMPREPLY=()
     [ "$COMP_CWORD" -gt 1 ] || command=
     case "$program $command" in
-        'gnt-cluster ') values='init info show version getmaster verify destroy' ;;
+        'gnt-cluster ') values='init info show version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy list-tags add-tags remove-tags' ;;
         'gnt-cluster init')
-            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters -m --mac-prefix -C --candidate-pool-size --master-netdev -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters -m --mac-prefix -C --candidate-pool-size --network-thresholds --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
@@ -31,6 +31,7 @@ _gantry() {
                 -N|--nic-parameters) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
+                --network-thresholds) values=''; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -49,6 +50,32 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-cluster master-failover'|'gnt-cluster masterfailover')
+            options='--no-voting --yes-do-it --ignore-offline-nodes -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster master-ping')
+            options='-d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster queue')
+            options='-d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster watcher')
+            options='-d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster redist-conf')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-cluster verify')
             options='-v --verbose --error-codes --dry-run --priority -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -60,7 +87,26 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-node ') values='add list list-fields info show remove' ;;
+        'gnt-cluster list-tags')
+            options='-d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster add-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster remove-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node ') values='add list list-fields info show modify remove list-tags add-tags remove-tags' ;;
         'gnt-node add')
             options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -95,13 +141,43 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-node modify')
+            options='-C --master-candidate -D --drained -O --offline --master-capable --vm-capable --auto-promote -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                -C|--master-candidate) values=''; kind=none ;;
+                -D|--drained) values=''; kind=none ;;
+                -O|--offline) values=''; kind=none ;;
+                --master-capable) values=''; kind=none ;;
+                --vm-capable) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-node remove')
             options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-instance ') values='add list list-fields info show startup start up shutdown stop down reboot remove console' ;;
+        'gnt-node list-tags')
+            options='-d --debug --reason -h --help'; kind=node
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node add-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node remove-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance ') values='add list list-fields info show modify startup start up shutdown stop down reboot remove console list-tags add-tags remove-tags' ;;
         'gnt-instance add')
             options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters -n --node -g --node-group -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-install --force-variant --no-conflicts-check --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -141,6 +217,16 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-instance modify')
+            options='--net -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --net) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -O|--os-parameters) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-instance startup'|'gnt-instance start'|'gnt-instance up')
             options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-remember --paused --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
@@ -177,9 +263,28 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-network ') values='add connect disconnect list list-fields info show remove' ;;
+        'gnt-instance list-tags')
+            options='-d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance add-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance remove-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network ') values='add modify rename connect disconnect list list-fields info show history map export-reservations import-reservations dhcp remove list-tags add-tags remove-tags' ;;
         'gnt-network add')
-            options='--subnet --pool --network --gateway --network6 --gateway6 -m --mac-prefix --add-reserved-ips --no-conflicts-check --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--subnet --pool --network --gateway --network6 --gateway6 -m --mac-prefix --add-reserved-ips --no-conflicts-check -f --force --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --subnet) values=''; kind=none ;;
                 --pool) values=''; kind=none ;;
@@ -190,6 +295,26 @@ _gantry() {
                 -m|--mac-prefix) values=''; kind=none ;;
                 --add-reserved-ips) values=''; kind=none ;;
                 --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network modify')
+            options='--subnet --pool --add-reserved-ips --remove-reserved-ips --gateway --network6 --gateway6 -m --mac-prefix --no-conflicts-check -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --subnet) values=''; kind=none ;;
+                --pool) values=''; kind=none ;;
+                --add-reserved-ips) values=''; kind=none ;;
+                --remove-reserved-ips) values=''; kind=none ;;
+                --gateway) values=''; kind=none ;;
+                --network6) values=''; kind=none ;;
+                --gateway6) values=''; kind=none ;;
+                -m|--mac-prefix) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network rename')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
+            case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -223,13 +348,72 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-network info'|'gnt-network show')
+            options='--at -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --at) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network history')
+            options='--address --at --limit --no-headers --separator --format -o --output -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --address) values=''; kind=none ;;
+                --at) values=''; kind=none ;;
+                --limit) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network map')
+            options='--subnet --pool -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --subnet) values=''; kind=none ;;
+                --pool) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network export-reservations')
             options='-d --debug --reason -h --help'; kind=network
             case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network import-reservations')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network dhcp')
+            options='--for --family --domain --interface --output -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --for) values='dnsmasq kea'; kind=none ;;
+                --family) values='4 6'; kind=none ;;
+                --domain) values=''; kind=none ;;
+                --interface) values=''; kind=none ;;
+                --output) values=''; kind=file ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-network remove')
             options='-f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network list-tags')
+            options='-d --debug --reason -h --help'; kind=network
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network add-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network remove-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
+            case $previous in
+                --from) values=''; kind=file ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -334,10 +518,34 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gantry ') values='history events export-config' ;;
+        'gantry history')
+            options='--kind --name --since --limit --no-headers --separator --format -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --kind) values='cluster group node network instance job'; kind=none ;;
+                --name) values=''; kind=none ;;
+                --since) values=''; kind=none ;;
+                --limit) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry events')
+            options='--from --follow -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --from) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry export-config')
+            options='--output -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --output) values=''; kind=file ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
     esac
     if [ "$kind" = file ]; then COMPREPLY=($(compgen -f -- "$current")); return; fi
     [ -z "$kind" ] || [ "$kind" = none ] || values=$(_gantry_names "$kind")
     case $current in -*) values=$options ;; esac
     COMPREPLY=($(compgen -W "$values" -- "$current"))
 }
-complete -F _gantry gnt-cluster gnt-node gnt-instance gnt-network gnt-os gnt-job gnt-debug
+complete -F _gantry gnt-cluster gnt-node gnt-instance gnt-network gnt-os gnt-job gnt-debug gantry

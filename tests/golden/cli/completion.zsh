@@ -1,4 +1,4 @@
-#compdef gnt-cluster gnt-node gnt-instance gnt-network gnt-os gnt-job gnt-debug
+#compdef gnt-cluster gnt-node gnt-instance gnt-network gnt-os gnt-job gnt-debug gantry
 # Completion of the gnt-* commands for zsh; made by: python -m gantry.cli.completion zsh
 
 _gantry_names() {
@@ -17,9 +17,9 @@ _gantry() {
     local -a options
     (( CURRENT > 2 )) || command=
     case "$program $command" in
-        'gnt-cluster ') options=('init:Make a cluster of this machine' 'info:Show the cluster' 'show:Show the cluster' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'verify:Check configuration, nodes and instances' 'destroy:Take the cluster apart') ;;
+        'gnt-cluster ') options=('init:Make a cluster of this machine' 'info:Show the cluster' 'show:Show the cluster' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'master-ping:Tell whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause the watcher or let it go on' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'destroy:Take the cluster apart' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags of the cluster') ;;
         'gnt-cluster init')
-            options=('--node-name:Name of this machine in the cluster; without it the host'\''s name' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of the node daemons' '--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state' '--candidate-pool-size:How many nodes keep a copy of the state' '--master-netdev:Network device of the master'\''s own address' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--node-name:Name of this machine in the cluster; without it the host'\''s name' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of the node daemons' '--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state' '--candidate-pool-size:How many nodes keep a copy of the state' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; without it 80,95' '--master-netdev:Network device of the master'\''s own address' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
@@ -32,6 +32,7 @@ _gantry() {
                 -N|--nic-parameters) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
+                --network-thresholds) values=''; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -53,6 +54,37 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-cluster master-failover'|'gnt-cluster masterfailover')
+            options=('--no-voting:Take the copy here for right whatever the nodes say; needs --yes-do-it' '--yes-do-it:Mean it' '--ignore-offline-nodes:Do not count nodes that are marked offline and do not answer' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster master-ping')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster queue')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster watcher')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster redist-conf')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-cluster verify')
             options=('-v:Say also what is right' '--verbose:Say also what is right' '--error-codes:Print errors for programs to read' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -66,7 +98,29 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-node ') options=('add:Take a machine into the cluster' 'list:List nodes' 'list-fields:List the columns that the list can have' 'info:Show nodes in full' 'show:Show nodes in full' 'remove:Send a node out of the cluster') ;;
+        'gnt-cluster list-tags')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster add-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster remove-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node ') options=('add:Take a machine into the cluster' 'list:List nodes' 'list-fields:List the columns that the list can have' 'info:Show nodes in full' 'show:Show nodes in full' 'modify:Change a node'\''s flags' 'remove:Send a node out of the cluster' 'list-tags:List the tags of one node' 'add-tags:Add tags to one node' 'remove-tags:Remove tags of one node') ;;
         'gnt-node add')
             options=('--join-token-file:File with the node'\''s join token; - reads it from the input' '--join-token:The join token itself; other users of this machine may see it' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of its node daemon' '-g:Node group' '--node-group:Node group' '--master-capable:Whether it may be a master candidate' '--vm-capable:Whether it may run instances' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -105,6 +159,18 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-node modify')
+            options=('-C:Whether it keeps a copy of the state and may become the master' '--master-candidate:Whether it keeps a copy of the state and may become the master' '-D:Whether it gets no new instances' '--drained:Whether it gets no new instances' '-O:Whether it is out of order' '--offline:Whether it is out of order' '--master-capable:Whether it may be a master candidate' '--vm-capable:Whether it may run instances' '--auto-promote:Taken for older scripts; another candidate is found by itself' '-f:Take a candidate out of the pool though nobody takes its place' '--force:Take a candidate out of the pool though nobody takes its place' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                -C|--master-candidate) values=''; kind=none ;;
+                -D|--drained) values=''; kind=none ;;
+                -O|--offline) values=''; kind=none ;;
+                --master-capable) values=''; kind=none ;;
+                --vm-capable) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-node remove')
             options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=node
@@ -112,7 +178,29 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-instance ') options=('add:Create an instance' 'list:List instances' 'list-fields:List the columns that the list can have' 'info:Show instances in full' 'show:Show instances in full' 'startup:Start instances' 'start:Start instances' 'up:Start instances' 'shutdown:Shut instances down' 'stop:Shut instances down' 'down:Shut instances down' 'reboot:Restart instances' 'remove:Remove an instance and its disks' 'console:Connect to an instance'\''s console') ;;
+        'gnt-node list-tags')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node add-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node remove-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance ') options=('add:Create an instance' 'list:List instances' 'list-fields:List the columns that the list can have' 'info:Show instances in full' 'show:Show instances in full' 'modify:Change NICs and parameters' 'startup:Start instances' 'start:Start instances' 'up:Start instances' 'shutdown:Shut instances down' 'stop:Shut instances down' 'down:Shut instances down' 'reboot:Restart instances' 'remove:Remove an instance and its disks' 'console:Connect to an instance'\''s console' 'list-tags:List the tags of one instance' 'add-tags:Add tags to one instance' 'remove-tags:Remove tags of one instance') ;;
         'gnt-instance add')
             options=('-t:Kind of the disks: file, diskless ...' '--disk-template:Kind of the disks: file, diskless ...' '-s:One disk of this size, as in 10g' '--os-size:One disk of this size, as in 10g' '--disk:A disk, as in 0:size=10g,mode=rw,name=data' '--net:A NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; an address is one, pool, or the name of a pool; also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults' '--no-nics:No NIC at all' '-o:Operating system, as in busybox+default' '--os-type:Operating system, as in busybox+default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '-n:Node' '--node:Node' '-g:Node group' '--node-group:Node group' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor-parameters:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--no-start:Do not start it' '--no-install:Do not run the operating system'\''s scripts, do not start it' '--force-variant:Take a variant that the operating system does not list' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '--tags:Tags, with commas between' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -156,6 +244,17 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-instance modify')
+            options=('--net:A change of a NIC, as in 0:modify,ip1=192.0.2.10 or -1:add,ip0=pool,network=net1 or 1:remove' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor parameters; -name takes one back to its default' '--hypervisor-parameters:Hypervisor parameters; -name takes one back to its default' '--hypervisor:Hypervisor parameters; -name takes one back to its default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--hotplug:Change the NICs of a running instance at once, where it can be: the default' '--hotplug-if-possible:The same' '--no-hotplug:Leave a running instance as it is until its next start' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --net) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                -O|--os-parameters) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-instance startup'|'gnt-instance start'|'gnt-instance up')
             options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--all:All instances' '--instance:The arguments are instances (the default)' '--primary:The arguments are nodes: instances that run there' '--secondary:The arguments are nodes: instances with a copy of their disks there' '--node:The arguments are nodes: both' '--tags:The arguments are tags: instances with one of them' '--node-tags:The arguments are tags of nodes, taken as by --node' '--pri-node-tags:The arguments are tags of nodes, taken as by --primary' '--sec-node-tags:The arguments are tags of nodes, taken as by --secondary' '--force-multiple:Do not ask when there are several' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor parameters for this start only' '--hypervisor-parameters:Hypervisor parameters for this start only' '--hypervisor:Hypervisor parameters for this start only' '--no-remember:Leave what is wanted of the instance as it was' '--paused:Start the guest paused' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=instance
@@ -166,7 +265,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance shutdown'|'gnt-instance stop'|'gnt-instance down')
-            options=('-f:Do it also if the instance should be down already' '--force:Do it also if the instance should be down already' '--all:All instances' '--instance:The arguments are instances (the default)' '--primary:The arguments are nodes: instances that run there' '--secondary:The arguments are nodes: instances with a copy of their disks there' '--node:The arguments are nodes: both' '--tags:The arguments are tags: instances with one of them' '--node-tags:The arguments are tags of nodes, taken as by --node' '--pri-node-tags:The arguments are tags of nodes, taken as by --primary' '--sec-node-tags:The arguments are tags of nodes, taken as by --secondary' '--force-multiple:Do not ask when there are several' '--timeout:Seconds until the power is cut' '--no-remember:Leave what is wanted of the instance as it was' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('-f:Cut the power at once, also when the node is offline' '--force:Cut the power at once, also when the node is offline' '--all:All instances' '--instance:The arguments are instances (the default)' '--primary:The arguments are nodes: instances that run there' '--secondary:The arguments are nodes: instances with a copy of their disks there' '--node:The arguments are nodes: both' '--tags:The arguments are tags: instances with one of them' '--node-tags:The arguments are tags of nodes, taken as by --node' '--pri-node-tags:The arguments are tags of nodes, taken as by --primary' '--sec-node-tags:The arguments are tags of nodes, taken as by --secondary' '--force-multiple:Do not ask when there are several' '--timeout:Seconds until the power is cut' '--no-remember:Leave what is wanted of the instance as it was' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=instance
             case $previous in
                 --timeout) values=''; kind=none ;;
@@ -197,9 +296,31 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-network ') options=('add:Create a network' 'connect:Plug a network in at node groups, at all without a GROUP' 'disconnect:Unplug a network from node groups, from all without a GROUP' 'list:List networks' 'list-fields:List the columns that the list can have' 'info:Show networks in full' 'show:Show networks in full' 'remove:Remove a network') ;;
+        'gnt-instance list-tags')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance add-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance remove-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network ') options=('add:Create a network' 'modify:Change a network' 'rename:Give a network another name' 'connect:Plug a network in at node groups, at all without a GROUP' 'disconnect:Unplug a network from node groups, from all without a GROUP' 'list:List networks' 'list-fields:List the columns that the list can have' 'info:Show networks in full' 'show:Show networks in full' 'history:Show who had which address, from when to when, by which job' 'map:Draw the pools of a network' 'export-reservations:Write what is reserved in a network as CSV, without a FILE to the standard output' 'import-reservations:Reserve externally what a CSV file names' 'dhcp:Write the configuration of a DHCP server for a network' 'remove:Remove a network' 'list-tags:List the tags of one network' 'add-tags:Add tags to one network' 'remove-tags:Remove tags of one network') ;;
         'gnt-network add')
-            options=('--subnet:A subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of all of it' '--pool:A pool, as in 10.0.0.10-10.0.0.99,name=web; also one address or a CIDR' '--network:IPv4 subnet with one pool over all of it' '--gateway:Gateway of --network' '--network6:IPv6 subnet with one pool over all of it' '--gateway6:Gateway of --network6' '-m:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--mac-prefix:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--add-reserved-ips:Addresses and ranges that are never given out by themselves, as in 10.0.0.2,10.0.0.5-10.0.0.9' '--no-conflicts-check:Do not look for instances with such addresses' '--tags:Tags, with commas between' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--subnet:A subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of all of it' '--pool:A pool, as in 10.0.0.10-10.0.0.99,name=web; also one address, a CIDR, or subnet=IDENT' '--network:IPv4 subnet with one pool over all of it' '--gateway:Gateway of --network' '--network6:IPv6 subnet with one pool over all of it' '--gateway6:Gateway of --network6' '-m:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--mac-prefix:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--add-reserved-ips:Addresses and ranges that are never given out by themselves, as in 10.0.0.2,10.0.0.5-10.0.0.9' '--no-conflicts-check:Do not look for instances with such addresses, do not reserve those of nodes' '-f:Take ranges of more than 65,536 addresses' '--force:Take ranges of more than 65,536 addresses' '--tags:Tags, with commas between' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --subnet) values=''; kind=none ;;
@@ -214,8 +335,30 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-network modify')
+            options=('--subnet:Add, change or remove a subnet, as shown above' '--pool:Add, rename or remove a pool, as shown above' '--add-reserved-ips:Addresses and ranges that are never given out by themselves, as in 10.0.0.2,10.0.0.5-10.0.0.9' '--remove-reserved-ips:Addresses and ranges that are free again' '--gateway:Gateway of the first IPv4 subnet; none takes it away' '--network6:CIDR of the first IPv6 subnet; none removes it' '--gateway6:Gateway of the first IPv6 subnet; none takes it away' '-m:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--mac-prefix:MAC prefix instead of the cluster'\''s, as in aa:00:01' '--no-conflicts-check:Do not look for instances with such addresses, do not reserve those of nodes' '-f:Take ranges of more than 65,536 addresses' '--force:Take ranges of more than 65,536 addresses' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --subnet) values=''; kind=none ;;
+                --pool) values=''; kind=none ;;
+                --add-reserved-ips) values=''; kind=none ;;
+                --remove-reserved-ips) values=''; kind=none ;;
+                --gateway) values=''; kind=none ;;
+                --network6) values=''; kind=none ;;
+                --gateway6) values=''; kind=none ;;
+                -m|--mac-prefix) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network rename')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-network connect')
-            options=('-N:How NICs are plugged in there, as in mode=bridged,link=br0,vlan=5; without it the cluster'\''s defaults' '--nic-parameters:How NICs are plugged in there, as in mode=bridged,link=br0,vlan=5; without it the cluster'\''s defaults' '--no-conflicts-check:Do not look for instances with such addresses' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('-N:How NICs are plugged in there, as in mode=bridged,link=br0,vlan=5; without it the cluster'\''s defaults' '--nic-parameters:How NICs are plugged in there, as in mode=bridged,link=br0,vlan=5; without it the cluster'\''s defaults' '--no-conflicts-check:Do not look for instances with such addresses, do not reserve those of nodes' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=network
             case $previous in
                 -N|--nic-parameters) values=''; kind=none ;;
@@ -248,15 +391,82 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-network info'|'gnt-network show')
+            options=('--at:As it was then: local time as in 2026-05-04T13:00, seconds since the epoch, or -2h' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --at) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network history')
+            options=('--address:Only this address' '--at:As it was then: local time as in 2026-05-04T13:00, seconds since the epoch, or -2h' '--limit:How many rows at most, the last ones' '--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-o:Columns, or +more columns, of address, instance, from, to, job, opcode, user, reason, end_job, end_opcode, end_user, end_reason, instance_uuid, network_uuid' '--output:Columns, or +more columns, of address, instance, from, to, job, opcode, user, reason, end_job, end_opcode, end_user, end_reason, instance_uuid, network_uuid' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --address) values=''; kind=none ;;
+                --at) values=''; kind=none ;;
+                --limit) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network map')
+            options=('--subnet:Only the pools of this subnet: CIDR, name or UUID' '--pool:Only the pool of this name or range' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --subnet) values=''; kind=none ;;
+                --pool) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network export-reservations')
             options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=network
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-network remove')
-            options=('-f:Remove it while it is still connected' '--force:Remove it while it is still connected' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+        'gnt-network import-reservations')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=network
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network dhcp')
+            options=('--for:Which server' '--family:IP version of Kea'\''s file, where the network has both' '--domain:Domain that clients are told' '--interface:Interface that the server listens on' '--output:File to write instead of the standard output' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --for) values='dnsmasq kea'; kind=none ;;
+                --family) values='4 6'; kind=none ;;
+                --domain) values=''; kind=none ;;
+                --interface) values=''; kind=none ;;
+                --output) values=''; kind=file ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network remove')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network list-tags')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network add-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-network remove-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=network
+            case $previous in
+                --from) values=''; kind=file ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -348,7 +558,7 @@ _gantry() {
             esac ;;
         'gnt-debug ') options=('delay:Submit a job that sleeps' 'submit-job:Submit jobs from files, each a JSON list of opcodes' 'locks:Show the locks, who holds them and who waits') ;;
         'gnt-debug delay')
-            options=('--no-master:Do not sleep on the master' '-n:Sleep on this node too' '--node:Sleep on this node too' '-r:Sleep this often more' '--repeat:Sleep this often more' '-l:Do not lock the nodes' '--no-locks:Do not lock the nodes' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--no-master:Do not sleep on the master' '-n:Sleep on this node too' '--node:Sleep on this node too' '-r:Sleep this often' '--repeat:Sleep this often' '-l:Do not lock the nodes' '--no-locks:Do not lock the nodes' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 -n|--node) values=''; kind=node ;;
@@ -374,6 +584,33 @@ _gantry() {
                 --format) values='table json yaml csv'; kind=none ;;
                 --units) values='h m g t'; kind=none ;;
                 -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and which jobs made them' 'events:Print changes of the state as they happen, a line of JSON each' 'export-config:Print the configuration as JSON, with secrets blanked') ;;
+        'gantry history')
+            options=('--kind:Changes of such objects only' '--name:Changes of this object only, by name, UUID or number' '--since:From this serial, or this time, on' '--limit:How many changes' '--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --kind) values='cluster group node network instance job'; kind=none ;;
+                --name) values=''; kind=none ;;
+                --since) values=''; kind=none ;;
+                --limit) values=''; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry events')
+            options=('--from:Begin with this serial' '--follow:Go on for ever, over restarts of the master too' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --from) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry export-config')
+            options=('--output:Write it to this file' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --output) values=''; kind=file ;;
                 --reason) values=''; kind=none ;;
             esac ;;
     esac

@@ -1,7 +1,8 @@
 """``gnt-cluster``: the cluster as a whole, from its making to its end.
 
 ``init`` is the one command that finds no master: it hands what the options say to ``gantry-masterd init`` as a JSON
-document on its standard input, then starts ``gantry-masterd`` in a session of its own and waits for its socket.
+document on its standard input, then starts ``gantry-masterd`` in a session of its own, waits for its socket, and has it
+run the hooks of a new cluster.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from gantry.cli import client, command, description, failures, machine, output, syntax, terminal, waiting
+from gantry.cli import client, command, description, failures, machine, output, syntax, tags, terminal, waiting
 
 ABOUT = "Makes, checks, shows and destroys the cluster."
 
@@ -36,12 +37,14 @@ def init(call: command.Call) -> int:
         "enabled_hypervisors": options.enabled_hypervisors,
         "enabled_disk_templates": options.enabled_disk_templates,
         "candidate_pool_size": options.candidate_pool_size,
+        "network_thresholds": options.network_thresholds,
         "hvparams": _by_hypervisor(options.hypervisor),
         "beparams": options.backend_parameters or {},
         "nicparams": options.nic_parameters or {},
     }
     _make_state({key: value for key, value in document.items() if value is not None})
     _start_daemon()
+    waiting.results(call.client, waiting.submit(call, {"OP_ID": "OP_CLUSTER_POST_INIT"}), log=sys.stdout)
     print(f"The cluster {call.arguments[0]} is up; {node} is its master")
     return 0
 
@@ -64,6 +67,13 @@ def _by_hypervisor(given: list[tuple[str, syntax.Parameters]]) -> dict[str, synt
             raise failures.InvalidError("-H needs the hypervisor's name in front, as in kvm:accel=tcg")
         found[name] = found.get(name, {}) | parameters
     return found
+
+
+def _thresholds(text: str) -> list[int]:
+    parts = [syntax.number(word) for word in syntax.words(text)]
+    if len(parts) != 2:
+        raise failures.InvalidError(f"{text!r} is not two percentages, as in 80,95")
+    return parts
 
 
 def _run(words: list[str], document: object) -> subprocess.CompletedProcess[str]:
@@ -89,22 +99,35 @@ def _make_state(document: dict[str, object]) -> None:
 
 
 def _start_daemon() -> None:
-    words = [machine.program("gantry-masterd")]
+    daemon = _launch([])
+    _await_daemon(daemon)
+    if daemon.returncode is not None:
+        raise failures.CommandError(
+            f"the cluster is made, but the master daemon ended at once (exit code {daemon.returncode})",
+            hint=f"see {machine.master_log()}",
+        )
+
+
+def _launch(arguments: list[str], *, heard: bool = False) -> subprocess.Popen[str]:
+    """Start the master daemon in a session of its own; what it says on standard error is kept when ``heard``."""
+    words = [machine.program("gantry-masterd"), *arguments]
     quiet = subprocess.DEVNULL
+    said = subprocess.PIPE if heard else quiet
     try:
-        daemon = subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        return subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=said, text=True, start_new_session=True)
     except OSError as error:
         raise _no_daemon(words[0], error) from None
+
+
+def _await_daemon(daemon: subprocess.Popen[str]) -> None:
+    """Return when the daemon answers, or has ended."""
     progress = terminal.Progress()
     began = time.monotonic()
     try:
         while not _answers():
             waited = time.monotonic() - began
             if daemon.poll() is not None:
-                raise failures.CommandError(
-                    f"the cluster is made, but the master daemon ended at once (exit code {daemon.returncode})",
-                    hint=f"see {machine.master_log()}",
-                )
+                return
             if waited > START_LIMIT:
                 raise failures.CommandError(
                     f"the master daemon does not answer after {START_LIMIT:.0f} s", hint=f"see {machine.master_log()}"
@@ -124,6 +147,74 @@ def _answers() -> bool:
     finally:
         luxi.close()
     return True
+
+
+def master_failover(call: command.Call) -> int:
+    """Make this node, a master candidate, the master."""
+    options = call.options
+    words = [
+        *(("--no-voting",) if options.no_voting else ()),
+        *(("--yes-do-it",) if options.yes_do_it else ()),
+        *(("--ignore-offline-nodes",) if options.ignore_offline_nodes else ()),
+    ]
+    if os.path.exists(machine.master_socket()) and _answers():
+        raise failures.CommandError("a master daemon runs here already", hint="gnt-cluster getmaster names the master")
+    daemon = _launch(["failover", *words], heard=True)
+    _await_daemon(daemon)
+    if daemon.returncode is not None:
+        said = daemon.stderr.read() if daemon.stderr else ""
+        reason = said.rpartition("gantry-masterd: ")[2].strip() or f"it ended with exit code {daemon.returncode}"
+        raise failures.CommandError(reason, exit_code=daemon.returncode if daemon.returncode > 0 else 1)
+    name = machine.ssconf("master_node")
+    print(f"{name} is the master of the cluster")
+    return 0
+
+
+def master_ping(call: command.Call) -> int:
+    """Tell by the exit code whether the master daemon answers here."""
+    call.client.cluster_info()
+    return 0
+
+
+def queue(call: command.Call) -> int:
+    """Close or open the job queue for new jobs, or tell which it is."""
+    (action,) = call.arguments
+    if action == "info":
+        (drained,) = client.expect(call.client.call("QueryConfigValues", ["drain_flag"]), list)
+        print(f"The drain flag is {'set' if drained else 'unset'}")
+    elif action in ("drain", "undrain"):
+        call.client.call("SetDrainFlag", action == "drain")
+    else:
+        raise failures.InvalidError(f"{action!r} is nothing that can be done with the queue: drain, undrain, info")
+    return 0
+
+
+def watcher(call: command.Call) -> int:
+    """Pause the watcher, let it go on, or tell which it is."""
+    action, *rest = call.arguments
+    if action == "pause" and len(rest) == 1:
+        until = time.time() + syntax.seconds(rest[0])
+        print(_watcher_state(call.client.call("SetWatcherPause", until)))
+    elif action == "continue" and not rest:
+        call.client.call("SetWatcherPause", None)
+        print("The watcher is no longer paused.")
+    elif action == "info" and not rest:
+        (until,) = client.expect(call.client.call("QueryConfigValues", ["watcher_pause"]), list)
+        print(_watcher_state(until))
+    else:
+        raise failures.InvalidError(f"{' '.join(call.arguments)!r} is not pause TIME, continue or info")
+    return 0
+
+
+def _watcher_state(until: object) -> str:
+    if isinstance(until, int | float) and until > time.time():
+        return f"The watcher is paused until {time.ctime(until)}."
+    return "The watcher is not paused."
+
+
+def redist_conf(call: command.Call) -> int:
+    """Send the cluster's files to all nodes again."""
+    return waiting.carry_out(call, {"OP_ID": "OP_CLUSTER_REDIST_CONF"})
 
 
 def destroy(call: command.Call) -> int:
@@ -221,12 +312,28 @@ INIT_OPTIONS = (
     command.Option(
         ("-C", "--candidate-pool-size"), "How many nodes keep a copy of the state", "COUNT", parse=syntax.number
     ),
+    command.Option(
+        ("--network-thresholds",),
+        "Percent of a network's pools in use from which verify warns, and from which it fails; without it 80,95",
+        "WARNING,CRITICAL",
+        parse=_thresholds,
+    ),
     command.Option(("--master-netdev",), "Network device of the master's own address", "DEVICE"),
 )
 INIT_TEXT = """
     gantry-noded must run on this machine already. What init writes is below /var/lib/gantry,
     or below GANTRY_ROOT if that is set.
 """
+FAILOVER_TEXT = """
+    Run it on the master candidate that shall become the master. All nodes are asked whether its copy of the state is
+    the newest; the old master's daemon is ended when its node answers. Jobs that wait go on, those that ran are marked
+    as failed.
+"""
+FAILOVER_OPTIONS = (
+    command.Option(("--no-voting",), "Take the copy here for right whatever the nodes say; needs --yes-do-it"),
+    command.Option(("--yes-do-it",), "Mean it"),
+    command.Option(("--ignore-offline-nodes",), "Do not count nodes that are marked offline and do not answer"),
+)
 ONLY_JOB = (*command.DRY_RUN, *command.PRIORITY)
 
 COMMANDS = (
@@ -241,6 +348,24 @@ COMMANDS = (
     command.Command("info", info, "Show the cluster", aliases=("show",)),
     command.Command("version", version, "Show the cluster's versions"),
     command.Command("getmaster", getmaster, "Print the master's name"),
+    command.Command(
+        "master-failover",
+        master_failover,
+        "Make this node the master",
+        options=FAILOVER_OPTIONS,
+        aliases=("masterfailover",),
+        text=FAILOVER_TEXT,
+    ),
+    command.Command("master-ping", master_ping, "Tell whether the master daemon answers"),
+    command.Command("queue", queue, "Close or open the job queue", (command.Argument("drain|undrain|info"),)),
+    command.Command(
+        "watcher",
+        watcher,
+        "Pause the watcher or let it go on",
+        (command.Argument("pause|continue|info"), command.Argument("DURATION", least=0)),
+        text="    A duration is in seconds, or has a unit: 30s, 10m, 2h, 1d.",
+    ),
+    command.Command("redist-conf", redist_conf, "Send the cluster's files to all nodes again", options=command.JOB),
     command.Command(
         "verify",
         verify,
@@ -257,4 +382,5 @@ COMMANDS = (
         "Take the cluster apart",
         options=(command.Option(("--yes-do-it",), "Mean it"),),
     ),
+    *tags.commands("cluster"),
 )

@@ -102,7 +102,7 @@ COMMANDS = (
         (
             command.Option(("--no-master",), "Do not sleep on the master"),
             command.Option(("-n", "--node"), "Sleep on this node too", "NODE", many=True, completes="node"),
-            command.Option(("-r", "--repeat"), "Sleep this often more", COUNT, parse=syntax.number, default=0),
+            command.Option(("-r", "--repeat"), "Sleep this often", COUNT, parse=syntax.number, default=0),
             command.Option(("-l", "--no-locks"), "Do not lock the nodes"),
             *command.JOB,
         ),

@@ -3,7 +3,20 @@
 import os
 from collections.abc import Sequence
 
-from gantry.cli import command, description, failures, machine, output, query, selection, syntax, terminal, waiting
+from gantry.cli import (
+    command,
+    description,
+    failures,
+    machine,
+    nics,
+    output,
+    query,
+    selection,
+    syntax,
+    tags,
+    terminal,
+    waiting,
+)
 
 ABOUT = "Creates, runs and shows virtual machines."
 
@@ -51,6 +64,37 @@ def _nics(texts: Sequence[str], none: bool) -> list[syntax.Structure]:
     if none and texts:
         raise failures.InvalidError("--no-nics and --net exclude each other")
     return [] if none else syntax.nics(texts) if texts else [{}]
+
+
+def modify(call: command.Call) -> int:
+    """Change an instance and say what was changed."""
+    name, options = call.arguments[0], call.options
+    op = {
+        "OP_ID": "OP_INSTANCE_SET_PARAMS",
+        "instance_name": name,
+        "nics": options.net,
+        "hvparams": options.hypervisor or {},
+        "beparams": options.backend_parameters or {},
+        "osparams": options.os_parameters or {},
+        "force": options.force,
+        "hotplug": not options.no_hotplug,
+        "conflicts_check": not options.no_conflicts_check,
+    }
+    if not any(op[key] for key in ("nics", "hvparams", "beparams", "osparams")):
+        raise failures.InvalidError("Please give at least one of the parameters.", hint="--net, -H, -B or -O")
+    if options.no_hotplug and (options.hotplug or options.hotplug_if_possible):
+        raise failures.InvalidError("--hotplug and --no-hotplug exclude each other")
+
+    def report(result: object) -> None:
+        print(f"Modified instance {name}")
+        for parameter, value in result if isinstance(result, list) else []:
+            print(f" - {parameter:<5} -> {_shown(value)}")
+
+    return waiting.carry_out(call, op, report=report)
+
+
+def _shown(value: object) -> str:
+    return (",".join(value) if isinstance(value, list) else str(value)) or "none"
 
 
 def info(call: command.Call) -> int:
@@ -197,6 +241,36 @@ START_PARAMETERS = (
         parse=syntax.parameters,
     ),
 )
+MODIFY_OPTIONS = (
+    command.Option(
+        ("--net",),
+        "A change of a NIC, as in 0:modify,ip1=192.0.2.10 or -1:add,ip0=pool,network=net1 or 1:remove",
+        "CHANGE",
+        many=True,
+        parse=nics.change,
+    ),
+    command.BACKEND,
+    command.Option(
+        command.HYPERVISOR_NAMES,
+        "Hypervisor parameters; -name takes one back to its default",
+        "PARAMS",
+        dest="hypervisor",
+        parse=syntax.parameters,
+    ),
+    command.Option(("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters),
+    command.Option(("--no-conflicts-check",), "Allow addresses that belong to a network the NIC is not in"),
+    command.Option(("-f", "--force"), "Allow addresses that are reserved externally"),
+    command.Option(("--hotplug",), "Change the NICs of a running instance at once, where it can be: the default"),
+    command.Option(("--hotplug-if-possible",), "The same"),
+    command.Option(("--no-hotplug",), "Leave a running instance as it is until its next start"),
+    *command.JOB,
+)
+MODIFY_TEXT = """
+    Another second address for the first NIC, a new NIC with two, and the second one away:
+      gnt-instance modify --net 0:modify,ip1=192.0.2.10 web1
+      gnt-instance modify --net -1:add,ip0=pool,ip1=192.0.2.4,network=net1 web1
+      gnt-instance modify --net 1:modify,ip1=none web1
+"""
 NO_REMEMBER = command.Option(("--no-remember",), "Leave what is wanted of the instance as it was")
 
 COMMANDS = (
@@ -214,6 +288,7 @@ COMMANDS = (
         ),
         aliases=("show",),
     ),
+    command.Command("modify", modify, "Change NICs and parameters", ONE, MODIFY_OPTIONS, text=MODIFY_TEXT),
     command.Command(
         "startup",
         start,
@@ -235,7 +310,7 @@ COMMANDS = (
         "Shut instances down",
         selection.ARGUMENTS,
         (
-            command.Option(("-f", "--force"), "Do it also if the instance should be down already"),
+            command.Option(("-f", "--force"), "Cut the power at once, also when the node is offline"),
             *selection.OPTIONS,
             command.Option(
                 ("--timeout",), "Seconds until the power is cut", "SECONDS", parse=syntax.number, default=120
@@ -282,4 +357,5 @@ COMMANDS = (
         ONE,
         (command.Option(("--show-cmd",), "Print the command instead of running it"), *command.PRIORITY),
     ),
+    *tags.commands("instance", *ONE),
 )

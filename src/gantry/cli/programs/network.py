@@ -1,8 +1,9 @@
 """``gnt-network``: networks with their subnets and pools, and where they are plugged in."""
 
-from gantry.cli import command, description, failures, filters, output, query, syntax, tables, waiting
+from gantry.cli import command, description, failures, output, query, subnets, syntax, tags, waiting
+from gantry.cli.programs import records
 
-ABOUT = "Creates networks with their subnets and pools, and connects them to node groups."
+ABOUT = "Creates and changes networks with their subnets and pools, and connects them to node groups."
 
 
 def _connections(value: object) -> str:
@@ -34,11 +35,35 @@ def add(call: command.Call) -> int:
         "subnets": options.subnet,
         "pools": options.pool,
         "tags": options.tags,
-        "conflicts_check": not options.no_conflicts_check,
+        **_edits(call),
     }
-    older = ("network", "gateway", "network6", "gateway6", "mac_prefix", "add_reserved_ips")
-    given = {name: call.option(name) for name in older}
-    return waiting.carry_out(call, op | {name: value for name, value in given.items() if value})
+    return waiting.carry_out(call, op)
+
+
+def _edits(call: command.Call) -> dict[str, object]:
+    """Return what creating and changing a network have in common."""
+    names = ("network", "gateway", "network6", "gateway6", "mac_prefix", "add_reserved_ips", "remove_reserved_ips")
+    given = {name: call.option(name) for name in names}
+    checks = {"conflicts_check": not call.options.no_conflicts_check, "force": call.options.force}
+    return checks | {name: value for name, value in given.items() if value}
+
+
+def modify(call: command.Call) -> int:
+    """Change a network."""
+    op: dict[str, object] = {
+        "OP_ID": "OP_NETWORK_SET_PARAMS",
+        "network_name": call.arguments[0],
+        "subnets": call.options.subnet,
+        "pools": call.options.pool,
+        **_edits(call),
+    }
+    return waiting.carry_out(call, op)
+
+
+def rename(call: command.Call) -> int:
+    """Give a network another name."""
+    name, new_name = call.arguments
+    return waiting.carry_out(call, {"OP_ID": "OP_NETWORK_RENAME", "network_name": name, "new_name": new_name})
 
 
 def connect(call: command.Call) -> int:
@@ -82,31 +107,12 @@ def _connected(call: command.Call, name: str) -> list[str]:
 
 def info(call: command.Call) -> int:
     """Show networks in full."""
+    if call.option("at") is not None:
+        return records.info_at(call)
     where = query.names_filter(call.arguments, LISTING)
-    records = call.client.records("network", description.NETWORK_FIELDS, where=where)
-    print(output.document([description.network(record, _users(call, record)) for record in records]))
+    found = call.client.records("network", description.NETWORK_FIELDS, where=where)
+    print(output.document([description.network(record) for record in found]))
     return 0
-
-
-def _users(call: command.Call, network: description.Record) -> dict[str, list[str]]:
-    """Return the instances on a network, each with the addresses it has there as ``index of the NIC:address``."""
-    names = network.get("inst_list")
-    if not isinstance(names, list) or not names:
-        return {}
-    columns = ["name", "nic.networks", "nic.ips"]
-    found = call.client.records("instance", columns, where=filters.any_of("name", names))
-    return {str(one["name"]): _addresses(one, network.get("uuid")) for one in found}
-
-
-def _addresses(instance: description.Record, network: object) -> list[str]:
-    networks, addresses = instance.get("nic.networks"), instance.get("nic.ips")
-    if not isinstance(networks, list) or not isinstance(addresses, list):
-        return []
-    return [
-        f"{index}:{tables.text(address)}"
-        for index, (uuid, address) in enumerate(zip(networks, addresses, strict=False))
-        if uuid == network
-    ]
 
 
 def remove(call: command.Call) -> int:
@@ -115,53 +121,89 @@ def remove(call: command.Call) -> int:
     return waiting.carry_out(call, op)
 
 
-NO_CONFLICTS_CHECK = command.Option(("--no-conflicts-check",), "Do not look for instances with such addresses")
+NO_CONFLICTS_CHECK = command.Option(
+    ("--no-conflicts-check",), "Do not look for instances with such addresses, do not reserve those of nodes"
+)
+MAC_PREFIX = command.Option(("-m", "--mac-prefix"), "MAC prefix instead of the cluster's, as in aa:00:01", "PREFIX")
+LARGE = command.Option(("-f", "--force"), "Take ranges of more than 65,536 addresses")
+RESERVE = command.Option(
+    ("--add-reserved-ips",),
+    "Addresses and ranges that are never given out by themselves, as in 10.0.0.2,10.0.0.5-10.0.0.9",
+    "RANGES",
+    parse=syntax.words,
+)
+ADD_OPTIONS = (
+    command.Option(
+        ("--subnet",),
+        "A subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of all of it",
+        "cidr=CIDR,...",
+        many=True,
+        parse=subnets.subnet,
+    ),
+    command.Option(
+        ("--pool",),
+        "A pool, as in 10.0.0.10-10.0.0.99,name=web; also one address, a CIDR, or subnet=IDENT",
+        "RANGE[,name=NAME]",
+        many=True,
+        parse=subnets.pool,
+    ),
+    command.Option(("--network",), "IPv4 subnet with one pool over all of it", "CIDR"),
+    command.Option(("--gateway",), "Gateway of --network", "ADDRESS"),
+    command.Option(("--network6",), "IPv6 subnet with one pool over all of it", "CIDR"),
+    command.Option(("--gateway6",), "Gateway of --network6", "ADDRESS"),
+    MAC_PREFIX,
+    RESERVE,
+    NO_CONFLICTS_CHECK,
+    LARGE,
+    command.TAGS,
+    *command.JOB,
+)
 ADD_TEXT = """
     Without a subnet the network is layer 2 only. --network and --network6 are the older form:
     a subnet each, with one pool over all of it.
       gnt-network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 --pool 192.0.2.10-192.0.2.99,name=web net1
       gnt-network add --subnet cidr=2001:db8::/64,pool net6
 """
+MODIFY_OPTIONS = (
+    command.Option(
+        ("--subnet",),
+        "Add, change or remove a subnet, as shown above",
+        "ACTION",
+        many=True,
+        parse=subnets.subnet_change,
+    ),
+    command.Option(
+        ("--pool",), "Add, rename or remove a pool, as shown above", "ACTION", many=True, parse=subnets.pool_change
+    ),
+    RESERVE,
+    command.Option(
+        ("--remove-reserved-ips",), "Addresses and ranges that are free again", "RANGES", parse=syntax.words
+    ),
+    command.Option(("--gateway",), "Gateway of the first IPv4 subnet; none takes it away", "ADDRESS"),
+    command.Option(("--network6",), "CIDR of the first IPv6 subnet; none removes it", "CIDR"),
+    command.Option(("--gateway6",), "Gateway of the first IPv6 subnet; none takes it away", "ADDRESS"),
+    MAC_PREFIX,
+    NO_CONFLICTS_CHECK,
+    LARGE,
+    *command.JOB,
+)
+MODIFY_TEXT = "\n".join(
+    (
+        "All options of one command are one change: done as a whole or not at all, subnets before pools.",
+        "",
+        *(f"  --subnet {form}" for form in subnets.CHANGE_SUBNET),
+        *(f"  --pool {form}" for form in subnets.CHANGE_POOL),
+        "",
+        "  gnt-network modify --subnet add:cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan net1",
+        "  gnt-network modify --subnet lan:modify,cidr=10.0.0.0/23 --pool add:10.0.1.0-10.0.1.99,name=web net1",
+        "  gnt-network modify --pool remove:10.0.1.20-10.0.1.29 --add-reserved-ips 10.0.1.20-10.0.1.29 net1",
+    )
+)
 
 COMMANDS = (
-    command.Command(
-        "add",
-        add,
-        "Create a network",
-        (command.Argument("NETWORK"),),
-        (
-            command.Option(
-                ("--subnet",),
-                "A subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of "
-                "all of it",
-                "cidr=CIDR,...",
-                many=True,
-                parse=syntax.subnet,
-            ),
-            command.Option(
-                ("--pool",),
-                "A pool, as in 10.0.0.10-10.0.0.99,name=web; also one address or a CIDR",
-                "RANGE[,name=NAME]",
-                many=True,
-                parse=syntax.pool,
-            ),
-            command.Option(("--network",), "IPv4 subnet with one pool over all of it", "CIDR"),
-            command.Option(("--gateway",), "Gateway of --network", "ADDRESS"),
-            command.Option(("--network6",), "IPv6 subnet with one pool over all of it", "CIDR"),
-            command.Option(("--gateway6",), "Gateway of --network6", "ADDRESS"),
-            command.Option(("-m", "--mac-prefix"), "MAC prefix instead of the cluster's, as in aa:00:01", "PREFIX"),
-            command.Option(
-                ("--add-reserved-ips",),
-                "Addresses and ranges that are never given out by themselves, as in 10.0.0.2,10.0.0.5-10.0.0.9",
-                "RANGES",
-                parse=syntax.words,
-            ),
-            NO_CONFLICTS_CHECK,
-            command.TAGS,
-            *command.JOB,
-        ),
-        text=ADD_TEXT,
-    ),
+    command.Command("add", add, "Create a network", (command.Argument("NETWORK"),), ADD_OPTIONS, text=ADD_TEXT),
+    command.Command("modify", modify, "Change a network", ONE, MODIFY_OPTIONS, text=MODIFY_TEXT),
+    command.Command("rename", rename, "Give a network another name", (*ONE, command.Argument("NEW-NAME")), command.JOB),
     command.Command(
         "connect",
         connect,
@@ -187,12 +229,14 @@ COMMANDS = (
         (*command.DRY_RUN, *command.PRIORITY),
     ),
     *query.commands(LISTING, "networks", arguments=SOME),
-    command.Command("info", info, "Show networks in full", SOME, aliases=("show",)),
+    command.Command("info", info, "Show networks in full", SOME, (records.AT,), aliases=("show",)),
+    *records.COMMANDS,
     command.Command(
         "remove",
         remove,
         "Remove a network",
         ONE,
-        (command.Option(("-f", "--force"), "Remove it while it is still connected"), *command.JOB),
+        (command.Option(("-f", "--force"), "Do not ask, go on"), *command.JOB),
     ),
+    *tags.commands("network", *ONE),
 )

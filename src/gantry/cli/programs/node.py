@@ -1,6 +1,6 @@
 """``gnt-node``: the machines of the cluster."""
 
-from gantry.cli import command, description, failures, machine, output, query, syntax, waiting
+from gantry.cli import command, description, failures, machine, output, query, syntax, tags, waiting
 
 ABOUT = "Adds, shows and removes the machines of the cluster."
 
@@ -35,6 +35,30 @@ def info(call: command.Call) -> int:
     records = call.client.records("node", list(description.NODE_FIELDS), where=where)
     print(output.document([description.node(record) for record in records]))
     return 0
+
+
+def modify(call: command.Call) -> int:
+    """Change a node's flags."""
+    options = call.options
+    names = ("master_candidate", "drained", "offline", "master_capable", "vm_capable")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    op: dict[str, object] = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": call.arguments[0], "force": options.force}
+    if options.auto_promote:
+        op["auto_promote"] = True
+    return waiting.carry_out(call, op | given, report=_print_changes)
+
+
+def _print_changes(result: object) -> None:
+    changes = result if isinstance(result, list) else []
+    if changes:
+        print("Modified node")
+    for name, value in changes:
+        print(f" - {name} -> {value}")
+
+
+def _flag(names: tuple[str, ...], text: str) -> command.Option:
+    name = max(names, key=len).lstrip("-").replace("-", "_")
+    return command.Option(names, text, "yes|no", parse=lambda word: syntax.truth(word, name=name))
 
 
 def remove(call: command.Call) -> int:
@@ -84,5 +108,22 @@ COMMANDS = (
     ),
     *query.commands(LISTING, "nodes", arguments=SOME),
     command.Command("info", info, "Show nodes in full", SOME, aliases=("show",)),
+    command.Command(
+        "modify",
+        modify,
+        "Change a node's flags",
+        ONE,
+        (
+            _flag(("-C", "--master-candidate"), "Whether it keeps a copy of the state and may become the master"),
+            _flag(("-D", "--drained"), "Whether it gets no new instances"),
+            _flag(("-O", "--offline"), "Whether it is out of order"),
+            _flag(("--master-capable",), "Whether it may be a master candidate"),
+            _flag(("--vm-capable",), "Whether it may run instances"),
+            command.Option(("--auto-promote",), "Taken for older scripts; another candidate is found by itself"),
+            command.Option(("-f", "--force"), "Take a candidate out of the pool though nobody takes its place"),
+            *command.JOB,
+        ),
+    ),
     command.Command("remove", remove, "Send a node out of the cluster", ONE, command.JOB),
+    *tags.commands("node", *ONE),
 )

@@ -47,6 +47,9 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
     "lock": _LOCK,
 }
 
+_NORMAL = int(fields.ResultStatus.NORMAL)
+_UNKNOWN = (int(fields.ResultStatus.UNKNOWN), None)
+
 COLLECTIONS = {"node": "nodes", "instance": "instances", "group": "nodegroups", "network": "networks"}
 NAME_FIELDS = {"job": "id"}
 
@@ -60,6 +63,7 @@ class Source:
     nodes: base.Nodes
     jobs: Callable[[], Mapping[int, job.Job]]
     archived_job: Callable[[int], job.Job | None]
+    archived_numbers: Callable[[], Iterable[int]]
     locks: Callable[[], Iterable[LockRow]]
 
 
@@ -86,18 +90,18 @@ async def query(source: Source, what: str, names: Sequence[str], *, filter_: obj
     if unknown:
         raise errors.InvalidError(f"filter looks at unknown fields of {what}: {', '.join(unknown)}")
     state = source.snapshot()
-    wanted = filters.names_of(filter_, NAME_FIELDS.get(what, "name"))
+    wanted = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what != "lock" else None
     objects = _objects(source, state, what, wanted=wanted)
+    if what == "job" and wanted is None and any(field.name == "archived" for field in (*shown, *looked_at)):
+        objects = [*_archived(source), *objects]
     live = cells.NOTHING_LIVE
     if any(field.live for field in (*shown, *looked_at)):
         live = await _ask(source, state, what, objects)
     sight = cells.Context(state, source.ledger, live)
-    rows = []
-    for one in objects:
-        if wanted is None and not predicate(_row(known, sight, one)):
-            continue
-        rows.append([_cell(known, field, sight, one) for field in shown])
-    return Result(shown, rows)
+    if wanted is None and filter_ is not None:
+        objects = [one for one in objects if predicate(_row(known, sight, one))]
+    getters = [known.get(fields.canonical(field.name)) for field in shown]
+    return Result(shown, [[_cell(getter, sight, one) for getter in getters] for one in objects])
 
 
 def query_fields(what: str, names: Sequence[str] | None) -> list[fields.Field]:
@@ -114,7 +118,7 @@ async def table(source: Source, what: str, names: Sequence[str | int], columns: 
     name_field = NAME_FIELDS.get(what, "name")
     filter_ = ["|", *(["=", name_field, name] for name in names)] if names else None
     result = await query(source, what, columns, filter_=filter_)
-    return [[value for _, value in row] for row in result.rows]
+    return [[cell[1] for cell in row] for row in result.rows]
 
 
 def _getters(what: str) -> Mapping[str, Callable[..., cells.Cell]]:
@@ -127,20 +131,18 @@ def _row(known: Mapping[str, Callable[..., cells.Cell]], context: cells.Context,
     return lambda name: known[fields.canonical(name)](context, one)
 
 
-def _cell(
-    known: Mapping[str, Callable[..., cells.Cell]], field: fields.Field, context: cells.Context, one: object
-) -> tuple[int, object]:
-    if field.kind is fields.Kind.UNKNOWN:
-        return int(fields.ResultStatus.UNKNOWN), None
-    cell = known[fields.canonical(field.name)](context, one)
+def _cell(getter: Callable[..., cells.Cell] | None, context: cells.Context, one: object) -> tuple[int, object]:
+    if getter is None:
+        return _UNKNOWN
+    cell = getter(context, one)
     if isinstance(cell, cells.Missing):
         return int(cell.value), None
-    return int(fields.ResultStatus.NORMAL), cell
+    return _NORMAL, cell
 
 
 def _objects(source: Source, state: states.Snapshot, what: str, *, wanted: list[str | int] | None) -> Sequence[object]:
     if what == "lock":
-        return sorted(source.locks())
+        return sorted(source.locks(), key=lambda row: row[0])
     if what == "job":
         return _jobs(source, wanted)
     kind = COLLECTIONS[what]
@@ -163,10 +165,17 @@ def _jobs(source: Source, wanted: list[str | int] | None) -> list[object]:
     return list(found)
 
 
-def _nice_name(one: object) -> list[tuple[int, int, str]]:
-    """Return the natural order of names: ``node2`` before ``node10``."""
+def _archived(source: Source) -> list[job.Job]:
+    """Return the jobs of the archive, which only the field ``archived`` makes anybody read."""
+    found = [source.archived_job(number) for number in sorted(source.archived_numbers())]
+    return [one for one in found if one is not None]
+
+
+def _nice_name(one: object) -> tuple[list[tuple[int, int, str]], str]:
+    """Return the natural order of names: ``node2`` before ``node10``; what is left equal goes by the name itself."""
     name = one.name if isinstance(one, entities.Entity) else ""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+    parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+    return parts, name
 
 
 async def _ask(source: Source, state: states.Snapshot, what: str, objects: Sequence[object]) -> cells.Live:
@@ -175,15 +184,26 @@ async def _ask(source: Source, state: states.Snapshot, what: str, objects: Seque
         some = [one for one in objects if isinstance(one, cluster.Node) and one.vm_capable]
         answers = await source.nodes.fan_out([state.target(one) for one in some], calls.NodeInfo())
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
-    asked = [one for one in state.nodes.values() if one.vm_capable and one.uuid in state.on_node]
+    nodes = sorted(state.nodes.values(), key=_nice_name)
+    asked = [one for one in nodes if one.vm_capable and one.uuid in state.on_node]
     hypervisors = state.the_cluster.enabled_hypervisors
     lists = await source.nodes.fan_out(
         [state.target(one) for one in asked], calls.InstanceList(hypervisors=hypervisors)
     )
-    running = {vm.name: (answer.target.uuid, vm) for answer in lists for vm in answer.value or ()}
+    # Of an instance that runs twice the one in the wrong place is shown.
+    running: dict[str, tuple[str, calls.RunningInstance]] = {}
+    for answer in lists:
+        for vm in answer.value or ():
+            if vm.name not in running or not _is_at_home(state, vm.name, answer.target.uuid):
+                running[vm.name] = (answer.target.uuid, vm)
     silent = {
         answer.target.uuid: cells.Missing.OFFLINE if answer.offline else cells.Missing.NO_DATA
         for answer in lists
         if answer.value is None
     }
     return cells.Live(running=running, silent=silent)
+
+
+def _is_at_home(state: states.Snapshot, name: str, node_uuid: str) -> bool:
+    uuid = state.names.get(("instances", name))
+    return uuid is not None and state.instances[uuid].primary_node == node_uuid

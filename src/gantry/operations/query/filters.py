@@ -72,16 +72,20 @@ def _comparison(operator: str, name: str, value: str | int | float) -> Predicate
     if operator == "=~":
         return _on_value(name, _matcher(value))
     if operator in ("=", "==", "!=") and name in HOSTNAME_FIELDS and isinstance(value, str):
-        same = _on_value(name, lambda cell: cell == value or (isinstance(cell, str) and cell.split(".")[0] == value))
-        return same if operator != "!=" else lambda row: not same(row)
+        wanted = operator != "!="
+        return _on_value(name, lambda cell: _same_host(cell, value) is wanted)
     compare = _COMPARE[operator]
     return _on_value(name, lambda cell: compare(cell, value))
+
+
+def _same_host(cell: object, value: str) -> bool:
+    return cell == value or (isinstance(cell, str) and cell.partition(".")[0] == value)
 
 
 def _matcher(pattern: object) -> Callable[[object], bool]:
     try:
         compiled = re.compile(str(pattern))
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise errors.FilterError(f"{pattern!r} is no regular expression: {error}") from None
     return lambda cell: compiled.search(str(cell)) is not None
 

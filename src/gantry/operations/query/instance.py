@@ -152,7 +152,7 @@ GETTERS: dict[str, cells.Getter[instance.Instance]] = {
     "network_port": lambda _, vm: cells.or_none(vm.network_port or None),
     "hvparams": lambda context, vm: parameters.fill_hypervisor(context.state.the_cluster, vm),
     "beparams": lambda context, vm: parameters.fill_backend(context.state.the_cluster, vm),
-    "osparams": lambda _, vm: vm.osparams,
+    "osparams": lambda context, vm: {**context.state.the_cluster.osparams.get(vm.os, {}), **vm.osparams},
     "custom_hvparams": lambda _, vm: vm.hvparams,
     "custom_beparams": lambda _, vm: vm.beparams,
     "custom_osparams": lambda _, vm: vm.osparams,

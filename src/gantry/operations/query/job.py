@@ -23,7 +23,7 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "opexec": _each(lambda step: step.exec_timestamp),
     "opend": _each(lambda step: step.end_timestamp),
     "oppriority": _each(lambda step: step.priority),
-    "summary": lambda _, one: ",".join(step.input.summary for step in one.ops),
+    "summary": lambda _, one: ",".join([step.input.summary for step in one.ops]),
     "received_ts": lambda _, one: one.received_timestamp,
     "start_ts": lambda _, one: one.start_timestamp,
     "end_ts": lambda _, one: one.end_timestamp,

@@ -1,4 +1,11 @@
-"""Getters of the network fields; what pools hold comes from the address ledger."""
+"""Getters of the network fields; what pools hold comes from the address ledger.
+
+``utilization`` is also what the cluster's verify goes by.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterable, Iterator
 
 from gantry.address import ranges
 from gantry.ipam import embedded
@@ -18,19 +25,36 @@ def _of_first(family: ranges.Family, attribute: str) -> cells.Getter[network.Net
     return get
 
 
+RUNS_LIMIT = 256
+"""How many runs of reserved addresses a pool is told with; the map has more, where there is one."""
+
+
 def _pool(
     context: cells.Context, net: network.Network, subnet: network.Subnet, pool: network.Pool
 ) -> dict[str, object]:
-    _, run = ranges.parse_range(pool.range)
+    family, run = ranges.parse_range(pool.range)
     view = context.ledger.view(net, subnet, pool)
-    family = ranges.parse_cidr(subnet.cidr).family
+    runs = list(itertools.islice(_reserved_runs(context, net, subnet, run), RUNS_LIMIT + 1))
     return {
         "start": ranges.format_address(family, run.first),
         "end": ranges.format_address(family, run.last),
+        "size": run.size,
         "name": pool.name,
         "free": view.free,
+        "utilization": percent(run.size - view.free, run.size),
         "map": view.map if run.size <= embedded.MAP_LIMIT else None,
+        "runs": [ranges.format_range(family, one) for one in runs[:RUNS_LIMIT]],
+        "runs_complete": len(runs) <= RUNS_LIMIT,
     }
+
+
+def _reserved_runs(
+    context: cells.Context, net: network.Network, subnet: network.Subnet, run: ranges.Range
+) -> Iterator[ranges.Range]:
+    """Yield what the map of a pool has as ``X``, as it comes: a large pool may have any number of them."""
+    used = context.ledger.space(net.uuid, ranges.parse_cidr(subnet.cidr).family).used_runs(run)
+    excluded = filter(None, map(run.intersection, embedded.excluded_ranges(subnet)))
+    return ranges.joined((one.first, one.last) for one in heapq.merge(used, excluded))
 
 
 def _subnets(context: cells.Context, net: network.Network) -> list[dict[str, object]]:
@@ -57,6 +81,34 @@ def _reserved(context: cells.Context, net: network.Network) -> int:
     return sizes - _free(context, net)
 
 
+def percent(used: int, size: int) -> float:
+    """Return a share in percent, to a tenth and never rounded up: 100 means that nothing is free."""
+    return 1000 * used // size / 10
+
+
+def utilization(ledger: embedded.Ledger, net: network.Network) -> float | None:
+    """Return how many percent of a network's pools are in use or reserved; None without a pool.
+
+    IPv4 and IPv6 are counted apart and the fuller one is told: a /64 would hide that a /24 is full.
+    """
+    shares = [_share(ledger, net, family) for family in ranges.Family]
+    return max((share for share in shares if share is not None), default=None)
+
+
+def _share(ledger: embedded.Ledger, net: network.Network, family: ranges.Family) -> float | None:
+    size = free = 0
+    for subnet, pool in _pools(net):
+        of, run = ranges.parse_range(pool.range)
+        if of is family:
+            size += run.size
+            free += ledger.view(net, subnet, pool).free
+    return percent(size - free, size) if size else None
+
+
+def _pools(net: network.Network) -> Iterable[tuple[network.Subnet, network.Pool]]:
+    return ((subnet, pool) for subnet in net.subnets for pool in subnet.pools)
+
+
 def _map(context: cells.Context, net: network.Network) -> cells.Cell:
     for subnet in net.subnets:
         for pool in subnet.pools:
@@ -78,6 +130,18 @@ def _instances(context: cells.Context, net: network.Network) -> list[str]:
     return sorted(context.state.instances[uuid].name for uuid in context.state.in_network.get(net.uuid) or ())
 
 
+def _addresses(context: cells.Context, net: network.Network) -> list[list[object]]:
+    """Return who has which address, in the order of the addresses, as ``[address, instance, number of the NIC]``."""
+    found = [
+        (ranges.parse_address(ip), vm.name, index)
+        for vm in (context.state.instances[uuid] for uuid in context.state.in_network.get(net.uuid) or ())
+        for index, nic in enumerate(vm.nics)
+        if nic.network == net.uuid
+        for ip in nic.ip
+    ]
+    return [[str(address), name, index] for address, name, index in sorted(found)]
+
+
 def _external(_: cells.Context, net: network.Network) -> cells.Cell:
     return ", ".join(run for subnet in net.subnets for run in subnet.external) or cells.Missing.UNAVAILABLE
 
@@ -94,10 +158,12 @@ GETTERS: dict[str, cells.Getter[network.Network]] = {
     "mac_prefix": lambda _, net: cells.or_none(net.mac_prefix),
     "free_count": _free,
     "reserved_count": _reserved,
+    "utilization": lambda context, net: cells.or_none(utilization(context.ledger, net)),
     "map": _map,
     "group_list": _groups,
     "group_cnt": lambda context, net: len(_groups(context, net)),
     "inst_list": _instances,
+    "address_list": _addresses,
     "inst_cnt": lambda context, net: len(context.state.in_network.get(net.uuid) or ()),
     "external_reservations": _external,
 }

@@ -1,0 +1,219 @@
+"""The job queue under load: rate, delay, different locks, many waiting jobs, and questions meanwhile.
+
+Fifty locks are those of fifty nodes in the configuration that all lead to the one node daemon there is: the master
+locks and calls each of them as it would fifty machines, and no processor time goes to fifty daemons.
+"""
+
+import asyncio
+import contextlib
+import selectors
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from msgspec import structs
+from tests.cluster import lab
+
+from benchmarks.figure import Figure, timed
+from gantry.runtime import paths
+from gantry.runtime.real import RealRuntime
+from gantry.state import snapshot, transaction
+
+TOGETHER = 2000
+ROUNDS = 5
+RATE = 500
+SECONDS = 8
+LOCKS = 50
+WAITING = 10_000
+CLIENTS = 8
+ASKED = 5.0
+NOTHING = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
+
+
+@contextlib.contextmanager
+def _cluster(candidates: int = 0) -> Iterator[lab.Lab]:
+    with lab.lab() as made:
+        made.init()
+        for _ in range(candidates):
+            made.add_node()
+        yield made
+
+
+def _submit_many(luxi: lab.Luxi, jobs: list[list[dict[str, object]]]) -> list[object]:
+    answer = luxi.value("SubmitManyJobs", jobs)
+    assert isinstance(answer, list)
+    return [number for _, number in answer]
+
+
+def _finish(luxi: lab.Luxi, numbers: list[object]) -> None:
+    """Wait until all jobs have ended well, with few questions."""
+    luxi.finished(numbers[-1])
+    while True:
+        rows = luxi.value("QueryJobs", numbers, ["status"])
+        assert isinstance(rows, list)
+        found = {status for (status,) in rows}
+        if found == {"success"}:
+            return
+        if not found <= {"queued", "waiting", "running", "success"}:
+            raise RuntimeError(f"jobs ended with {found}")
+        time.sleep(0.01)
+
+
+def rate() -> Iterable[Figure]:
+    rates = []
+    with _cluster(candidates=2) as made, made.luxi() as luxi:
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            _finish(luxi, _submit_many(luxi, [[dict(NOTHING)]] * TOGETHER))
+            rates.append(TOGETHER / (time.perf_counter() - start))
+            luxi.exchange("AutoArchiveJobs", -1, 600)
+    name = f"queue: {TOGETHER} jobs without work together, durable, two candidates"
+    yield Figure(name, "jobs/s", rates, 1000, at_least=True)
+
+
+def _submit_steadily(made: lab.Lab, numbers: list[object], share: int) -> None:
+    with made.luxi() as luxi:
+        begin = time.perf_counter()
+        for turn in range(share * SECONDS):
+            time.sleep(max(0.0, begin + turn / share - time.perf_counter()))
+            numbers.append(luxi.value("SubmitJob", [NOTHING]))
+
+
+def delay() -> Iterable[Figure]:
+    """Measure from the moment a job was received to the moment it had its locks, as the job itself tells."""
+    samples = []
+    with _cluster(candidates=2) as made:
+        for _ in range(3):
+            numbers: list[object] = []
+            threads = [
+                threading.Thread(target=_submit_steadily, args=(made, numbers, RATE // CLIENTS)) for _ in range(CLIENTS)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with made.luxi() as luxi:
+                _finish(luxi, numbers)
+                samples.append(_percentile(_delays(luxi, numbers), 99))
+                luxi.exchange("AutoArchiveJobs", -1, 600)
+    yield Figure(f"queue: delay of a job at {RATE // CLIENTS * CLIENTS}/s, 99 of 100 are below", "ms", samples, 100)
+
+
+def _delays(luxi: lab.Luxi, numbers: list[object]) -> list[float]:
+    rows = luxi.value("QueryJobs", numbers, ["received_ts", "opexec"])
+    assert isinstance(rows, list)
+    return [1e3 * (_seconds(began) - _seconds(received)) for received, (began,) in rows]
+
+
+def _seconds(moment: list[int]) -> float:
+    return moment[0] + moment[1] / 1e6
+
+
+def _percentile(values: list[float], which: int) -> float:
+    return statistics.quantiles(values, n=100)[which - 1]
+
+
+async def _add_nodes(made: lab.Lab) -> None:
+    """Put nodes into the state of a stopped master that have the address of the first."""
+    where = paths.Paths.below(str(made.master))
+    store = await transaction.Store.open(RealRuntime(), where)
+    first = next(iter(store.snapshot.nodes.values()))
+    more = [
+        structs.replace(
+            first, uuid=f"{number:08}-0000-4000-8000-000000000000", name=f"more{number}", master_candidate=False
+        )
+        for number in range(LOCKS)
+    ]
+    await store.commit([snapshot.Put(one) for one in more], transaction.Cause(reason="benchmark"))
+    await store.close()
+
+
+def different_locks() -> Iterable[Figure]:
+    samples = []
+    with _cluster() as made:
+        made.stop_master(made.nodes[0])
+        asyncio.run(_add_nodes(made))
+        # most of its nodes are one: they cannot vote
+        made.start_master("--no-voting", "--yes-do-it")
+        delay = {"OP_ID": "OP_TEST_DELAY", "duration": 1, "on_master": False}
+        with made.luxi() as luxi:
+            for _ in range(ROUNDS):
+                start = time.perf_counter()
+                _finish(luxi, _submit_many(luxi, [[{**delay, "on_nodes": [f"more{one}"]}] for one in range(LOCKS)]))
+                samples.append(time.perf_counter() - start)
+    yield Figure(f"queue: {LOCKS} jobs of one second on {LOCKS} different locks", "s", samples, 1.5)
+
+
+def _resident(pid: int) -> float:
+    """Return the memory of a process in MB."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def waiting() -> Iterable[Figure]:
+    with _cluster() as made, made.luxi() as luxi:
+        hold = {"OP_ID": "OP_TEST_DELAY", "duration": 600, "on_nodes": ["node1"]}
+        luxi.value("SubmitJob", [hold])
+        pid = made.master_pid()
+        before = _resident(pid)
+        numbers: list[object] = []
+        while len(numbers) < WAITING:
+            numbers += _submit_many(luxi, [[hold]] * 1000)
+        time.sleep(2)
+        grown = _resident(pid) - before
+        name = f"waiting: {WAITING} jobs"
+        yield Figure(f"{name}, memory of the master", "MB", [before + grown], 100)
+        yield Figure(f"{name}, memory for each", "KB", [1e3 * grown / WAITING])
+        submitted = timed(lambda: numbers.append(luxi.value("SubmitJob", [hold])), rounds=50)
+        yield Figure(f"{name}, submit one more", "ms", submitted, 50)
+        listed = timed(lambda: luxi.value("QueryJobs", None, ["id", "status", "summary"]), rounds=10)
+        yield Figure(f"{name}, list them all", "ms", listed, 50)
+        victims = iter(numbers[::7])
+        yield Figure(f"{name}, cancel one", "ms", timed(lambda: luxi.value("CancelJob", next(victims)), rounds=50), 50)
+
+
+def _questions(path: str, message: bytes) -> float:
+    """Return how many answers a second some clients get who ask again as soon as they have one."""
+    chosen = selectors.DefaultSelector()
+    for _ in range(CLIENTS):
+        one = socket.socket(socket.AF_UNIX)
+        one.connect(path)
+        chosen.register(one, selectors.EVENT_READ, one)
+        one.sendall(message)
+    count = 0
+    end = time.perf_counter() + ASKED
+    while time.perf_counter() < end:
+        for key, _ in chosen.select(1):
+            answer = key.data.recv(1 << 16)
+            if not (answer.startswith(b'{"success":true') and answer.endswith(b"\x03")):
+                raise RuntimeError(f"an answer of another kind: {answer[:200]!r}")
+            count += 1
+            key.data.sendall(message)
+    for found in list(chosen.get_map().values()):
+        found.data.close()
+    return count / ASKED
+
+
+SMALL = {
+    "QueryConfigValues": b'{"method": "QueryConfigValues", "args": [["cluster_name"]]}\x03',
+    "Query of a node's name": b'{"method": "Query", "args": ["node", ["name"], ["=", "name", "node1"]]}\x03',
+}
+
+
+def questions() -> Iterable[Figure]:
+    with _cluster() as made:
+        for name, message in SMALL.items():
+            rates = [_questions(str(made.master / "run/master.sock"), message) for _ in range(3)]
+            yield Figure(f"luxi: {name}, {CLIENTS} clients", "/s", rates, 8000, at_least=True)
+
+
+BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {
+    "queue-rate": rate,
+    "queue-delay": delay,
+    "queue-locks": different_locks,
+    "queue-waiting": waiting,
+    "luxi": questions,
+}

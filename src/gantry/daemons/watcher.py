@@ -1,0 +1,83 @@
+"""gantry-watcher: restarts what should run, archives old jobs, reports nodes that fail (``doors.watcher``).
+
+    gantry-watcher [--interval SECONDS] [--root DIR] [--debug]
+
+Without an interval it does one round and ends, for cron or a timer. It may run on every node: where no master daemon is
+to be, it does nothing. Its log is ``log/watcher.log``. One runs at a time; a second one ends at once.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from gantry import __version__, errors
+from gantry.daemons import logs
+from gantry.doors import watcher
+from gantry.rpc import luxi
+from gantry.runtime import interface, paths, real
+
+log = logging.getLogger(__name__)
+
+
+async def _round(runtime: interface.Runtime, folders: paths.Paths) -> bool:
+    """Do one round; tell whether it went well."""
+    if not runtime.disk.exists(folders.luxi_socket):
+        log.debug("no master daemon runs here")
+        return True
+    master = luxi.Client(runtime.network, folders.luxi_socket)
+    try:
+        await watcher.Watcher(runtime, f"{folders.lib}/watcher.data", master=master).run()
+    except errors.GantryError as error:
+        log.error("%s", error)
+        return False
+    finally:
+        await master.close()
+    return True
+
+
+async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> int:
+    for folder in (folders.lib, folders.run, folders.log):
+        await runtime.disk.make_directory(folder)
+    logs.configure(folders, "watcher", debug=options.debug)
+    try:
+        lock = runtime.disk.lock(f"{folders.run}/watcher.lock")
+    except BlockingIOError:
+        log.info("another watcher runs")
+        return 0
+    try:
+        good = await _round(runtime, folders)
+        while options.interval:
+            await runtime.clock.sleep(options.interval)
+            await _round(runtime, folders)
+    finally:
+        lock.release()
+    return 0 if good else 1
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gantry-watcher", description="Keeps a Gantry cluster's instances running.")
+    parser.add_argument("--interval", type=float, default=0.0, metavar="SECONDS", help="go on, with this pause between")
+    parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
+    parser.add_argument("--debug", action="store_true", help="log more")
+    parser.add_argument("--version", action="version", version=f"gantry-watcher {__version__}")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; the exit code is 1 when its first round failed."""
+    options = _arguments(argv)
+    try:
+        return asyncio.run(_run(real.RealRuntime(), paths.Paths.below(options.root), options))
+    except KeyboardInterrupt:
+        return 0
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        print(f"gantry-watcher: {error.strerror or error}{where}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Runs the hooks of one opcode on the nodes that its plan names, before and after its work (contract: hooks).
+
+``jobs.processor`` makes a ``Runner`` for a plan with hooks. A script may refuse in the phase ``pre``: HooksError. A
+node that is offline or does not answer refuses nothing; who needs a script to be asked puts it on the master. In the
+phase ``post`` nothing can fail any more.
+"""
+
+from collections.abc import Sequence
+
+from gantry import errors
+from gantry.operations import base, hooks
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+PRE: hooks.Phase = "pre"
+POST: hooks.Phase = "post"
+SILENT = "(no output)"
+
+
+class Runner:
+    """The hooks of one opcode."""
+
+    def __init__(self, planned: base.Hooks, op_code: str, *, nodes: base.Nodes, log: base.Log) -> None:
+        self._hooks = planned
+        self._op_code = op_code
+        self._nodes = nodes
+        self._log = log
+
+    async def before(self, snapshot: states.Snapshot) -> None:
+        """Run the phase ``pre``; HooksError names each script that failed, with node and output."""
+        told = hooks.environment(snapshot, self._hooks, op_code=self._op_code, phase=PRE)
+        failures = await self._run(PRE, told, self._hooks.nodes_pre)
+        self._warn([failure for failure in failures if not failure[1]])
+        refusals = [failure for failure in failures if failure[1]]
+        if refusals:
+            raise errors.HooksError(refusals)
+
+    async def after(self, snapshot: states.Snapshot, *, leaving: bool = False) -> None:
+        """Run the phase ``post`` on the nodes that are ``leaving``, or on the others; failures are reported."""
+        where = self._hooks.nodes_leaving if leaving else self._hooks.nodes_post
+        if not where:
+            return
+        after = self._hooks.after(snapshot)
+        told = hooks.environment(snapshot, self._hooks, op_code=self._op_code, phase=POST, after=after)
+        (self._hooks.report or self._warn)(await self._run(POST, told, where))
+
+    def _warn(self, failures: Sequence[base.HookFailure]) -> None:
+        for node, script, output in failures:
+            what = f"script {script} failed, output: {output}" if script else f"did not run: {output}"
+            self._log.warning(f"hooks {self._hooks.path} on {node}: {what}")
+
+    async def _run(
+        self, phase: hooks.Phase, told: hooks.Environment, where: Sequence[targets.Target]
+    ) -> list[base.HookFailure]:
+        """Run the scripts on all nodes at once; return what failed. Offline nodes are left out."""
+        call = calls.HooksRun(path=self._hooks.path, phase=phase, environment=told)
+        failures: list[base.HookFailure] = []
+        for answer in await self._nodes.fan_out(where, call):
+            node = answer.target.name
+            if answer.error and not answer.offline:
+                failures.append((node, "", str(answer.error)))
+            failed = [result for result in answer.value or () if result.outcome == "failed"]
+            failures += [(node, result.script, result.output or SILENT) for result in failed]
+        return failures

@@ -1,0 +1,105 @@
+"""The opcodes of cluster, nodes, tags, operating systems and tests."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gantry.model.opcodes.base import Name, Opcode, Tags
+
+
+class ClusterDestroy(Opcode, frozen=True):
+    """Take the cluster apart: the nodes forget it, the master daemon ends."""
+
+
+class ClusterPostInit(Opcode, frozen=True):
+    """Run the hooks of a cluster that was just made."""
+
+
+class ClusterRedistConf(Opcode, frozen=True):
+    """Send the cluster's files to all nodes again."""
+
+
+class ClusterVerify(Opcode, frozen=True):
+    """Check configuration, nodes and instances, and log what is wrong."""
+
+    error_codes: bool = False
+    verbose: bool = False
+
+
+class NodeAdd(Opcode, frozen=True):
+    """Take a machine into the cluster: give it a certificate, a group and its files."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+    primary_ip: Annotated[str, Meta(max_length=64, description="Address of the node daemon")] = ""
+    port: Annotated[int, Meta(ge=1, le=65535)] = 1811
+    join_token: Annotated[str, Meta(max_length=16384, description="What the node's join-token file holds")] = ""
+    group: Annotated[str, Meta(max_length=255)] = ""
+    master_capable: bool = True
+    vm_capable: bool = True
+
+
+class NodeRemove(Opcode, frozen=True):
+    """Send a node without instances out of the cluster."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+
+
+class NodeSetParams(Opcode, frozen=True):
+    """Change the flags of a node."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+    master_candidate: bool | None = None
+    offline: bool | None = None
+    drained: bool | None = None
+    auto_promote: bool = False
+    master_capable: bool | None = None
+    vm_capable: bool | None = None
+    force: bool = False
+
+
+TagKind = Literal["cluster", "nodegroup", "node", "instance", "network"]
+
+
+class TagsSet(Opcode, frozen=True):
+    """Add tags to an object."""
+
+    DESCRIBES = "name"
+
+    kind: TagKind
+    tags: Tags
+    name: Annotated[str, Meta(max_length=255)] = ""
+
+
+class TagsDel(Opcode, frozen=True):
+    """Remove tags of an object."""
+
+    DESCRIBES = "name"
+
+    kind: TagKind
+    tags: Tags
+    name: Annotated[str, Meta(max_length=255)] = ""
+
+
+class OsDiagnose(Opcode, frozen=True):
+    """List operating systems and what each node has of them."""
+
+    output_fields: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+class TestDelay(Opcode, frozen=True):
+    """Sleep on the master, on nodes or both, holding the locks of those nodes unless ``no_locks``."""
+
+    DESCRIBES = "duration"
+
+    duration: Annotated[float, Meta(ge=0, le=86400)]
+    on_master: bool = True
+    on_nodes: tuple[str, ...] = ()
+    repeat: Annotated[int, Meta(ge=0, le=1000)] = 0
+    no_locks: bool = False

@@ -1,0 +1,163 @@
+"""The opcodes of instances."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gantry.model import base
+from gantry.model.opcodes.base import Name, Opcode, Size, Tags
+
+
+class NicSpec(base.Part, frozen=True):
+    """A NIC to make; an ``ip`` is an address, ``pool`` or a pool's name (networks seed "Multiple IPs per NIC")."""
+
+    mac: Annotated[str, Meta(max_length=17)] = "auto"
+    ip: str | Annotated[tuple[str, ...], Meta(max_length=64)] | None = None
+    network: Annotated[str, Meta(max_length=255)] | None = None
+    mode: Annotated[str, Meta(max_length=32)] | None = None
+    link: Annotated[str, Meta(max_length=64)] | None = None
+    vlan: Annotated[str, Meta(max_length=64)] | None = None
+    bridge: Annotated[str, Meta(max_length=64)] | None = None
+    name: Annotated[str, Meta(max_length=255)] | None = None
+
+
+class DiskSpec(base.Part, frozen=True):
+    """A disk to make."""
+
+    size: Size
+    mode: Literal["rw", "ro", "w", "r"] = "rw"
+    name: Annotated[str, Meta(max_length=255)] | None = None
+
+
+class InstanceCreate(Opcode, frozen=True):
+    """Create an instance: record it, make its disks, install its operating system, start it."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    mode: Literal["create"] = "create"
+    disks: Annotated[tuple[DiskSpec, ...], Meta(max_length=16)] = ()
+    nics: Annotated[tuple[NicSpec, ...], Meta(max_length=8)] = ()
+    disk_template: Annotated[str, Meta(max_length=32)] | None = None
+    os_type: Annotated[str, Meta(max_length=255)] | None = None
+    pnode: Annotated[str, Meta(max_length=255)] | None = None
+    group_name: Annotated[str, Meta(max_length=255)] | None = None
+    hypervisor: Annotated[str, Meta(max_length=32)] | None = None
+    hvparams: base.Parameters = {}
+    beparams: base.Parameters = {}
+    osparams: base.Parameters = {}
+    start: bool = True
+    no_install: bool | None = None
+    force: Annotated[bool, Meta(description="Allow addresses that are reserved externally")] = False
+    conflicts_check: bool = True
+    force_variant: bool = False
+    tags: Tags = ()
+
+
+class InstanceRemove(Opcode, frozen=True):
+    """Shut an instance down, remove its disks and free its addresses."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    ignore_failures: bool = False
+    shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
+
+
+class InstanceStartup(Opcode, frozen=True):
+    """Start an instance; parameters given here hold for this start only."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    force: bool = False
+    hvparams: base.Parameters = {}
+    beparams: base.Parameters = {}
+    no_remember: bool = False
+    startup_paused: bool = False
+
+
+class InstanceShutdown(Opcode, frozen=True):
+    """Ask an instance to power off; after ``timeout`` seconds its power is cut."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    force: bool = False
+    timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
+    no_remember: bool = False
+
+
+class InstanceReboot(Opcode, frozen=True):
+    """Restart an instance: soft in the guest, hard by the hypervisor, full with its disks and configuration."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    reboot_type: Literal["soft", "hard", "full"] = "hard"
+    shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
+
+
+class InstanceConsole(Opcode, frozen=True):
+    """Say how to reach an instance's console."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+
+
+class NicMod(base.Part, frozen=True):
+    """What changes of a NIC, or what is made with ``add``; what is None stays as it is.
+
+    ``ip`` as text changes the first address, as a list all of them, and as a dictionary those with the indices given;
+    ``none`` takes an address away (networks seed "Multiple IPs per NIC"). A NIC that gets another ``network`` (``none``
+    for no network) loses the addresses it had.
+    """
+
+    mac: Annotated[str, Meta(max_length=17)] | None = None
+    ip: (
+        str | Annotated[tuple[str, ...], Meta(max_length=64)] | Annotated[dict[str, str], Meta(max_length=64)] | None
+    ) = None
+    network: Annotated[str, Meta(max_length=255)] | None = None
+    mode: Annotated[str, Meta(max_length=32)] | None = None
+    link: Annotated[str, Meta(max_length=64)] | None = None
+    vlan: Annotated[str, Meta(max_length=64)] | None = None
+    bridge: Annotated[str, Meta(max_length=64)] | None = None
+    name: Annotated[str, Meta(max_length=255)] | None = None
+
+
+class NicChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """``[action, id, {...}]``, or the older ``[action, {...}]`` (contract: device modifications).
+
+    The action is ``add``, ``modify`` or ``remove``, in the older form also an index, which modifies. The id is an
+    index, -1 for the last (``add``: behind the last), a name or a UUID; the older form means the last.
+    """
+
+    action: Annotated[str | int, Meta(description="What is done")]
+    target: Annotated[str | int | NicMod, Meta(description="Which NIC; in the older form its values")]
+    nic: Annotated[NicMod, Meta(description="Its values")] = NicMod()
+
+
+class InstanceSetParams(Opcode, frozen=True):
+    """Change an instance: NICs, parameters. The value ``default`` takes a parameter's setting back."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    nics: Annotated[tuple[NicChange, ...], Meta(max_length=64, description="Changes of NICs, done in order")] = ()
+    hvparams: base.Parameters = {}
+    beparams: base.Parameters = {}
+    osparams: base.Parameters = {}
+    force: Annotated[bool, Meta(description="Allow addresses that are reserved externally")] = False
+    hotplug: Annotated[bool, Meta(description="Change the NICs of a running instance at once, if it can be")] = True
+    hotplug_if_possible: Annotated[bool, Meta(description="The same; older clients send it")] = False
+    conflicts_check: bool = True
+
+
+class InstanceQueryData(Opcode, frozen=True):
+    """Describe instances in full, with what their nodes say unless ``static``."""
+
+    instances: Annotated[tuple[Name, ...], Meta(max_length=10000)] = ()
+    static: bool = False
+    use_locking: bool = False

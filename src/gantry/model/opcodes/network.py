@@ -1,0 +1,156 @@
+"""The opcodes of networks: subnets, pools, reservations, connections."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gantry.model import base
+from gantry.model.opcodes.base import Name, Opcode, Tags
+
+
+class SubnetSpec(base.Part, frozen=True):
+    """A subnet to add; ``pool`` makes a pool of all of it (networks seed "Multiple Subnets per Network")."""
+
+    cidr: Annotated[str, Meta(max_length=64)]
+    name: Annotated[str, Meta(max_length=255)] = ""
+    gateway: Annotated[str, Meta(max_length=64)] = ""
+    dhcp: bool = False
+    pool: bool = False
+
+
+class RangeSpec(base.Part, frozen=True):
+    """A range by its first address and its size, its last address, or both if they agree; one address with neither.
+
+    The other form is a text: ``first-last``, one address or a CIDR (networks seed "Configuration changes", IPRange).
+    """
+
+    start: Annotated[str, Meta(max_length=64)]
+    size: int | None = None
+    end: Annotated[str, Meta(max_length=64)] | None = None
+
+
+RangeText = Annotated[str, Meta(max_length=128)]
+
+
+class PoolSpec(base.Part, frozen=True):
+    """A pool to add: a range, in whatever subnet contains it, or all of the ``subnet``, by CIDR, name or UUID."""
+
+    range: RangeText | RangeSpec = ""
+    subnet: Annotated[str, Meta(max_length=255)] = ""
+    name: Annotated[str, Meta(max_length=255)] = ""
+
+
+class NetworkAdd(Opcode, frozen=True):
+    """Create a network; without a subnet it is layer 2 only.
+
+    ``network``, ``gateway``, ``network6`` and ``gateway6`` are the older form: a subnet each, with one pool over all
+    of it (networks seed "Backwards Compatibility").
+    """
+
+    DESCRIBES = "network_name"
+
+    network_name: Name
+    subnets: Annotated[tuple[SubnetSpec, ...], Meta(max_length=256)] = ()
+    pools: Annotated[tuple[PoolSpec, ...], Meta(max_length=256)] = ()
+    network: str | None = None
+    gateway: str | None = None
+    network6: str | None = None
+    gateway6: str | None = None
+    mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
+    add_reserved_ips: Annotated[tuple[str, ...], Meta(max_length=4096)] | None = None
+    conflicts_check: bool = True
+    force: bool = False
+    tags: Tags = ()
+
+
+class SubnetMod(base.Part, frozen=True):
+    """A change of one subnet; ``ident`` is a CIDR, a name or a UUID, and what is None stays as it is.
+
+    ``gateway`` and ``name`` are taken away by "" or "none"; ``pool`` goes with ``add``. Another ``cidr`` grows, shrinks
+    or moves the subnet, which no address in use and no external range may stand against; pools are trimmed (networks
+    seed "Multiple Subnets per Network").
+    """
+
+    action: Literal["add", "modify", "remove"]
+    ident: Annotated[str, Meta(max_length=255)] = ""
+    cidr: Annotated[str, Meta(max_length=64)] | None = None
+    name: Annotated[str, Meta(max_length=255)] | None = None
+    gateway: Annotated[str, Meta(max_length=64)] | None = None
+    dhcp: bool | None = None
+    pool: bool = False
+
+
+class PoolMod(base.Part, frozen=True):
+    """A change of pools: ``add`` a range or all of a subnet, ``remove`` a range or a pool, ``modify`` a pool's name.
+
+    ``ident`` is the name, or exactly the range, of the pool that is modified or removed; ``subnet`` the CIDR, name or
+    UUID of the subnet that becomes a pool. A removed ``range`` trims and splits the pools that have some of it.
+    """
+
+    action: Literal["add", "modify", "remove"]
+    range: RangeText | RangeSpec = ""
+    ident: Annotated[str, Meta(max_length=255)] = ""
+    subnet: Annotated[str, Meta(max_length=255)] = ""
+    name: Annotated[str, Meta(max_length=255)] | None = None
+
+
+class NetworkSetParams(Opcode, frozen=True):
+    """Change a network: its MAC prefix, subnets, pools and external reservations; all of it, or nothing.
+
+    In this order: what is not reserved any more, the older form, subnets, pools, what is reserved. ``gateway``,
+    ``network6`` and ``gateway6`` are the older form: they mean the first subnet of their family, "none" takes it away.
+    """
+
+    DESCRIBES = "network_name"
+
+    network_name: Name
+    subnets: Annotated[tuple[SubnetMod, ...], Meta(max_length=256)] = ()
+    pools: Annotated[tuple[PoolMod, ...], Meta(max_length=256)] = ()
+    add_reserved_ips: Annotated[tuple[str, ...], Meta(max_length=4096)] | None = None
+    remove_reserved_ips: Annotated[tuple[str, ...], Meta(max_length=4096)] | None = None
+    gateway: str | None = None
+    network6: str | None = None
+    gateway6: str | None = None
+    mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
+    conflicts_check: bool = True
+    force: bool = False
+
+
+class NetworkRename(Opcode, frozen=True):
+    """Give a network another name."""
+
+    DESCRIBES = "network_name"
+
+    network_name: Name
+    new_name: Name
+
+
+class NetworkRemove(Opcode, frozen=True):
+    """Remove a network that no instance uses."""
+
+    DESCRIBES = "network_name"
+
+    network_name: Name
+    force: bool = False
+
+
+class NetworkConnect(Opcode, frozen=True):
+    """Plug a network in at a node group."""
+
+    DESCRIBES = "network_name"
+
+    network_name: Name
+    group_name: Name
+    network_mode: Literal["bridged", "routed"]
+    network_link: Annotated[str, Meta(min_length=1, max_length=64)]
+    network_vlan: Annotated[str, Meta(max_length=64)] = ""
+    conflicts_check: bool = True
+
+
+class NetworkDisconnect(Opcode, frozen=True):
+    """Unplug a network from a node group whose instances do not use it."""
+
+    DESCRIBES = "network_name"
+
+    network_name: Name
+    group_name: Name

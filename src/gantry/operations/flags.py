@@ -1,0 +1,150 @@
+"""The flags of a node, which add up to one role (seed "Node flags", "Interaction between flags").
+
+Candidate, drained and offline exclude each other and the master's role. Setting one takes the others away; a candidate
+that ceases to be one gives up its copy, and the pool is filled from the other nodes.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import cluster, opcodes
+from gantry.operations import base, candidacy, hooks
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+ROLES = ("master_candidate", "drained", "offline")
+FLAGS = (*ROLES, "master_capable", "vm_capable")
+
+
+class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
+    """Changes a node's flags; the result lists what has changed."""
+
+    OPCODE = opcodes.NodeSetParams
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the node."""
+        return {(base.Level.NODE, snapshot.node(self.op.node_name).uuid): base.Mode.EXCLUSIVE}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Make sure that a node which is to be online again answers."""
+        node = snapshot.node(self.op.node_name)
+        if node.offline and self.op.offline is False and not self.op.force:
+            target = dataclasses.replace(snapshot.target(node), offline=False)
+            await self.environment.nodes.call(target, calls.Version())
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Set the flags and take a former candidate's copy; then fill the pool."""
+        del facts
+        node = snapshot.node(self.op.node_name)
+        new = self._wanted(snapshot, node)
+        self._check(snapshot, node, new)
+        told = [(name, getattr(new, name)) for name in FLAGS if getattr(new, name) != getattr(node, name)]
+        rising = new.master_candidate and not node.master_candidate
+        demoted = node.master_candidate and not new.master_candidate
+        # A candidate has the papers before the flag, and loses the flag before the papers.
+        first = structs.replace(new, master_candidate=new.master_candidate and not rising)
+        after = snapshot.apply([states.Put(first)], serial=snapshot.serial)
+        self._check_pool(after, new, demoted=demoted)
+        # A node that was told to be no candidate is not made one in the same breath.
+        promotion = candidacy.Promotion(
+            self.environment, without=[node.uuid] if self.op.master_candidate is False else []
+        )
+        steps = [self._take_step(node, new)] if demoted else []
+        if rising:
+            steps.append(self._give_step(snapshot.target(new)))
+        elif candidacy.missing(after) > 0:
+            steps.append(promotion.step)
+        return base.Plan(
+            lines=[f"{name} of node {node.name} becomes {'yes' if value else 'no'}" for name, value in told],
+            changes=[states.Put(first)] if told else (),
+            steps=steps,
+            finish=self._raised if rising else promotion.changes,
+            result=lambda: told,
+            hooks=hooks.of_node_modify(snapshot, node),
+        )
+
+    def _raised(self, newest: states.Snapshot) -> Sequence[states.Change]:
+        node = newest.node(self.op.node_name)
+        return [states.Put(base.changed(node, self.environment.inputs.now, master_candidate=True))]
+
+    def _give_step(self, target: targets.Target) -> base.Step:
+        return base.Step(
+            f"give {target.name} what a master candidate keeps",
+            lambda: candidacy.give_papers(self.environment, target),
+            lambda: candidacy.take_back(self.environment, target),
+        )
+
+    def _take_step(self, node: cluster.Node, new: cluster.Node) -> base.Step:
+        before = self.environment.snapshot().target(node)
+        # It may be offline after this, and is told all the same where it still hears it.
+        target = dataclasses.replace(before, offline=False) if not node.offline else before
+        return base.Step(
+            f"take the copy of the state from {new.name}",
+            lambda: candidacy.take_back(self.environment, target),
+            lambda: candidacy.give_papers(self.environment, target),
+        )
+
+    def _wanted(self, snapshot: states.Snapshot, node: cluster.Node) -> cluster.Node:
+        """Return the node with the flags that were asked for, none in another's way."""
+        op = self.op
+        asked = {name: getattr(op, name) for name in FLAGS}
+        given = {name: value for name, value in asked.items() if value is not None}
+        if not given:
+            raise errors.InvalidError("nothing is to be changed", hint="name at least one flag")
+        chosen = [name for name in ROLES if given.get(name)]
+        if len(chosen) > 1:
+            raise errors.InvalidError(f"{' and '.join(chosen)} exclude each other", hint="set one of them")
+        flags = {name: getattr(node, name) for name in FLAGS} | given
+        if chosen:
+            self._check_way(node, chosen[0], given)
+            flags |= {name: name == chosen[0] for name in ROLES}
+        if not flags["master_capable"] and node.uuid != snapshot.the_cluster.master_node:
+            if given.get("master_candidate"):
+                raise errors.WrongStateError(
+                    f"node {node.name} may not be a master candidate", hint="--master-capable yes allows it"
+                )
+            flags["master_candidate"] = False
+        return base.changed(node, self.environment.inputs.now, **flags)
+
+    def _check_way(self, node: cluster.Node, chosen: str, given: Mapping[str, bool]) -> None:
+        """A node that is offline or drained becomes a candidate only when that is taken back in the same request."""
+        held = [name for name in ("offline", "drained") if getattr(node, name) and given.get(name) is not False]
+        if chosen == "master_candidate" and held:
+            raise errors.WrongStateError(
+                f"node {node.name} is {held[0]} and cannot be a master candidate",
+                hint=f"set {held[0]} to no in the same command",
+            )
+
+    def _check(self, snapshot: states.Snapshot, node: cluster.Node, new: cluster.Node) -> None:
+        touched = any(getattr(self.op, name) is not None for name in ROLES) or not new.master_capable
+        if touched and node.uuid == snapshot.the_cluster.master_node:
+            raise errors.WrongStateError(
+                f"node {node.name} is the master, whose role excludes every other",
+                hint="gnt-cluster master-failover on another node moves the role first",
+            )
+        vms = sorted(snapshot.instances[uuid].name for uuid in snapshot.on_node.get(node.uuid) or ())
+        lost = [word for word, gone in _losses(node, new) if gone]
+        if vms and lost:
+            raise errors.WrongStateError(
+                f"node {node.name} cannot be {lost[0]}: it is the primary node of instance {', '.join(vms[:5])}",
+                hint="move or remove them first",
+            )
+
+    def _check_pool(self, after: states.Snapshot, new: cluster.Node, *, demoted: bool) -> None:
+        """Refuse to give a candidate up whom nobody replaces; a node that fails has to be given up all the same."""
+        if not demoted or new.offline or new.drained or self.op.force:
+            return
+        others = len(candidacy.eligible(after, without=[new.uuid]))
+        if candidacy.missing(after) > others and self.op.master_candidate is False:
+            raise errors.WrongStateError(
+                f"the pool of master candidates would be too small without node {new.name}, "
+                "and no other node can take its place",
+                hint="-f does it all the same; or make the pool smaller",
+            )
+
+
+def _losses(node: cluster.Node, new: cluster.Node) -> tuple[tuple[str, bool], ...]:
+    return ("offline", new.offline and not node.offline), ("not vm_capable", node.vm_capable and not new.vm_capable)

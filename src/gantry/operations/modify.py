@@ -1,0 +1,289 @@
+"""OP_INSTANCE_SET_PARAMS: change an instance's NICs and parameters, and its NICs at once when it runs.
+
+The changes are one transaction. Where the instance runs and its hypervisor can do it, steps on the node follow, each
+with its undo; the ledger keeps the addresses that go from everybody else until they are done. Where it cannot be done,
+or shall not, the changes hold from the next start, and the job's log says so.
+"""
+
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import base as entities
+from gantry.model import instance, opcodes, parameters
+from gantry.operations import base, filled, hooks, nics
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+NICS = 8
+"""How many NICs an instance can have (contract: value coercion)."""
+
+Running = calls.RunningInstance | None
+Report = list[tuple[str, object]]
+"""What changed: parameter and new value (contract: result of OP_INSTANCE_SET_PARAMS)."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of NICs in one form: the action, which NIC (empty for the last), and what of it."""
+
+    action: str
+    ident: str
+    nic: opcodes.NicMod
+
+
+def edit(change: opcodes.NicChange) -> Edit:
+    """Return a change of either form of the contract in one form; InvalidError for an unknown action."""
+    action, target = str(change.action), change.target
+    if not isinstance(target, opcodes.NicMod):
+        found = Edit(action, "" if str(target) == "-1" else str(target), change.nic)
+    elif action in ("add", "remove"):
+        found = Edit(action, "", target)
+    else:
+        found = Edit("modify", "" if action == "-1" else action, target)
+    if found.action not in ("add", "modify", "remove"):
+        raise errors.InvalidError(f"{found.action!r} is no change of a NIC", hint="there are add, modify and remove")
+    return found
+
+
+class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
+    """Changes an instance."""
+
+    OPCODE = opcodes.InstanceSetParams
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the instance; share its node, its networks, and those that its NICs shall be in."""
+        vm = snapshot.instance(self.op.instance_name)
+        wanted = {edit(change).nic.network for change in self.op.nics}
+        networks = {nic.network for nic in vm.nics if nic.network}
+        networks |= {snapshot.network(str(name)).uuid for name in wanted if nics.given(name)}
+        return {
+            (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
+            (base.Level.NODE, vm.primary_node): base.Mode.SHARED,
+            **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
+        }
+
+    async def inspect(self, snapshot: states.Snapshot) -> Running:
+        """Try the change, have the node check what only it knows, and ask it whether the instance runs.
+
+        A node that is marked offline is not asked: nothing runs there.
+        """
+        vm = snapshot.instance(self.op.instance_name)
+        if not (self.op.nics or self.op.hvparams or self.op.beparams or self.op.osparams):
+            raise errors.InvalidError(f"nothing of instance {vm.name} is to be changed", hint="give NICs or parameters")
+        draft = _Change(self, snapshot).vm
+        node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
+        if node.offline:
+            return None
+        target, before, after = snapshot.target(node), filled.fill(snapshot, vm), filled.fill(snapshot, draft)
+        if after.hvparams != before.hvparams:
+            check = calls.HypervisorValidate(hypervisor=vm.hypervisor, hvparams=after.hvparams)
+            await nodes.call(target, check)
+        plugs = {_plug(nic) for nic in before.nics}
+        if new := tuple(nic for nic in after.nics if _plug(nic) not in plugs):
+            await nodes.call(target, calls.NicValidate(nics=new))
+        return await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
+
+    def plan(self, snapshot: states.Snapshot, facts: Running) -> base.Plan:
+        """Put the changed instance; then change the running one."""
+        old = snapshot.instance(self.op.instance_name)
+        change = _Change(self, snapshot)
+        new = change.vm
+        steps = self._steps(snapshot, old, new, running=facts)
+        notes = self._notes(old, new, running=facts)
+        return base.Plan(
+            lines=[f"{what}: {_text(value)}" for what, value in change.report] + [step.text for step in steps] + notes,
+            changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != old else [],
+            steps=[*steps, *(base.Step(note, base.nothing) for note in notes)],
+            result=lambda: change.report,
+            hooks=hooks.of_instance(snapshot, old, path="instance-modify", wanted=new),
+        )
+
+    def _notes(self, old: instance.Instance, new: instance.Instance, *, running: Running) -> list[str]:
+        """Return what the job's log says of changes that a running guest does not see."""
+        if running is None:
+            return []
+        notes = []
+        if (old.hvparams, old.beparams, old.osparams) != (new.hvparams, new.beparams, new.osparams):
+            notes.append(f"instance {old.name} runs: its parameters hold from its next start")
+        moved = {(nic.uuid, nic.mac) for nic in old.nics} != {(nic.uuid, nic.mac) for nic in new.nics}
+        if old.nics != new.nics and not self.op.hotplug:
+            notes.append(f"instance {old.name} runs: the changes of its NICs hold from its next start")
+        elif moved and not running.hotplug:
+            notes.append(
+                f"instance {old.name} runs, and NICs cannot be plugged into it: they change with its next start"
+            )
+        return notes
+
+    def _steps(
+        self, snapshot: states.Snapshot, old: instance.Instance, new: instance.Instance, *, running: Running
+    ) -> list[base.Step]:
+        """Return the steps on the node: NICs out, NICs connected anew, NICs in."""
+        if running is None or not self.op.hotplug:
+            return []
+        do = _NodeSteps(
+            self.environment,
+            snapshot.target(snapshot.nodes[old.primary_node]),
+            before=filled.fill(snapshot, old),
+            after=filled.fill(snapshot, new),
+        )
+        return [*do.out(), *do.anew(), *do.into()] if running.hotplug else do.anew()
+
+
+class _Change:
+    """An instance after the opcode: ``vm``, and the ``report`` of what that changes."""
+
+    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot) -> None:
+        old = snapshot.instance(unit.op.instance_name)
+        self._networks = snapshot.networks
+        self._maker = nics.Maker(
+            snapshot,
+            snapshot.nodegroups[snapshot.nodes[old.primary_node].group],
+            unit.environment.inputs,
+            allocations=unit.environment.ledger.allocations(snapshot),
+            force=unit.op.force,
+            conflicts_check=unit.op.conflicts_check,
+        )
+        self.report: Report = []
+        self._nics = list(old.nics)
+        for one in unit.op.nics:
+            self._apply(edit(one))
+        if len(self._nics) > NICS:
+            raise errors.InvalidError(
+                f"instance {old.name} would have {len(self._nics)} NICs, {NICS} is the most", hint="remove one first"
+            )
+        self.vm = structs.replace(
+            old,
+            nics=tuple(self._nics),
+            hvparams=self._set("hv", old.hvparams, parameters.hypervisor(old.hypervisor, unit.op.hvparams)),
+            beparams=self._set("be", old.beparams, parameters.backend(unit.op.beparams)),
+            osparams=self._set("os", old.osparams, unit.op.osparams),
+        )
+
+    def _set(self, kind: str, stored: entities.Parameters, given: entities.Parameters) -> entities.Parameters:
+        self.report += [(f"{kind}/{name}", value) for name, value in given.items()]
+        return parameters.merge(stored, given)
+
+    def _apply(self, change: Edit) -> None:
+        if change.action == "add":
+            self._add(change)
+            return
+        index = self._find(change.ident)
+        old = self._nics[index]
+        if change.action == "remove":
+            if change.nic != opcodes.NicMod():
+                raise errors.InvalidError(f"NIC {index}: remove takes no parameters")
+            self._maker.free(self._nics.pop(index))
+            self.report.append((f"nic/{index}", "remove"))
+            return
+        new = self._nics[index] = self._maker.change(index, old, change.nic)
+        before = self._parts(old)
+        self.report += [
+            (f"nic.{name}/{index}", value) for name, value in self._parts(new).items() if value != before.get(name)
+        ]
+
+    def _parts(self, nic: instance.Nic) -> dict[str, object]:
+        """Return what a report says of a NIC; the addresses are a list."""
+        name = self._networks[nic.network].name if nic.network else ""
+        return {"mac": nic.mac, "ip": list(nic.ip), "network": name, "name": nic.name, **nic.nicparams}
+
+    def _add(self, change: Edit) -> None:
+        index = len(self._nics)
+        if change.ident:
+            if not change.ident.isdecimal() or int(change.ident) > index:
+                raise errors.InvalidError(
+                    f"a NIC cannot be added at {change.ident!r}", hint=f"places are 0 to {index}, -1 is behind the last"
+                )
+            index = int(change.ident)
+        given = {name: value for name, value in structs.asdict(change.nic).items() if value is not None}
+        given["ip"] = tuple(nics.patched((), change.nic.ip, place=f"NIC {index}"))
+        made = self._maker.make(index, opcodes.NicSpec(**given))
+        self._nics.insert(index, made)
+        shown = ",".join(f"{name}={_text(value)}" for name, value in self._parts(made).items() if value)
+        self.report.append((f"nic/{index}", f"add:{shown}"))
+
+    def _find(self, ident: str) -> int:
+        """Return the index of a NIC named by index, name or UUID; empty for the last."""
+        count = len(self._nics)
+        known = f"there are {count}, numbered from 0; gnt-instance info shows names and UUIDs"
+        if ident.isdecimal() or not ident:
+            index = int(ident) if ident else count - 1
+            if not 0 <= index < count:
+                raise errors.NotFoundError(f"the instance has no NIC {ident}".strip(), hint=known)
+            return index
+        found = [index for index, nic in enumerate(self._nics) if ident in (nic.name, nic.uuid)]
+        if len(found) != 1:
+            fault = errors.InvalidError if found else errors.NotFoundError
+            raise fault(f"the instance has {len(found) or 'no'} NICs named {ident}", hint=known)
+        return found[0]
+
+
+class _NodeSteps:
+    """The steps that bring a running instance's NICs from ``before`` to ``after``."""
+
+    def __init__(
+        self, environment: base.Environment, target: targets.Target, *, before: calls.Instance, after: calls.Instance
+    ) -> None:
+        self._environment = environment
+        self._target = target
+        self._before, self._after = before, after
+        self._old = {(nic.uuid, nic.mac): nic for nic in before.nics}
+        self._new = {(nic.uuid, nic.mac): nic for nic in after.nics}
+
+    def out(self) -> list[base.Step]:
+        """Return the steps for NICs that go; one with another MAC address goes and comes."""
+        return [
+            base.Step(
+                f"unplug NIC {nic.index} ({nic.mac}) of {self._before.name}",
+                self._call(calls.NicUnplug(instance=self._before, nic=nic)),
+                self._call(calls.NicPlug(instance=self._before, nic=nic)),
+            )
+            for key, nic in self._old.items()
+            if key not in self._new
+        ]
+
+    def into(self) -> list[base.Step]:
+        """Return the steps for NICs that come."""
+        return [
+            base.Step(
+                f"plug NIC {nic.index} ({nic.mac}) into {self._after.name}",
+                self._call(calls.NicPlug(instance=self._after, nic=nic)),
+                self._call(calls.NicUnplug(instance=self._after, nic=nic)),
+            )
+            for key, nic in self._new.items()
+            if key not in self._old
+        ]
+
+    def anew(self) -> list[base.Step]:
+        """Return the steps for NICs that stay and differ in more than their place."""
+        return [
+            base.Step(
+                f"connect NIC {nic.index} ({nic.mac}) of {self._after.name} anew",
+                self._update(self._after, nic),
+                self._update(self._before, self._old[key]),
+            )
+            for key, nic in self._new.items()
+            if key in self._old and structs.replace(self._old[key], index=nic.index) != nic
+        ]
+
+    def _call(self, what: calls.Call[None]) -> base.Action:
+        async def action() -> None:
+            await self._environment.nodes.call(self._target, what)
+
+        return action
+
+    def _update(self, vm: calls.Instance, nic: calls.Nic) -> base.Action:
+        async def action() -> None:
+            if not await self._environment.nodes.call(self._target, calls.NicUpdate(instance=vm, nic=nic)):
+                self._environment.log.info(f"NIC {nic.index} is not plugged in: it changes with the next start")
+
+        return action
+
+
+def _plug(nic: calls.Nic) -> tuple[str, str, str]:
+    return nic.mode, nic.link, nic.vlan
+
+
+def _text(value: object) -> str:
+    return (" ".join(value) if isinstance(value, list) else str(value)) or "none"

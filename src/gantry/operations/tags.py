@@ -1,0 +1,97 @@
+"""Tags: words that people hang on the cluster, on node groups, nodes, instances and networks; kept sorted."""
+
+from collections.abc import Iterable
+
+from gantry import errors
+from gantry.model import cluster, instance, network, opcodes
+from gantry.operations import base
+from gantry.state import snapshot as states
+
+MOST = 4096
+"""How many tags an object may have."""
+
+_PLACES = {
+    "nodegroup": (base.Level.GROUP, "nodegroups"),
+    "node": (base.Level.NODE, "nodes"),
+    "instance": (base.Level.INSTANCE, "instances"),
+    "network": (base.Level.NETWORK, "networks"),
+}
+
+Tagging = opcodes.TagsSet | opcodes.TagsDel
+Tagged = cluster.Cluster | cluster.NodeGroup | cluster.Node | instance.Instance | network.Network
+
+
+def _locks(snapshot: states.Snapshot, op: Tagging) -> base.LockSet:
+    """Take the object; for the cluster's own entry the lock of the configuration, which waits for no running job."""
+    if op.kind == "cluster":
+        return {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE}
+    level, kind = _PLACES[op.kind]
+    return {(level, snapshot.resolve(kind, op.name)): base.Mode.EXCLUSIVE}
+
+
+def _tagged(snapshot: states.Snapshot, op: Tagging) -> Tagged:
+    match op.kind:
+        case "cluster":
+            return snapshot.the_cluster
+        case "nodegroup":
+            return snapshot.group(op.name)
+        case "node":
+            return snapshot.node(op.name)
+        case "instance":
+            return snapshot.instance(op.name)
+        case "network":
+            return snapshot.network(op.name)
+
+
+def _plan(one: Tagged, tags: Iterable[str], *, now: float, line: str) -> base.Plan:
+    new = base.changed(one, now, tags=tuple(sorted(tags)))
+    return base.Plan(lines=[line], changes=[] if new.tags == one.tags else [states.Put(new)])
+
+
+class TagsSet(base.Unit[opcodes.TagsSet, None]):
+    """Adds tags to an object; those it has already are no fault."""
+
+    OPCODE = opcodes.TagsSet
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the object."""
+        return _locks(snapshot, self.op)
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Put the object with the tags."""
+        del facts
+        one = _tagged(snapshot, self.op)
+        tags = {*one.tags, *self.op.tags}
+        if len(tags) > MOST:
+            raise errors.NoRoomError(f"{self.op.kind} {one.name} would have {len(tags)} tags, {MOST} is the most")
+        line = f"add tags {', '.join(self.op.tags)} to {self.op.kind} {one.name}"
+        return _plan(one, tags, now=self.environment.inputs.now, line=line)
+
+
+class TagsDel(base.Unit[opcodes.TagsDel, None]):
+    """Removes tags of an object, all that are named or none."""
+
+    OPCODE = opcodes.TagsDel
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the object."""
+        return _locks(snapshot, self.op)
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Put the object without the tags."""
+        del facts
+        one = _tagged(snapshot, self.op)
+        missing = sorted(set(self.op.tags) - set(one.tags))
+        if missing:
+            raise errors.NotFoundError(
+                f"{self.op.kind} {one.name} has no tag {', '.join(missing)}",
+                hint=f"its tags are: {', '.join(one.tags) or 'none'}",
+            )
+        line = f"remove tags {', '.join(self.op.tags)} of {self.op.kind} {one.name}"
+        return _plan(one, set(one.tags) - set(self.op.tags), now=self.environment.inputs.now, line=line)

@@ -1,0 +1,78 @@
+"""The client side of LUXI for daemons: the master's own protocol on its UNIX socket, asynchronous (contract: LUXI).
+
+A door that is a process of its own reaches the master by it. One connection, requests answered in order.
+"""
+
+import asyncio
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from gantry import errors
+from gantry.runtime import interface
+
+T = TypeVar("T")
+
+ETX = b"\x03"
+LIMIT = 64 << 20
+PATIENCE = 60.0
+"""Longest answer in bytes, longest wait for it in seconds."""
+
+
+class _Answer(msgspec.Struct):
+    success: bool
+    result: msgspec.Raw
+
+
+class Caller(Protocol):
+    """Who asks the master (``Client``)."""
+
+    async def call(self, kind: type[T], method: str, *arguments: object) -> T:
+        """Call a method whose result is a ``kind``; raises the master's error."""
+        ...
+
+
+class Client:
+    """A connection to the master daemon whose socket is ``path``; made at the first call, ended by ``close``."""
+
+    def __init__(self, network: interface.Network, path: str) -> None:
+        self._network = network
+        self._path = path
+        self._streams: tuple[interface.Reader, interface.Writer] | None = None
+
+    async def call(self, kind: type[T], method: str, *arguments: object) -> T:
+        """Call a method whose result is a ``kind``; raises the master's error, RemoteError when it is not there."""
+        request = msgspec.json.encode({"method": method, "args": arguments}) + ETX
+        try:
+            async with asyncio.timeout(PATIENCE):
+                answer = _decode(await self._exchange(request), _Answer)
+        except (OSError, EOFError, asyncio.LimitOverrunError) as error:
+            await self.close()
+            raise errors.RemoteError(
+                f"the master daemon does not answer on {self._path}: {error}", hint="is gantry-masterd running?"
+            ) from None
+        if answer.success:
+            return _decode(answer.result, kind)
+        name, details = _decode(answer.result, tuple[str, list[object]])
+        raise errors.from_luxi(name, details)
+
+    async def _exchange(self, request: bytes) -> bytes:
+        if self._streams is None:
+            self._streams = await self._network.connect_unix(self._path, limit=LIMIT)
+        reader, writer = self._streams
+        writer.write(request)
+        await writer.drain()
+        return (await reader.readuntil(ETX))[:-1]
+
+    async def close(self) -> None:
+        """Hang up; the next call connects anew."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+def _decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise errors.ProtocolError(f"the master's answer is not understood: {error}") from None

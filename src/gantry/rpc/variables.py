@@ -1,0 +1,73 @@
+"""What scripts are told of a NIC's plug, network and addresses: the one scheme of names for all of them. Pure.
+
+    MAC MODE LINK BRIDGE IP                                     how it is plugged in, its first address
+    NETWORK_NAME NETWORK_UUID NETWORK_MAC_PREFIX NETWORK_TAGS
+    NETWORK_SUBNET NETWORK_GATEWAY NETWORK_SUBNET6 NETWORK_GATEWAY6
+                                                                for each family the subnet of the NIC's first address
+                                                                of it, or else the network's first subnet of it
+    IP_COUNT IP:i NETWORK_SUBNET:i NETWORK_GATEWAY:i NETWORK_DHCP:i
+                                                                address i, from 0, and its subnet
+    IP_i NETWORK_SUBNET_i NETWORK_GATEWAY_i NETWORK_DHCP_i      the same, for shells: they cannot read a colon
+
+Interface scripts get these names as they are, OS scripts with ``NIC_n_`` and hooks with ``INSTANCE_NICn_`` in front
+(networks seed "Exported variables"). The last two rows are only for a NIC that could not be before: with several
+addresses, or with one of a DHCP subnet. Any other has exactly the variables of always (networks seed "Backwards
+Compatibility"). A value that is not known is left out; truth values are ``True`` and ``False``, lists have blanks.
+
+Used by the environments of the node's scripts and by those of hooks, which the master makes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gantry.rpc import calls
+
+Environment = dict[str, str]
+
+
+def known(**values: str) -> Environment:
+    """Return the variables that have a value."""
+    return {name: value for name, value in values.items() if value}
+
+
+def numbered(rows: Iterable[Mapping[str, str]]) -> Environment:
+    """Return the variables of each row with its number behind, as ``NAME:i`` and as ``NAME_i``."""
+    values = [(name, str(index), value) for index, row in enumerate(rows) for name, value in row.items() if value]
+    return {f"{name}{mark}{index}": value for mark in ":_" for name, index, value in values}
+
+
+def _first_subnets(subnets: Iterable[calls.Subnet]) -> Environment:
+    """Return the first subnet of each family under the names of the time when a network had one of each."""
+    found: Environment = {}
+    for subnet in subnets:
+        family = "6" if ":" in subnet.cidr else ""
+        if f"NETWORK_SUBNET{family}" not in found:
+            found |= known(**{f"NETWORK_SUBNET{family}": subnet.cidr, f"NETWORK_GATEWAY{family}": subnet.gateway})
+    return found
+
+
+def nic(plugged: calls.Nic) -> Environment:
+    """Return all that the docstring of the module lists, without a prefix."""
+    ip = plugged.addresses[0].ip if plugged.addresses else ""
+    bridge = plugged.link if plugged.mode == "bridged" else ""
+    link = {"MAC": plugged.mac, "MODE": plugged.mode} | known(IP=ip, LINK=plugged.link, BRIDGE=bridge)
+    own = [calls.Subnet(cidr=one.subnet, gateway=one.gateway) for one in plugged.addresses if one.subnet]
+    return link | (network(plugged.network, own) if plugged.network else {}) | _addresses(plugged.addresses)
+
+
+def network(cable: calls.Network, own: Sequence[calls.Subnet] = ()) -> Environment:
+    """Return the variables of a network; the subnets ``own`` go before the network's first ones."""
+    identity = {"NETWORK_NAME": cable.name, "NETWORK_UUID": cable.uuid, "NETWORK_TAGS": " ".join(cable.tags)}
+    return identity | known(NETWORK_MAC_PREFIX=cable.mac_prefix) | _first_subnets([*own, *cable.subnets])
+
+
+def subnet(*, cidr: str, gateway: str, dhcp: bool) -> Environment:
+    """Return the variables of a subnet that is told by its number; without ``cidr`` there is none."""
+    return {"NETWORK_SUBNET": cidr, "NETWORK_GATEWAY": gateway, "NETWORK_DHCP": str(dhcp) if cidr else ""}
+
+
+def _addresses(addresses: Sequence[calls.Address]) -> Environment:
+    """Return each address with its subnet; nothing for a NIC of the kind that there always was."""
+    if len(addresses) < 2 and not any(one.dhcp for one in addresses):
+        return {}
+    rows = [{"IP": one.ip} | subnet(cidr=one.subnet, gateway=one.gateway, dhcp=one.dhcp) for one in addresses]
+    return {"IP_COUNT": str(len(addresses))} | numbered(rows)

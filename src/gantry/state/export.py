@@ -1,0 +1,35 @@
+"""The configuration for others to read: all of it but jobs and secrets (seed "Parameters", configuration export).
+
+Secrets are blanked by the names of their keys, wherever they are: parameters of operating systems are free, and people
+put passwords there. Keys and certificates are no part of the configuration; they stay in files of their own.
+"""
+
+import re
+
+import msgspec
+
+from gantry.state import checkpoint, snapshot
+
+BLANK = "(blanked)"
+SECRET = re.compile(r"passw|secret|token|private|credential|api_?key", re.IGNORECASE)
+"""A key with one of these in it names a secret."""
+
+
+def configuration(state: snapshot.Snapshot) -> dict[str, object]:
+    """Return the configuration as JSON data, with the keys that ``config.data`` has, and secrets blanked."""
+    owner = state.the_cluster
+    collections = {kind: dict(state.collection(kind).items()) for kind in checkpoint.COLLECTIONS}
+    head = {"version": checkpoint.VERSION, "serial_no": state.serial, "ctime": owner.ctime, "cluster": owner}
+    plain = msgspec.to_builtins(head | collections)
+    found = blanked(plain)
+    assert isinstance(found, dict)
+    return found
+
+
+def blanked(value: object) -> object:
+    """Return JSON data with every value blanked whose key names a secret."""
+    if isinstance(value, dict):
+        return {key: BLANK if SECRET.search(str(key)) and inner else blanked(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [blanked(inner) for inner in value]
+    return value

@@ -1,0 +1,106 @@
+"""Which addresses of a pool are in use, as ``config.data`` tells it: the one thing in there that is said twice.
+
+The NICs are the allocations; the state holds no other record of them. For readers of the file each pool also has its
+reservations, made from the NICs when the file is written (networks seed "Configuration changes")::
+
+    {"range": "192.0.2.10-192.0.2.15", "name": "pool1", "reservations": ["192.0.2.10-192.0.2.12", "192.0.2.15"]}
+
+They are runs, not a character per address, so those of an empty /64 are ``[]``. ``checkpoint`` writes them, and
+compares them with the NICs when it reads the file: who edits one of the two and forgets the other is told.
+"""
+
+import bisect
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec import structs
+
+from gantry.address import ranges
+from gantry.model import instance, network
+from gantry.state import snapshot
+
+Used = Mapping[str, Sequence[ranges.Address]]
+"""The addresses in use by the UUID of their network, sorted; of networks that have pools."""
+
+
+class Pool(network.Pool, frozen=True):
+    """A pool with its reservations; None where the file does not tell them."""
+
+    reservations: tuple[str, ...] | None = None
+
+
+class Subnet(network.Subnet, frozen=True):
+    """A subnet whose pools tell their reservations."""
+
+    pools: tuple[Pool, ...] = ()
+
+
+class Network(network.Network, frozen=True):
+    """A network whose pools tell their reservations."""
+
+    subnets: tuple[Subnet, ...] = ()
+
+
+def used_in(state: snapshot.Snapshot) -> Used:
+    """Return the addresses that the NICs of a state use."""
+    return _used(state.networks.values(), state.addresses)
+
+
+def _used(networks: Iterable[network.Network], places: Iterable[tuple[str, str]]) -> Used:
+    found: dict[str, list[ranges.Address]] = {
+        net.uuid: [] for net in networks if any(subnet.pools for subnet in net.subnets)
+    }
+    for cable, ip in places:
+        if cable in found:
+            found[cable].append(ranges.parse_address(ip))
+    for addresses in found.values():
+        addresses.sort()
+    return found
+
+
+def with_reservations(net: network.Network, used: Used) -> Network:
+    """Return a network as the file shows it."""
+    addresses = used.get(net.uuid, ())
+    subnets = tuple(
+        Subnet(**structs.asdict(subnet) | {"pools": tuple(_pool(pool, addresses) for pool in subnet.pools)})
+        for subnet in net.subnets
+    )
+    return Network(**structs.asdict(net) | {"subnets": subnets})
+
+
+def without_reservations(net: Network) -> network.Network:
+    """Return a network as the state holds it."""
+    subnets = tuple(
+        network.Subnet(**structs.asdict(subnet) | {"pools": tuple(map(_plain, subnet.pools))}) for subnet in net.subnets
+    )
+    return network.Network(**structs.asdict(net) | {"subnets": subnets})
+
+
+def _plain(pool: Pool) -> network.Pool:
+    return network.Pool(**{name: value for name, value in structs.asdict(pool).items() if name != "reservations"})
+
+
+def fault(networks: Collection[Network], instances: Iterable[instance.Instance]) -> str:
+    """Say where the reservations that a file shows are not what its NICs use; empty when they fit.
+
+    InvalidError for a range or an address that is none.
+    """
+    used = _used(networks, ((nic.network, ip) for vm in instances for nic in vm.nics for ip in nic.ip))
+    for net in networks:
+        for pool in (pool for subnet in net.subnets for pool in subnet.pools):
+            expected = _pool(pool, used.get(net.uuid, ())).reservations
+            if pool.reservations not in (None, expected):
+                shown, really = (", ".join(runs or ()) or "none" for runs in (pool.reservations, expected))
+                return (
+                    f"pool {pool.range} of network {net.name} has the reservations {shown}, but the NICs use {really}; "
+                    'if it was edited on purpose, take the "reservations" of the pool out'
+                )
+    return ""
+
+
+def _pool(pool: network.Pool, addresses: Sequence[ranges.Address]) -> Pool:
+    family, run = ranges.parse_range(pool.range)
+    low = bisect.bisect_left(addresses, ranges.Address(family, run.first))
+    high = bisect.bisect_right(addresses, ranges.Address(family, run.last))
+    runs = ranges.joined((one.value, one.value) for one in addresses[low:high])
+    texts = tuple(ranges.format_range(family, part) for part in runs)
+    return Pool(**structs.asdict(pool) | {"reservations": texts})

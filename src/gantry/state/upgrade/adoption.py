@@ -1,0 +1,103 @@
+"""An old cluster's files become ours: ``recovery`` calls ``adopt`` before it reads anything else.
+
+    config.data                  the configuration, in today's form from then on
+    config.data.VERSION.bak      what was there before
+    journal/                     one record, with everything in it: from there on there is history
+    queue/archive/K/job-N        all jobs of the old queue, as they are: nobody runs what was queued for other software
+
+Everything is checked before anything is written, and ``config.data`` is written last but for the moving of jobs. An
+upgrade that a crash interrupts is repeated by the next start, with the same outcome; jobs that are left are moved by
+``recovery``, like any that the checkpoint does not list.
+"""
+
+import logging
+
+import msgspec
+
+from gantry import errors
+from gantry.model import job
+from gantry.runtime import interface, paths
+from gantry.state import checkpoint, frame, jobfiles, journal, record, snapshot
+from gantry.state.upgrade import configuration
+
+logger = logging.getLogger(__name__)
+
+
+class _Step(msgspec.Struct, frozen=True):
+    status: str = ""
+
+
+class _Job(msgspec.Struct, frozen=True):
+    ops: tuple[_Step, ...] = ()
+
+
+async def adopt(runtime: interface.Runtime, where: paths.Paths) -> None:
+    """Upgrade the configuration if it is of the old lineage, and say in the log what was done.
+
+    Raises ConfigurationError that lists what cannot be carried over; then nothing was changed.
+    """
+    disk = runtime.disk
+    data = disk.read(where.config) if disk.exists(where.config) else b""
+    old = configuration.version(data)
+    if not old:
+        return
+    upgraded = configuration.upgrade(data, path=where.config, storage=where.file_storage)
+    serial = upgraded.serial + 1
+    changes = [snapshot.Put(one) for one in upgraded.objects]
+    try:
+        state = snapshot.Snapshot(last_job=_last_job(disk, where.queue)).apply(changes, serial=serial)
+    except (errors.GantryError, ValueError) as error:
+        raise configuration.refused(data, path=where.config, why=str(error)) from None
+    first = journal.segments(disk, where.journal)
+    if first not in ([], [serial]):
+        why = f"{where.journal} has a journal, which belongs to another configuration"
+        raise configuration.refused(data, path=where.config, why=why)
+    now = runtime.clock.now()
+    cause = record.Cause(reason=f"upgraded from version {old}")
+    one = record.Record(serial=serial, time=now, epoch=0, cause=cause, changes=tuple(changes))
+    line = frame.pack(frame.GENESIS, [record.encode(one)])
+    position = journal.Position(serial, frame.digest(line), 0)
+    await disk.write(f"{where.config}.{old}.bak", data)
+    await disk.make_directory(where.journal)
+    await disk.write(journal.segment_path(where.journal, serial), line)
+    await disk.write(where.config, checkpoint.encode(state, position, now=now))
+    _tell(where.config, upgraded)
+    await _archive(disk, where.queue)
+
+
+def _tell(path: str, upgraded: configuration.Upgraded) -> None:
+    logger.warning(
+        "%s: upgraded from version %d to %d, %d objects; what was there is in %s.%d.bak",
+        path, upgraded.version, checkpoint.VERSION, len(upgraded.objects), path, upgraded.version,
+    )  # fmt: skip
+    for note in upgraded.notes:
+        logger.warning("upgrade: %s", note)
+
+
+def _last_job(disk: interface.Disk, folder: str) -> int:
+    """Return the highest number that the old queue gave out, as far as its files tell."""
+    archive = f"{folder}/archive"
+    parts = [name for name in disk.names(archive) if name.isdigit()] if disk.exists(archive) else []
+    folders = [folder, *(f"{archive}/{name}" for name in parts)]
+    found = {number for one in folders for number in jobfiles.numbers(disk, one)}
+    serial = disk.read(f"{folder}/serial").strip() if disk.exists(f"{folder}/serial") else b""
+    return max([0, *found, *([int(serial)] if serial.isdigit() else [])])
+
+
+async def _archive(disk: interface.Disk, folder: str) -> None:
+    numbers = sorted(jobfiles.numbers(disk, folder))
+    unfinished = [number for number in numbers if not _ended(disk.read(jobfiles.job_path(folder, number)))]
+    for number in numbers:
+        await jobfiles.move_to_archive(disk, folder, number)
+    if numbers:
+        logger.warning("upgrade: %d jobs of the old queue are in %s/archive, as they are", len(numbers), folder)
+    if unfinished:
+        logger.warning("upgrade: jobs that had not ended, and do not run here: %s", ", ".join(map(str, unfinished)))
+
+
+def _ended(data: bytes) -> bool:
+    try:
+        found = msgspec.json.decode(data, type=_Job)
+    except frame.UNREADABLE:
+        return False
+    return all(step.status in job.FINAL for step in found.ops)

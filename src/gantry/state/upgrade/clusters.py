@@ -1,0 +1,165 @@
+"""Cluster, node groups and nodes of an old configuration; pure."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from gantry.model import base, cluster, parameters
+from gantry.state.upgrade import document, findings
+
+TEMPLATES = ("file", "diskless")
+"""The disk templates that exist here."""
+
+DEFAULT_GROUP = "default"
+"""The node group of a cluster that had none, and the class under which the cluster's own parameters stand."""
+
+POLICIES = ("preferred", "last_resort", "unallocable")
+
+
+def identities(kind: str, objects: Mapping[str, document.Entity]) -> dict[str, str]:
+    """Return the UUID of each object by all that others may call it: key, name, UUID."""
+    found = {}
+    for key, one in objects.items():
+        own = one.uuid or findings.identifier(kind, one.name or key)
+        found.update({name: own for name in (key, one.name, own) if name})
+    return found
+
+
+def header(old: document.Entity, uuid: str, *, name: str) -> dict[str, object]:
+    """Return the slots that all objects have."""
+    return {
+        "uuid": uuid,
+        "name": name,
+        "serial_no": old.serial_no or 1,
+        "ctime": old.ctime or 0.0,
+        "mtime": old.mtime or old.ctime or 0.0,
+        "tags": old.tags or (),
+    }
+
+
+def memory(given: document.Given | None) -> document.Given:
+    """Return backend parameters with today's two bounds where 2.0 had one ``memory``."""
+    both = dict(given or {})
+    if "memory" in both:
+        both = {"maxmem": both["memory"], "minmem": both.pop("memory")} | both
+    return both
+
+
+def owner(old: document.Cluster, nodes: Mapping[str, str], found: findings.Findings) -> cluster.Cluster:
+    """Return the cluster. What it enables and does not exist here is left out; an instance that uses it is refused."""
+    name = old.cluster_name
+    if old.master_node not in nodes:
+        found.refuse("the master is none of the nodes", old.master_node)
+    hypervisors = _known(old.enabled_hypervisors, parameters.HYPERVISORS, found, what="hypervisors")
+    if not hypervisors:
+        found.refuse("no hypervisor that exists here is enabled", f"cluster {name}")
+    templates = _known(old.enabled_disk_templates or TEMPLATES, TEMPLATES, found, what="disk templates")
+    own = header(old, old.uuid or findings.identifier("cluster", name), name=name) | {
+        "master_node": nodes.get(old.master_node, ""),
+        "mac_prefix": old.mac_prefix or "aa:00:00",
+        "master_netdev": old.master_netdev or "",
+        "enabled_hypervisors": hypervisors,
+        "enabled_disk_templates": templates or TEMPLATES,
+        "candidate_pool_size": old.candidate_pool_size or 10,
+    }
+    return msgspec.convert(own | _parameters(old, hypervisors, found), cluster.Cluster)
+
+
+def _parameters(
+    old: document.Cluster, hypervisors: Iterable[str], found: findings.Findings
+) -> dict[str, dict[str, base.Parameters]]:
+    """Return the parameters that the cluster sets: the old lineage stores all of them, here only what differs."""
+    nics = dict((old.nicparams or {}).get(DEFAULT_GROUP) or {})
+    if old.default_bridge:
+        nics = {"mode": "bridged", "link": old.default_bridge} | nics
+    backend = memory((old.beparams or {}).get(DEFAULT_GROUP))
+    given = {name: (old.hvparams or {}).get(name) for name in hypervisors}
+    classes = {
+        "nicparams": {DEFAULT_GROUP: _differing(nics, parameters.NIC, found, what="the cluster's NICs")},
+        "beparams": {DEFAULT_GROUP: _differing(backend, parameters.BACKEND, found, what="the cluster's instances")},
+        "hvparams": {
+            name: _differing(set_, parameters.HYPERVISORS[name], found, what=f"the cluster's {name} instances")
+            for name, set_ in given.items()
+        },
+        "osparams": {name: plain(set_, found, what=f"OS {name}") for name, set_ in (old.osparams or {}).items()},
+    }
+    return {kind: {name: values for name, values in levels.items() if values} for kind, levels in classes.items()}
+
+
+def _differing(
+    given: document.Given | None,
+    known: Mapping[str, parameters.Parameter],
+    found: findings.Findings,
+    *,
+    what: str,
+) -> base.Parameters:
+    carried = found.carried(given, known, what=what)
+    return {name: value for name, value in carried.items() if value != known[name].default}
+
+
+def plain(given: document.Given | None, found: findings.Findings, *, what: str) -> base.Parameters:
+    """Return parameters of an operating system, which are anything that is a value."""
+    values = {name: value for name, value in (given or {}).items() if isinstance(value, str | int | float | bool)}
+    if len(values) < len(given or {}):
+        found.note(f"{what}: left out, no values: {', '.join(sorted(set(given or ()) - set(values)))}")
+    return values
+
+
+def _known(
+    enabled: Iterable[str] | None, known: Iterable[str], found: findings.Findings, *, what: str
+) -> tuple[str, ...]:
+    listed = tuple(enabled or ())
+    strange = [name for name in listed if name not in known]
+    if strange:
+        found.note(f"{what} that do not exist here are no longer enabled: {', '.join(strange)}")
+    return tuple(name for name in listed if name in known)
+
+
+def groups(
+    old: Mapping[str, document.NodeGroup], networks: Mapping[str, str], found: findings.Findings
+) -> list[cluster.NodeGroup]:
+    """Return the node groups; one, called default, for a cluster that had none."""
+    if not old:
+        return [cluster.NodeGroup(uuid=findings.identifier("nodegroup", DEFAULT_GROUP), name=DEFAULT_GROUP)]
+    uuids = identities("nodegroup", old)
+    return [_group(one, uuids[key], networks, found, name=one.name or key) for key, one in old.items()]
+
+
+def _group(
+    old: document.NodeGroup, uuid: str, networks: Mapping[str, str], found: findings.Findings, *, name: str
+) -> cluster.NodeGroup:
+    plugs = {}
+    for key, plug in (old.networks or {}).items():
+        if plug.mode not in parameters.NIC["mode"].choices:
+            found.refuse(
+                f"networks are connected with mode {plug.mode}, which does not exist here", f"node group {name}"
+            )
+        elif key not in networks:
+            found.refuse(f"there is no network {key}", f"node group {name}")
+        else:
+            vlan = (plug.vlan or "").removeprefix(".")
+            plugs[networks[key]] = cluster.Connection(mode=plug.mode, link=plug.link, vlan=vlan)
+    if old.alloc_policy not in (None, *POLICIES):
+        found.refuse(f"there is no allocation policy {old.alloc_policy}", f"node group {name}")
+    own = header(old, uuid, name=name) | {"alloc_policy": old.alloc_policy or "preferred", "networks": plugs}
+    return msgspec.convert(own, cluster.NodeGroup)
+
+
+def node(
+    old: document.Node, uuid: str, groups: Mapping[str, str], found: findings.Findings, *, name: str
+) -> cluster.Node:
+    """Return a node; one without a group goes to the default group."""
+    group = groups.get(old.group or DEFAULT_GROUP)
+    if group is None:
+        found.refuse(f"there is no node group {old.group}", f"node {name}")
+    own = header(old, uuid, name=name) | {
+        "primary_ip": found.address(old.primary_ip, what=f"node {name}"),
+        "secondary_ip": found.address(old.secondary_ip, what=f"node {name}"),
+        "group": group or "",
+        "master_candidate": bool(old.master_candidate),
+        "offline": bool(old.offline),
+        "drained": bool(old.drained),
+        "master_capable": old.master_capable is not False,
+        "vm_capable": old.vm_capable is not False,
+    }
+    return msgspec.convert(own, cluster.Node)

@@ -1,0 +1,137 @@
+"""The configuration as the seed's lineage wrote it, versions 2.0 to 3.1, as far as it is carried over.
+
+The other modules of this folder read it and nobody else. Releases differ (contract: configuration data): nodes and
+instances are listed by name or by UUID and refer to each other by either, disks are inside their instance or a
+collection of their own, slots of later releases are absent in earlier ones, and any slot may be null. So everything
+but a few names is optional, and what is not listed here is not looked at.
+"""
+
+import msgspec
+
+Given = dict[str, object]
+"""Parameters as they stand there: nothing is known of their values."""
+
+
+class Entity(msgspec.Struct, frozen=True, kw_only=True):
+    """What most objects have."""
+
+    uuid: str | None = None
+    name: str | None = None
+    serial_no: int | None = None
+    ctime: float | None = None
+    mtime: float | None = None
+    tags: tuple[str, ...] | None = None
+
+
+class Cluster(Entity, frozen=True, kw_only=True):
+    """The cluster; 2.0 has ``default_bridge`` where later ones have NIC parameters."""
+
+    cluster_name: str
+    master_node: str
+    mac_prefix: str | None = None
+    master_netdev: str | None = None
+    default_bridge: str | None = None
+    enabled_hypervisors: tuple[str, ...] | None = None
+    enabled_disk_templates: tuple[str, ...] | None = None
+    candidate_pool_size: int | None = None
+    hvparams: dict[str, Given] | None = None
+    beparams: dict[str, Given] | None = None
+    nicparams: dict[str, Given] | None = None
+    osparams: dict[str, Given] | None = None
+    file_storage_dir: str | None = None
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """How a network is plugged in at a node group."""
+
+    mode: str
+    link: str
+    vlan: str | None = None
+
+
+class NodeGroup(Entity, frozen=True, kw_only=True):
+    """A node group; ``networks`` is keyed by the network's UUID or name."""
+
+    alloc_policy: str | None = None
+    networks: dict[str, Connection] | None = None
+
+
+class Node(Entity, frozen=True, kw_only=True):
+    """A node; before node groups existed, without ``group``."""
+
+    primary_ip: str
+    secondary_ip: str | None = None
+    group: str | None = None
+    master_candidate: bool | None = None
+    offline: bool | None = None
+    drained: bool | None = None
+    master_capable: bool | None = None
+    vm_capable: bool | None = None
+
+
+class Network(Entity, frozen=True, kw_only=True):
+    """A network with at most one subnet of each family; the bit strings have a character per IPv4 address."""
+
+    network: str | None = None
+    gateway: str | None = None
+    network6: str | None = None
+    gateway6: str | None = None
+    mac_prefix: str | None = None
+    reservations: str | None = None
+    ext_reservations: str | None = None
+
+
+class Nic(msgspec.Struct, frozen=True, kw_only=True):
+    """A NIC with one address; 2.0 has ``bridge`` where later ones have NIC parameters."""
+
+    mac: str
+    uuid: str | None = None
+    name: str | None = None
+    ip: str | None = None
+    network: str | None = None
+    nicparams: Given | None = None
+    bridge: str | None = None
+
+
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    """A disk; for a file, ``logical_id`` is its driver and its path."""
+
+    dev_type: str
+    size: int
+    uuid: str | None = None
+    name: str | None = None
+    mode: str | None = None
+    logical_id: tuple[object, ...] | None = None
+
+
+class Instance(Entity, frozen=True, kw_only=True):
+    """An instance; disks are UUIDs of the collection, or the disks themselves."""
+
+    primary_node: str
+    hypervisor: str | None = None
+    os: str | None = None
+    disk_template: str | None = None
+    admin_state: str | None = None
+    admin_up: bool | None = None
+    status: bool | str | None = None
+    forthcoming: bool | None = None
+    disks: tuple[str | Disk, ...] | None = None
+    nics: tuple[Nic, ...] | None = None
+    hvparams: Given | None = None
+    beparams: Given | None = None
+    osparams: Given | None = None
+    osparams_private: Given | None = None
+    network_port: int | None = None
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole file."""
+
+    version: int
+    cluster: Cluster
+    nodes: dict[str, Node]
+    serial_no: int = 1
+    instances: dict[str, Instance] | None = None
+    nodegroups: dict[str, NodeGroup] | None = None
+    networks: dict[str, Network] | None = None
+    disks: dict[str, Disk] | None = None

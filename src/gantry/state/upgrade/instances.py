@@ -1,0 +1,134 @@
+"""Instances of an old configuration, with their disks and NICs; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from gantry.model import base, cluster, instance, parameters
+from gantry.state.upgrade import clusters, document, findings
+
+STORAGE = "/srv/ganeti/file-storage"
+"""Where files of disks were if the cluster does not say."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What instances refer to; ``nodes`` and ``networks`` give the UUID for each name and UUID.
+
+    ``groups`` has the node group of a node's UUID. ``old_storage`` is the folder that the files of disks were in,
+    ``storage`` the one they are expected in.
+    """
+
+    nodes: Mapping[str, str]
+    networks: Mapping[str, str]
+    groups: Mapping[str, cluster.NodeGroup]
+    disks: Mapping[str, document.Disk]
+    old_storage: str
+    storage: str
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """One instance on its way; ``found`` gets what of it does not exist here."""
+
+    old: document.Instance
+    uuid: str
+    name: str
+    around: Surroundings
+    found: findings.Findings
+
+    def result(self) -> instance.Instance:
+        """Return the instance."""
+        old, what = self.old, self._what
+        kind = old.hypervisor or ""
+        known = parameters.HYPERVISORS.get(kind)
+        if known is None:
+            self.found.refuse(f"hypervisor {kind or '(none)'} does not exist here", what)
+        if old.forthcoming:
+            self.found.refuse("it is only planned (forthcoming)", what)
+        if old.osparams_private:
+            self.found.note(f"{what}: left out, private OS parameters: {', '.join(sorted(old.osparams_private))}")
+        template, disks = self._disks()
+        own = clusters.header(old, self.uuid, name=self.name) | {
+            "primary_node": self._node,
+            "hypervisor": kind,
+            "os": old.os or "",
+            "disk_template": template,
+            "admin_state": self._state(),
+            "disks": disks,
+            "nics": tuple(self._nic(nic, index) for index, nic in enumerate(old.nics or ())),
+            "hvparams": self.found.carried(old.hvparams, known, what=what) if known else {},
+            "beparams": self.found.carried(clusters.memory(old.beparams), parameters.BACKEND, what=what),
+            "osparams": clusters.plain(old.osparams, self.found, what=what),
+            "network_port": old.network_port or 0,
+        }
+        return msgspec.convert(own, instance.Instance)
+
+    @property
+    def _what(self) -> str:
+        return f"instance {self.name}"
+
+    @property
+    def _node(self) -> str:
+        if self.old.primary_node not in self.around.nodes:
+            self.found.refuse(f"there is no node {self.old.primary_node}", self._what)
+        return self.around.nodes.get(self.old.primary_node, "")
+
+    def _state(self) -> str:
+        """Return what is wanted of it: a word, in 2.0 a truth value."""
+        up = self.old.admin_up if self.old.admin_up is not None else self.old.status in (True, "up")
+        return self.old.admin_state or ("up" if up else "down")
+
+    def _disks(self) -> tuple[str, tuple[instance.Disk, ...]]:
+        """Return the disk template, which later releases only have in the disks, and the disks."""
+        listed = [self.around.disks.get(one, one) if isinstance(one, str) else one for one in self.old.disks or ()]
+        lost = [one for one in listed if isinstance(one, str)]
+        if lost:
+            self.found.refuse(f"there is no disk {', '.join(lost)}", self._what)
+        disks = [one for one in listed if not isinstance(one, str)]
+        template = self.old.disk_template or (disks[0].dev_type if disks else "diskless")
+        strange = {template, *(disk.dev_type for disk in disks)} - {*clusters.TEMPLATES}
+        for kind in sorted(strange):
+            self.found.refuse(f"disk template {kind} does not exist here", self._what)
+        return template, () if strange else tuple(self._disk(disk, index) for index, disk in enumerate(disks))
+
+    def _disk(self, old: document.Disk, index: int) -> instance.Disk:
+        path = str((old.logical_id or ("",))[-1])
+        inside = path.removeprefix(f"{self.around.old_storage}/")
+        if inside == path or inside.count("/") != 1:
+            self.found.refuse(f"a disk is not at {self.around.old_storage}/INSTANCE/DISK but at {path}", self._what)
+        return instance.Disk(
+            uuid=old.uuid or findings.identifier("disk", self.uuid, str(index)),
+            dev_type=old.dev_type,
+            size=old.size,
+            name=old.name or "",
+            mode=old.mode or "rw",
+            logical_id=(old.dev_type, f"{self.around.storage}/{inside}"),
+        )
+
+    def _nic(self, old: document.Nic, index: int) -> instance.Nic:
+        cable = self.around.networks.get(old.network or "", "")
+        if old.network and not cable:
+            self.found.refuse(f"there is no network {old.network}", self._what)
+        ip = self.found.address(old.ip, what=self._what)
+        return instance.Nic(
+            uuid=old.uuid or findings.identifier("nic", self.uuid, str(index)),
+            mac=old.mac.lower(),
+            name=old.name or "",
+            ip=(ip,) if ip else (),
+            network=cable,
+            nicparams=self._plug(old, cable),
+        )
+
+    def _plug(self, old: document.Nic, cable: str) -> base.Parameters:
+        """Return mode, link and VLAN: the NIC's own, and for one with a network those of the connection."""
+        given: document.Given = {"mode": "bridged", "link": old.bridge} if old.bridge else {}
+        group = self.around.groups.get(self.around.nodes.get(self.old.primary_node, ""))
+        connection = group.networks.get(cable) if group else None
+        if connection:
+            given = {"mode": connection.mode, "link": connection.link, "vlan": connection.vlan}
+        plug = self.found.carried(given | (old.nicparams or {}), parameters.NIC, what=f"a NIC of {self._what}")
+        if "vlan" in plug:
+            plug["vlan"] = str(plug["vlan"]).removeprefix(".")
+        return {name: value for name, value in plug.items() if value != ""}

@@ -1,0 +1,250 @@
+"""What a cluster tells of its addresses: who had them, how they are used, and what goes in and out as files."""
+
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.cluster import lab
+
+FOUR = "ip0=lan4,network=net1"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def site(shared: lab.Lab) -> "Site":
+    return Site(shared, f"n{next(_numbers)}")
+
+
+@dataclass
+class Site:
+    """A network of its own on the cluster that the tests share; instances and files have its name in front."""
+
+    cluster: lab.Lab
+    net: str
+
+    def __post_init__(self) -> None:
+        self.cluster.add_network(self.net)
+
+    def add(self, name: str, *more: object, ip: str = "ip0=lan4") -> str:
+        full = f"{self.net}-{name}.example"
+        self.cluster.add_instance(full, *more, nics=f"{ip},network={self.net}")
+        return full
+
+    def remove(self, full: str, *more: object) -> None:
+        self.cluster.run("gnt-instance", "remove", "-f", *more, full)
+
+    def file(self, name: str) -> Path:
+        return self.cluster.folder / f"{self.net}-{name}"
+
+    def command(self, name: str, *words: object) -> str:
+        """Run a command about the network; return what it printed."""
+        return self.cluster.run("gnt-network", name, *words).stdout
+
+    def reserved(self, net: str = "") -> str:
+        ((text,),) = self.cluster.rows("gnt-network", "external_reservations", net or self.net)
+        return text
+
+
+@pytest.fixture
+def strict() -> Iterator[lab.Lab]:
+    """A cluster that warns from 50 percent on and complains from 75."""
+    with lab.lab() as made:
+        first = made.add_machine()
+        made.run(
+            "gnt-cluster", "init", "--enabled-hypervisors", "fake", "--enabled-disk-templates", "file,diskless",
+            "--primary-ip", "127.0.0.1", "--port", first.port, "--node-name", first.name,
+            "--network-thresholds", "50,75", "lab.example",
+        )  # fmt: skip
+        made.add_network()
+        yield made
+
+
+def history(cluster: lab.Lab, *words: object) -> list[dict[str, object]]:
+    fields = "address,instance,from,to,job,opcode,user,reason,end_job,end_opcode,end_reason"
+    done = cluster.run("gnt-network", "history", "--format", "json", "-o", fields, *words)
+    rows: list[dict[str, object]] = json.loads(done.stdout)
+    return rows
+
+
+def holders(rows: list[dict[str, object]]) -> list[tuple[object, object]]:
+    return [(row["instance"], row["end_opcode"]) for row in rows]
+
+
+def test_the_history_tells_who_had_an_address_when_and_by_which_job(site: Site) -> None:
+    one = site.add("web1", "--reason", "order 5")
+    before = time.time()
+    site.remove(one, "--reason", "order 6")
+    two = site.add("web2")
+    rows = history(site.cluster, "--address", "192.0.2.10", site.net)
+    assert holders(rows) == [(one, "OP_INSTANCE_REMOVE"), (two, None)]
+    first, second = rows
+    assert (first["opcode"], first["user"], first["reason"]) == ("OP_INSTANCE_CREATE", "gnt:user", "order 5; add")
+    assert first["end_reason"] == "order 6; remove"
+    jobs = dict(site.cluster.rows("gnt-job", "id,summary"))
+    assert jobs[str(first["job"])] == f"INSTANCE_CREATE({one})"
+    assert jobs[str(first["end_job"])] == f"INSTANCE_REMOVE({one})"
+    assert jobs[str(second["job"])] == f"INSTANCE_CREATE({two})"
+    assert [row["instance"] for row in history(site.cluster, "--at", before, site.net)] == [one]
+    assert [row["instance"] for row in history(site.cluster, "--at", "-0s", site.net)] == [two]
+    early = site.cluster.run("gnt-network", "history", "--at", "-1d", site.net)
+    assert early.stderr.startswith("Nothing is known of that time")
+
+
+def test_the_history_outlives_the_master_and_its_checkpoints(own: lab.Lab) -> None:
+    own.add_instance("web1.example", nics=FOUR)
+    own.run("gnt-instance", "remove", "-f", "web1.example")
+    known = history(own, "net1")
+    for _ in range(2):
+        own.close_daemons()
+        own.nodes[0].start()
+        own.start_master()
+    assert len(list((own.master / "lib/journal").iterdir())) > 1
+    own.kill_master()
+    own.start_master()
+    assert history(own, "net1") == known
+    assert holders(known) == [("web1.example", "OP_INSTANCE_REMOVE")]
+
+
+def test_addresses_of_a_job_that_failed_are_told_with_their_end(site: Site) -> None:
+    words = lab.instance_arguments(nics=f"ip0=lan4,network={site.net}")
+    broken = site.cluster.master / "srv/os/broken"
+    shutil.copytree(site.cluster.master / "srv/os/plain", broken, dirs_exist_ok=True)
+    (broken / "create").write_text("#!/bin/sh\nexit 1\n")
+    site.cluster.refused("gnt-instance", "add", *words, "-o", "broken", f"{site.net}-bad.example")
+    (row,) = history(site.cluster, site.net)
+    assert row["instance"] == f"{site.net}-bad.example"
+    assert row["job"] == row["end_job"]
+
+
+def test_a_network_is_shown_as_it_was(site: Site) -> None:
+    name = site.add("web1", ip="ip0=lan4,ip1=lan6")
+    moment = time.time()
+    site.remove(name)
+    site.command("disconnect", site.net)
+    site.command("remove", site.net)
+    (then,) = yaml.safe_load(site.command("info", "--at", moment, site.net))
+    assert [subnet["cidr"] for subnet in then["Subnets"]] == ["192.0.2.0/24", "2001:db8::/64"]
+    assert then["used by 1 instances"] == {name: ["192.0.2.10", "2001:db8::10"]}
+    said = site.cluster.refused("gnt-network", "info", "--at", "-0s", site.net)
+    assert f"know of no network {site.net}" in said
+    assert holders(history(site.cluster, site.net)) == [(name, "OP_INSTANCE_REMOVE")] * 2
+    assert "no such network: net9" in site.cluster.refused("gnt-network", "history", "net9")
+
+
+def test_a_map_shows_what_is_free(site: Site) -> None:
+    site.add("web1", ip="ip0=lan4,ip1=lan6")
+    text = site.command("map", site.net)
+    assert "pool lan4 192.0.2.10-192.0.2.13 of subnet 192.0.2.0/24: 4 addresses, 3 free, 25 % in use\n" in text
+    assert "\n  192.0.2.10  X...\n" in text
+    assert re.search(r"^  2001:db8::10 +1  X in use$", text, re.MULTILINE)
+    assert site.command("map", "--pool", "lan4", site.net).count("pool ") == 1
+
+
+def verified(cluster: lab.Lab, *words: str) -> subprocess.CompletedProcess[str]:
+    """Verify the cluster, once its nodes have the files that follow a change."""
+    found: list[subprocess.CompletedProcess[str]] = []
+
+    def settled() -> bool:
+        found.append(cluster.run("gnt-cluster", "verify", *words, check=False))
+        return "is out of date" not in found[-1].stdout
+
+    lab.wait_until(settled, "the files of the nodes")
+    return found[-1]
+
+
+def test_a_full_network_is_warned_of_and_then_an_error(strict: lab.Lab) -> None:
+    strict.add_instance("i1.example", nics=FOUR)
+    assert "ENETWORKPOOL" not in verified(strict).stdout
+    strict.add_instance("i2.example", nics=FOUR)
+    warned = verified(strict, "--error-codes")
+    assert warned.returncode == 0
+    assert "  - WARNING:ENETWORKPOOL:network:net1: its pools are 50 % in use, the threshold is 50 %" in warned.stdout
+    strict.add_instance("i3.example", nics=FOUR)
+    failed = verified(strict)
+    assert failed.returncode == 1
+    assert "  - ERROR: network net1: its pools are 75 % in use, the threshold is 75 %" in failed.stdout
+    assert strict.rows("gnt-network", "name,utilization") == [["net1", "75.0"]]
+    subnets = json.loads(strict.run("gnt-network", "list", "-o", "subnets", "--format", "json").stdout)[0]["subnets"]
+    assert [pool["utilization"] for subnet in subnets for pool in subnet["pools"]] == [75.0, 0.0]
+
+
+def test_what_one_network_exports_another_imports(site: Site) -> None:
+    site.add("web1", ip="ip0=lan4,ip1=lan6")
+    path, twin = site.file("out.csv"), f"{site.net}-twin"
+    site.command("export-reservations", site.net, path)
+    again = site.command("import-reservations", site.net, path)
+    assert again == "0 addresses reserved; left out: 0 reserved externally already, 2 in use, 1 gateways\n"
+    site.command("add", "--subnet", "cidr=192.0.2.0/25,pool", "--subnet", "cidr=2001:db8::/64", twin)
+    dry = site.command("import-reservations", "--dry-run", twin, path)
+    assert "192.0.2.10" in dry
+    assert site.reserved(twin) == "-"
+    assert site.command("import-reservations", twin, path).startswith("3 addresses reserved;")
+    assert site.reserved(twin) == "192.0.2.1, 192.0.2.10, 2001:db8::10"
+    once_more = site.command("import-reservations", twin, path)
+    assert once_more.startswith("0 addresses reserved; left out: 3 reserved externally already")
+
+
+def test_a_wrong_line_of_an_import_changes_nothing(site: Site) -> None:
+    path = site.file("in.csv")
+    path.write_text("192.0.2.50,fine\n192.0.2.300,typed wrongly\n")
+    said = site.cluster.refused("gnt-network", "import-reservations", site.net, path)
+    assert f"{path}, line 2: " in said
+    assert site.reserved() == "-"
+
+
+def test_dhcp_files_have_the_addresses_of_the_instances(site: Site) -> None:
+    lan = f"{site.net}-lan"
+    site.command(
+        "add", "--subnet", "cidr=198.51.100.0/24,gateway=198.51.100.1,dhcp=true,pool",
+        "--subnet", "cidr=2001:db8:5::/64,dhcp=true,pool", lan,
+    )  # fmt: skip
+    site.command("connect", "-N", "mode=routed,link=main", lan, "default")
+    name = f"{lan}.example"
+    site.cluster.add_instance(name, nics=f"ip0=pool4,ip1=pool6,network={lan}")
+    ((mac, addresses),) = site.cluster.rows("gnt-instance", "mac,nic.ips", name)
+    four, six = addresses.split("/")
+    path = site.file("lan.conf")
+    site.command("dhcp", "--for", "dnsmasq", "--output", path, lan)
+    assert f"dhcp-host={mac},{four},[{six}],{name}\n" in path.read_text()
+    _check(["dnsmasq", "--test", "-C"], path)
+    for family in ("4", "6"):
+        path = site.file(f"kea{family}.json")
+        site.command("dhcp", "--for", "kea", "--family", family, "--output", path, lan)
+        assert mac in path.read_text()
+        _check([f"kea-dhcp{family}", "-t"], path)
+
+
+def _check(words: list[str], path: Path) -> None:
+    program = shutil.which(words[0], path="/usr/sbin:/usr/bin:/sbin:/bin")
+    if program:
+        subprocess.run([program, *words[1:], path], capture_output=True, check=True)
+
+
+def test_the_master_answers_while_it_reads_a_long_journal(site: Site) -> None:
+    with site.cluster.luxi() as luxi:
+        op = {"OP_ID": "OP_TEST_DELAY", "duration": 0, "on_master": True}
+        for _ in range(20):
+            luxi.value("SubmitManyJobs", [[op]] * 50)
+    with site.cluster.luxi() as asking, site.cluster.luxi() as other:
+        asking.send(json.dumps({"method": "QueryNetworkHistory", "args": [site.net, None, None, 10]}).encode() + b"\3")
+        assert other.call("QueryClusterInfo")["name"] == "lab.example"
+        answer = json.loads(asking.receive())
+    assert answer["success"]
+    assert answer["result"]["rows"] == []
+
+
+@pytest.mark.parametrize("arguments", [["net1", "192.0.2.999", None, 10], ["net1", None, None, 0], ["net1", None]])
+def test_a_malformed_question_is_refused(shared: lab.Lab, arguments: list[object]) -> None:
+    with shared.luxi() as luxi:
+        success, result = luxi.exchange("QueryNetworkHistory", *arguments)
+    assert not success
+    assert isinstance(result, list)
+    assert result[0] == "OpPrereqError"

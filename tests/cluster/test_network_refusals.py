@@ -1,0 +1,105 @@
+"""Changes of networks that are refused: each says what holds the thing in question, and nothing changes."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.cluster import lab, test_refused_requests, wires
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--subnet add:cidr=192.0.2.128/25", "subnets 192.0.2.0/24 and 192.0.2.128/25 overlap"),
+        ("--subnet add:cidr=198.51.100.9/24", "its network is '198.51.100.0/24'"),
+        ("--subnet add:cidr=::ffff:10.0.0.0/104", "in IPv6 spelling"),
+        ("--subnet add:cidr=fe80::%eth0/64", "has a scope id"),
+        ("--subnet add:cidr=198.51.100.0/24,gateway=192.0.2.1", "gateway 192.0.2.1 is outside its subnet"),
+        ("--subnet add:cidr=198.51.100.0/24,gateway=198.51.100.0", "is the first address of the subnet"),
+        ("--subnet add:cidr=198.51.100.0/24,name=lan", "two subnets are named lan"),
+        ("--subnet lan:modify,gateway=192.0.3.1", "gateway 192.0.3.1 is outside its subnet 192.0.2.0/24"),
+        ("--subnet lan:modify,gateway=192.0.2.33", "192.0.2.33 is the gateway of the subnet 192.0.2.0/24, and"),
+        ("--subnet lan:modify,cidr=192.0.2.0/27", "in use by instance user"),
+        ("--subnet lan:modify,cidr=192.0.2.9/22", "its network is '192.0.0.0/22'"),
+        ("--subnet lan:remove", "(192.0.2.33)"),
+        ("--subnet wan:modify,name=x", "has no subnet wan"),
+        ("--pool add:198.51.100.1-198.51.100.9", "outside every subnet"),
+        ("--pool add:192.0.2.250-192.0.3.9", "reaches out of 192.0.2.0/24"),
+        ("--pool add:192.0.2.19-192.0.2.25", "pool 192.0.2.19-192.0.2.25 overlaps pool 192.0.2.10-192.0.2.19"),
+        ("--pool add:192.0.2.30-192.0.2.20", "is backwards; write '192.0.2.20-192.0.2.30'"),
+        ("--pool add:192.0.2.30,name=web", "pool name web is taken by pool 192.0.2.10-192.0.2.19"),
+        ("--pool add:192.0.2.30,name=pool6", "pool name pool6 is taken"),
+        ("--pool add:192.0.2.30,name=192.0.2.30", "reads as an address"),
+        ("--pool add:192.0.2.99999", "192.0.2.99999"),
+        ("--pool remove:192.0.2.30-192.0.2.40", "no pool of network"),
+        ("--pool web:modify", "there is nothing to modify"),
+        ("--add-reserved-ips 192.0.2.45-192.0.2.60", "overlaps external reservation 192.0.2.50-192.0.2.59"),
+        ("--add-reserved-ips 192.0.2.9-192.0.2.5", "is backwards"),
+        ("--add-reserved-ips 192.0.2.5,bogus", "'bogus' is not an address range"),
+        ("--remove-reserved-ips 192.0.2.5", "nothing of 192.0.2.5 is reserved externally"),
+        ("--add-reserved-ips 10.0.0.0-10.15.66.63", "has 1,000,000 addresses, more than 65,536; if you mean it"),
+        ("--pool add:10.0.0.0-10.15.66.63", "has 1,000,000 addresses"),
+        ("--subnet lan:modify,name=x --subnet lan:modify,name=y", "has no subnet lan"),
+        ("--subnet lan:modify,name=x --add-reserved-ips 203.0.113.1", "outside every subnet"),
+        ("-m 01:00:00", "multicast"),
+        ("--gateway6 2001:db8::1", "has no IPv6 subnet"),
+        ("", "nothing is asked to be changed"),
+    ],
+)  # fmt: skip
+def test_changes_that_are_refused_change_nothing(crowded: wires.Wire, options: str, said: str) -> None:
+    assert said in crowded.refused(options)
+
+
+@pytest.fixture(scope="module")
+def crowded(shared: lab.Lab) -> Iterator[wires.Wire]:
+    """A network that has something of everything."""
+    wire = wires.made(shared, "--subnet cidr=192.0.2.0/24,gateway=192.0.2.1,name=lan,dhcp=yes --subnet cidr=10.0.0.0/8")
+    wire.modify("--pool add:192.0.2.10-192.0.2.19,name=web --add-reserved-ips 192.0.2.50-192.0.2.59")
+    wire.use("ip=192.0.2.33")
+    yield wire
+    wire.remove()
+
+
+@pytest.mark.parametrize(
+    ("ips", "said"),
+    [
+        ("ip=192.0.2.0", "192.0.2.0 is the first address of the subnet"),
+        ("ip=192.0.2.255", "192.0.2.255 is the last address of the subnet"),
+        ("ip=192.0.2.1", "192.0.2.1 is the gateway of the subnet"),
+        ("ip=::ffff:192.0.2.9", "in IPv6 spelling"),
+        ("ip=2001:db8::1%eth0", "has a scope id"),
+        ("ip=pool6", "has no IPV6 pool"),
+    ],
+)
+def test_addresses_that_nobody_can_have(crowded: wires.Wire, ips: str, said: str) -> None:
+    assert said.lower() in crowded.not_given(ips).lower()
+
+
+def test_a_malformed_option_is_shown_with_a_mark_and_its_grammar(crowded: wires.Wire) -> None:
+    said = crowded.refused("--subnet 2001:db8::/64:modfy,dhcp=false")
+    shown, mark = said.splitlines()[3:5]
+    assert shown.strip() == "2001:db8::/64:modfy,dhcp=false"
+    assert mark.index("^") == shown.index("modfy")
+    assert "IDENT:modify[,cidr=CIDR]" in said
+    assert "add:RANGE[,name=NAME]" in crowded.refused("--pool 192.0.2.1")
+
+
+def test_a_large_range_that_is_meant_is_taken(crowded: wires.Wire) -> None:
+    crowded.modify("--force --add-reserved-ips 10.0.0.0-10.15.66.63 --pool add:10.0.0.0/12,name=big")
+    assert crowded.use("ip=big") == ["10.15.66.64"]
+    crowded.free(crowded.instances[-1])
+    crowded.modify("--remove-reserved-ips 10.0.0.0-10.15.66.63 --pool big:remove")
+
+
+def test_a_dry_run_says_what_would_be_different(crowded: wires.Wire) -> None:
+    options = "--dry-run --subnet lan:modify,cidr=192.0.2.0/26,dhcp=no --pool remove:192.0.2.15"
+    with test_refused_requests.unchanged(crowded.cluster):
+        said = crowded.cluster.run("gnt-network", "modify", *options.split(), crowded.name).stdout.splitlines()
+        assert said == [
+            f"change network {crowded.name}",
+            "subnet 192.0.2.0/24: cidr 192.0.2.0/24 becomes 192.0.2.0/26",
+            "subnet 192.0.2.0/24: dhcp off",
+            "remove pool 192.0.2.10-192.0.2.19 web",
+            "add pool 192.0.2.10-192.0.2.14 web",
+            "add pool 192.0.2.16-192.0.2.19 web",
+        ]
+    assert "in use by instance" in crowded.refused("--dry-run --subnet lan:remove")

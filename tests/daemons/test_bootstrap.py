@@ -1,0 +1,119 @@
+"""What a new cluster may be described as, and what the first objects are."""
+
+import msgspec
+import pytest
+
+from gantry import errors
+from gantry.daemons import bootstrap
+from gantry.model import cluster
+from gantry.runtime import simulated
+from gantry.sim import cluster as simulation
+
+PLAIN: dict[str, object] = {"cluster_name": "lab.example", "node_name": "node1", "primary_ip": "203.0.113.1"}
+
+
+def decode(**fields: object) -> bootstrap.Description:
+    return bootstrap.decode(msgspec.json.encode(PLAIN | fields))
+
+
+def test_a_description_needs_names_and_an_address() -> None:
+    wanted = decode()
+    assert (wanted.port, wanted.enabled_hypervisors, wanted.candidate_pool_size) == (1811, ("kvm",), 10)
+    for name in PLAIN:
+        with pytest.raises(errors.InvalidError, match=name):
+            bootstrap.decode(msgspec.json.encode({key: value for key, value in PLAIN.items() if key != name}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"colour": "red"}, "colour"),
+        ({"cluster_name": ""}, "cluster_name"),
+        ({"cluster_name": "a b"}, "cluster_name"),
+        ({"node_name": "node1\n"}, "node_name"),
+        ({"primary_ip": "node1"}, "'node1' is not an IP address"),
+        ({"port": 0}, "port"),
+        ({"port": 65536}, "port"),
+        ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
+        ({"mac_prefix": "01:00:00"}, "multicast"),
+        ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are kvm, fake"),
+        ({"enabled_hypervisors": []}, "unknown hypervisor (none given)"),
+        ({"enabled_disk_templates": ["drbd"]}, "unknown disk template drbd"),
+        ({"enabled_disk_templates": []}, "unknown disk template (none given)"),
+        ({"candidate_pool_size": 0}, "candidate pool size is below 1"),
+    ],
+)
+def test_descriptions_that_are_refused(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(errors.InvalidError) as refused:
+        decode(**fields)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'"\xff"', b"[" * 100_000])
+def test_what_is_no_description_is_refused(data: bytes) -> None:
+    with pytest.raises(errors.InvalidError, match="description of the cluster is not valid"):
+        bootstrap.decode(data)
+
+
+def made(**fields: object) -> cluster.Cluster:
+    with simulated.World(seed=1) as world:
+        objects = [put.value for put in bootstrap.objects(decode(**fields), world.machine("m").random, 5.0)]
+    owner = next(one for one in objects if isinstance(one, cluster.Cluster))
+    node = next(one for one in objects if isinstance(one, cluster.Node))
+    group = next(one for one in objects if isinstance(one, cluster.NodeGroup))
+    assert (node.group, owner.master_node, node.role(owner)) == (group.uuid, node.uuid, cluster.Role.MASTER)
+    assert (group.name, node.primary_ip, node.master_candidate, owner.ctime) == ("default", "203.0.113.1", True, 5.0)
+    return owner
+
+
+def test_only_what_differs_from_the_defaults_is_kept() -> None:
+    plain = made()
+    assert (plain.hvparams, plain.beparams, plain.nicparams) == ({}, {}, {})
+    given = made(
+        hvparams={"kvm": {"acpi": "no", "kernel_args": "1"}},
+        beparams={"memory": "256", "vcpus": "default"},
+        nicparams={"link": "100", "mode": "routed"},
+        mac_prefix="AA:00:0F",
+    )
+    assert given.hvparams == {"kvm": {"acpi": False, "kernel_args": "1"}}
+    assert given.beparams == {"default": {"minmem": 256, "maxmem": 256}}
+    assert given.nicparams == {"default": {"link": "100", "mode": "routed"}}
+    assert given.mac_prefix == "aa:00:0f"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"hvparams": {"xen": {}}},
+        {"hvparams": {"kvm": {"colour": 1}}},
+        {"beparams": {"x": 1}},
+        {"nicparams": {"mode": "x"}},
+    ],
+)
+def test_parameters_are_checked_before_anything_is_made(fields: dict[str, object]) -> None:
+    with pytest.raises(errors.InvalidError):
+        made(**fields)
+
+
+def test_a_second_cluster_is_refused_and_a_failure_can_be_repeated() -> None:
+    with simulation.SimulatedCluster(seed=1, nodes=1) as lab:
+        machine = lab.master
+        wanted = decode(enabled_hypervisors=["fake"])
+
+        async def init() -> None:
+            await machine.spawn(bootstrap.init(machine, simulation.FOLDERS, wanted, secure=False))
+
+        with pytest.raises(errors.EnvironmentFaultError, match="no node daemon waits here"):
+            lab.run(init())
+        lab.run(lab.start_node("node1"))
+        lab.run(machine.disk.make_directory(simulation.FOLDERS.queue))
+        lock = machine.disk.lock(f"{simulation.FOLDERS.queue}/lock")
+        with pytest.raises(errors.WrongStateError, match="the state is in use"):
+            lab.run(init())
+        lock.release()
+        lab.run(lab.world.clock.sleep(10))
+        lab.run(init())
+        with pytest.raises(errors.ExistsError, match="there is a cluster here already"):
+            lab.run(init())
+        lab.run(lab.start_master())
+        assert lab.run(lab.luxi("QueryNodes", [], ["name", "role"], False)) == [["node1", "M"]]

@@ -1,0 +1,132 @@
+"""The vote for the master's role, over tables of answers."""
+
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from tests.state import build
+
+from gantry.daemons import role, vote
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+ME = "node0"
+OWN = calls.CandidateState(serial=50, digest="d50", epoch=4, job=9, master=ME)
+EQUAL = msgspec.structs.replace(OWN)
+OLDER = msgspec.structs.replace(OWN, serial=49, digest="d49", job=8)
+NONE = calls.CandidateState(serial=0, digest="", epoch=0, job=0, master=ME)
+NEWER = msgspec.structs.replace(OWN, serial=51, digest="d51")
+NEWER_EPOCH = msgspec.structs.replace(OWN, serial=20, digest="e20", epoch=5)
+OLD_EPOCH_LONGER = msgspec.structs.replace(OWN, serial=99, digest="c99", epoch=3, job=30)
+NEWER_JOB = msgspec.structs.replace(OWN, serial=50, digest="d50", job=10)
+LATER_MASTER = msgspec.structs.replace(NONE, heard=5)
+OTHER = msgspec.structs.replace(OWN, digest="x50")
+
+CONFIRMED, REFUSED, UNDECIDED = vote.Outcome
+
+
+def answer(number: int, copy: calls.CandidateState | None = EQUAL, master: str | None = ME) -> vote.Answer:
+    return vote.Answer(f"node{number}", master=master, copy=copy, why="" if copy else "it is down")
+
+
+def silent(number: int, *, offline: bool = False) -> vote.Answer:
+    return vote.Answer(f"node{number}", why="it is down", offline=offline)
+
+
+def decide(
+    answers: Sequence[vote.Answer], *, taking_over: bool = False, candidates: Sequence[str] | None = None
+) -> vote.Outcome:
+    names = candidates if candidates is not None else [ME, *(one.node for one in answers)]
+    return vote.decide(vote.Claim(ME, OWN, names, taking_over=taking_over), answers).outcome
+
+
+def test_a_single_node_confirms_itself() -> None:
+    assert decide([]) is CONFIRMED
+    assert decide([], taking_over=True) is CONFIRMED
+
+
+@pytest.mark.promise("cluster-25")
+@pytest.mark.parametrize("others", range(1, 7))
+def test_half_plus_one_must_answer_and_the_rest_may_be_silent(others: int) -> None:
+    total = others + 1
+    for answering in range(others + 1):
+        answers = [answer(n) if n <= answering else silent(n) for n in range(1, others + 1)]
+        enough = 2 * (answering + 1) > total
+        assert decide(answers) is (CONFIRMED if enough else UNDECIDED), (others, answering)
+        assert decide(answers, taking_over=True) is (CONFIRMED if enough else UNDECIDED), (others, answering)
+
+
+@pytest.mark.promise("cluster-28")
+def test_a_quorum_takes_us_for_the_master_at_a_start_whatever_the_mix_of_answers() -> None:
+    kinds: list[str | None] = [ME, "node1", "", None]
+    for names in itertools.product(kinds, repeat=4):
+        answers = [answer(n, master=name) for n, name in enumerate(names, 1)]
+        yes, missing = 1 + names.count(ME), names.count(None)
+        wanted = CONFIRMED if yes >= 3 else UNDECIDED if yes + missing >= 3 else REFUSED
+        assert decide(answers) is wanted, names
+        assert decide(answers, taking_over=True) is CONFIRMED
+
+
+@pytest.mark.promise("cluster-27")
+@pytest.mark.parametrize("newer", [NEWER, NEWER_EPOCH, NEWER_JOB, OTHER, LATER_MASTER])
+@pytest.mark.parametrize("taking_over", [False, True])
+def test_not_a_single_node_may_hold_something_newer(newer: calls.CandidateState, taking_over: bool) -> None:
+    for place in range(1, 6):
+        answers = [answer(n, newer if n == place else EQUAL) for n in range(1, 6)]
+        assert decide(answers, taking_over=taking_over) is REFUSED
+        # whatever its flags
+        assert decide(answers, taking_over=taking_over, candidates=[ME]) is REFUSED
+
+
+@pytest.mark.promise("cluster-26")
+def test_a_quorum_agrees_on_serial_and_job_over_all_mixes_of_copies() -> None:
+    kinds = [EQUAL, OLDER, NONE, OLD_EPOCH_LONGER, None]
+    for copies in itertools.product(kinds, repeat=4):
+        answers = [answer(n, copy) for n, copy in enumerate(copies, 1)]
+        told = 1 + sum(copy is not None for copy in copies)
+        assert decide(answers, taking_over=True) is (CONFIRMED if told >= 3 else UNDECIDED), copies
+
+
+def test_a_majority_of_the_candidates_must_speak_not_only_of_the_nodes() -> None:
+    nodes = [answer(n, NONE) for n in range(1, 8)]
+    candidates = [ME, "node1", "node2", "node3", "node4"]
+    assert decide(nodes, candidates=candidates) is CONFIRMED
+    deaf = [silent(n) if one.node in candidates[2:] else one for n, one in enumerate(nodes, 1)]
+    assert decide(deaf, candidates=candidates) is UNDECIDED
+
+
+@pytest.mark.promise("cluster-93")
+def test_two_nodes_with_one_down_are_never_decided() -> None:
+    for taking_over in (False, True):
+        assert decide([silent(1, offline=True)], taking_over=taking_over, candidates=[ME]) is UNDECIDED
+        assert decide([answer(1)], taking_over=taking_over, candidates=[ME]) is CONFIRMED
+
+
+def test_a_verdict_says_what_is_missing_and_the_answers_who_said_what() -> None:
+    answers = [answer(1, NEWER, "node1"), silent(2)]
+    verdict = vote.decide(vote.Claim(ME, OWN), answers)
+    assert verdict.reasons == (
+        "node node1 holds a newer copy, epoch 4 serial 51 job 9, here it is epoch 4 serial 50 job 9",
+    )
+    assert vote.described(answers) == (
+        "node1 takes node1 for the master, holds epoch 4 serial 51 job 9; node2 does not answer: it is down"
+    )
+    verdict = vote.decide(vote.Claim(ME, OWN), [answer(1, master="node1"), answer(2, master="node1")])
+    assert verdict.reasons == ("1 of 3 nodes take node0 for the master, 2 are needed",)
+
+
+def test_the_epoch_to_be_above_is_the_highest_that_anybody_has_seen() -> None:
+    assert vote.highest_epoch([answer(1, OLDER), answer(2, NEWER_EPOCH), silent(3)]) == 5
+    assert vote.highest_epoch([answer(1, msgspec.structs.replace(OLDER, heard=7)), answer(2)]) == 7
+    assert vote.highest_epoch([]) == 0
+
+
+def test_a_handover_names_the_new_master_and_keeps_the_old_one_as_a_candidate() -> None:
+    state = states.Snapshot().apply(build.FIRST, serial=1)
+    plain = [states.Put(msgspec.structs.replace(node, master_candidate=False)) for node in state.nodes.values()]
+    state = state.apply(plain, serial=2)
+    after = state.apply(role.handover(state, "n2", now=7.0), serial=3)
+    roles = {node.name: node.role(after.the_cluster).value for node in after.nodes.values()}
+    assert roles == {"node0": "C", "node1": "R", "node2": "M"}
+    assert after.the_cluster.mtime == 7.0

@@ -1,0 +1,134 @@
+"""The documentation as the tests read it: its links, its commands, and what it says they print.
+
+A block that begins with ```` ```console ```` is run. Lines after ``$`` are commands, on the first node, or on another
+after ``node2$``; a command goes on over lines that end in a backslash, and a loop to its ``done``. What follows is its
+output, where ``...`` stands for any part of a line, or alone on a line for any lines; a command without output may
+print what it likes. A command must fail where its output shows a failure, and succeed otherwise. A block that begins
+with ```` ```sh PATH ```` is the content of that file; without a path its commands are only parsed.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+DOCS = CHECKOUT / "docs"
+
+PROMPT = re.compile(r"(?:node(\d))?\$ (.*)")
+FAILURE = re.compile(r"^(Failure: |gantry-masterd: |error type: )", re.MULTILINE)
+# What a command tells on the standard error when it has to wait, which depends on the machine.
+NOTICE = re.compile(r"^Job \d+ is (waiting in queue|trying to acquire all necessary locks|running)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: the words behind the fence, where it begins, its lines."""
+
+    words: list[str]
+    line: int
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a page tells to write."""
+
+    line: int
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, the number of the node it is for, and the output that the page shows of it."""
+
+    line: int
+    node: int
+    text: str
+    shown: str
+
+    @property
+    def fails(self) -> bool:
+        return bool(FAILURE.search(self.shown))
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    fence, words, start, lines = "", [""], 0, [""]
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if not fence and (opening := re.match(r"```+", line)):
+            fence, words, start, lines = opening[0], line[len(opening[0]) :].split(), number, []
+        elif fence and line == fence:
+            yield Block(words, start, lines)
+            fence = ""
+        else:
+            lines.append(line)
+    assert not fence, f"{page}: the block of line {start} has no end"
+
+
+def steps(page: Path) -> Iterator[File | Command]:
+    """Return what a page tells to do, in order."""
+    for block in blocks(page):
+        if block.words[:1] == ["console"]:
+            yield from _commands(block)
+        elif block.words[:1] == ["sh"] and len(block.words) == 2:
+            yield File(block.line, block.words[1], "".join(f"{line}\n" for line in block.lines))
+
+
+def _commands(block: Block) -> Iterator[Command]:
+    rest = list(enumerate(block.lines, block.line + 1))
+    while rest:
+        number, line = rest.pop(0)
+        found = PROMPT.fullmatch(line)
+        assert found, f"line {number} is no command: {line}"
+        text = [found[2]]
+        while text[-1].endswith("\\") or (text[0].endswith(" do") and text[-1] != "done"):
+            text.append(rest.pop(0)[1])
+        shown = []
+        while rest and not PROMPT.fullmatch(rest[0][1]):
+            shown.append(rest.pop(0)[1])
+        yield Command(number, int(found[1] or 1), "\n".join(text), "\n".join(shown).strip("\n"))
+
+
+def typed(page: Path) -> Iterator[str]:
+    """Return every command line of a page, those that are not run among them."""
+    for step in steps(page):
+        if isinstance(step, Command):
+            yield from _joined(step.text)
+    for block in blocks(page):
+        if block.words == ["sh"]:
+            yield from _joined("\n".join(block.lines))
+    yield from _joined("\n".join(re.findall(r"^    +(.*)$", page.read_text(), flags=re.MULTILINE)))
+
+
+def _joined(text: str) -> list[str]:
+    return re.sub(r"\\\n", " ", text).splitlines()
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Tell whether the output is what the page shows; columns may have other widths."""
+    pattern = "".join(r"(?:.*\n)*?" if line == "..." else _line(line) + r"\n" for line in shown.splitlines())
+    lines = NOTICE.sub("", printed).strip("\n").splitlines()
+    return re.fullmatch(pattern, "".join(f"{_single(line)}\n" for line in lines)) is not None
+
+
+def _line(line: str) -> str:
+    return ".*".join(map(re.escape, _single(line).split("...")))
+
+
+def _single(line: str) -> str:
+    return re.sub(r"[ \t]+", " ", line).rstrip()
+
+
+def links(page: Path) -> Iterator[str]:
+    """Return the targets of a page's links, those in code left out."""
+    text = re.sub(r"^(```+).*?^\1$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for found in re.finditer(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+        yield found[1]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names of a page's headings as links spell them."""
+    text = re.sub(r"^(```+).*?^\1$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}

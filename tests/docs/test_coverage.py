@@ -1,0 +1,57 @@
+"""What is written by hand names everything that there is of its kind."""
+
+import re
+import tomllib
+
+from tests.docs import pages
+
+from gantry.doors import luxi
+from gantry.node import variables
+from gantry.rpc import calls
+
+
+def _words(page: str) -> set[str]:
+    """Return what a page says in code."""
+    return set(re.findall(r"`([^`\n]+)`", (pages.DOCS / page).read_text()))
+
+
+def test_every_method_of_luxi_is_described_and_no_other() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (pages.DOCS / "reference/luxi.md").read_text(), flags=re.MULTILINE)
+    described = {name for row in rows for name in re.findall(r"`([A-Z]\w+)`", row)}
+    assert described == set(luxi._METHODS)
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((pages.CHECKOUT / "pyproject.toml").read_text())["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    text = (pages.DOCS / "explanation/dependencies.md").read_text()
+    for name in (re.split(r"[<>=]", one)[0] for one in wanted):
+        assert name in text, name
+
+
+def test_every_variable_of_an_os_script_is_described() -> None:
+    address = calls.Address(ip="192.0.2.4", subnet="192.0.2.0/24", gateway="192.0.2.1")
+    six = calls.Address(ip="2001:db8::4", subnet="2001:db8::/64", gateway="2001:db8::1")
+    network = calls.Network(name="net1", uuid="u", mac_prefix="aa:00:01", tags=("web",))
+    nic = calls.Nic(
+        index=0, uuid="u", mac="m", mode="bridged", link="br0", vlan="5", name="n",
+        addresses=(address, six), network=network,
+    )  # fmt: skip
+    instance = calls.Instance(
+        name="i", uuid="u", hypervisor="kvm", os="note+small", nics=(nic,),
+        disks=(calls.Disk(index=0, uuid="d", dev_type="file", size=1, name="root"),),
+        hvparams={"nic_type": "e1000", "disk_type": "scsi"}, beparams={"vcpus": 1}, osparams={"greeting": "hello"},
+    )  # fmt: skip
+    found = variables.os_script(instance, {"d": "/disk"}, api_version=20, debug=0, reinstall=True)
+    described = _words("how-to/os-definitions.md")
+    for name in found:
+        general = re.sub(r"(?<=[A-Z][:_])[01]$", "i", re.sub(r"^(NIC|DISK)_0", r"\1_n", name))
+        family = re.sub(r"^(INSTANCE_BE|INSTANCE_HV|OSP)_.*", r"\1_...", general)
+        assert {general, family} & described, name
+
+
+def test_every_ssconf_key_is_described() -> None:
+    source = (pages.CHECKOUT / "src/gantry/state/ssconf.py").read_text()
+    keys = re.findall(r'^        "(\w+)": ', source, flags=re.MULTILINE)
+    assert len(keys) > 10
+    assert set(keys) <= _words("reference/files.md")

@@ -1,0 +1,183 @@
+"""The commands of the how-to pages do what the pages say, and those of the tutorial as well."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.cluster import lab
+from tests.docs import pages
+
+from gantry.cli import command, failures, main
+
+HOW_TO = sorted(page for page in (pages.DOCS / "how-to").glob("*.md") if page.name != "README.md")
+TUTORIAL = pages.DOCS / "tutorial/first-cluster.md"
+JOINED = {"nodes.md": 1}
+"""How many nodes the cluster has when a page begins; two where nothing is said. Three machines wait in any case."""
+
+LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) ")
+"""Commands that are repeated until they show what the page says: files on other nodes follow a moment later."""
+
+FOLDERS = {
+    "/var/lib/gantry": "lib",
+    "/run/gantry": "run",
+    "/var/log/gantry": "log",
+    "/etc/gantry": "etc",
+    "/srv/gantry": "srv",
+}
+
+# The machines are folders: any bridge is there, no accelerator, and scp copies from one folder to the other.
+OF_MACHINES = {"ip": "echo 1: br0", "qemu-system-x86_64": "echo QEMU 7.2", "timeout": "exit 1"}
+SCP = """words=()
+for word in "$@"; do
+    case $word in
+        node[0-9]:*) machine=${word%%:*} word=${word#*:}; words+=("${word/\\/node1\\///$machine/}") ;;
+        *) words+=("$word") ;;
+    esac
+done
+exec cp "${words[@]}"
+"""
+
+
+@dataclass
+class Place:
+    """Where commands are run: what stands for the words of a page, by node, and a folder for what comes of it."""
+
+    scratch: Path
+    stands_for: dict[int, dict[str, str]]
+    variables: dict[int, dict[str, str]]
+    path: str
+
+    def run(self, steps: Iterable[pages.File | pages.Command]) -> None:
+        """Do the steps one after the other, the commands in one shell."""
+        environment = {**os.environ, "HOME": str(self.scratch), "PATH": self.path}
+        with subprocess.Popen(
+            ["bash"], cwd=self.scratch, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as shell:
+            for step in steps:
+                if isinstance(step, pages.File):
+                    self._write(step)
+                else:
+                    self._check(shell, step)
+
+    def _write(self, step: pages.File) -> None:
+        path = self.scratch / replaced(step.path, self.stands_for[1])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(step.text)
+        path.chmod(0o755 if step.text.startswith("#!") else 0o644)
+
+    def _check(self, shell: subprocess.Popen[str], step: pages.Command) -> None:
+        deadline = time.monotonic() + lab.PATIENCE
+        while True:
+            code, printed = self._do(shell, step)
+            good = bool(code) == step.fails and (not step.shown or pages.matches(step.shown, printed))
+            if good or not LOOKS.match(step.text) or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        told = f"line {step.line}: {step.text}\nexit code {code}\n--- shown\n{step.shown}\n--- printed\n{printed}"
+        assert good, told
+
+    def _do(self, shell: subprocess.Popen[str], step: pages.Command) -> tuple[int, str]:
+        """Run a command; return its exit code and what it printed, in the words of the page."""
+        words = self.stands_for[step.node]
+        command, out, err = (self.scratch / f".{name}" for name in ("command", "out", "err"))
+        command.write_text(replaced(step.text, words) + "\n")
+        exports = [f"export {name}={value}" for name, value in self.variables.get(step.node, {}).items()]
+        # A process in the background keeps its output, so that each command has files of its own.
+        saved = f". {command} >{out} 2>{err} </dev/null; echo $?"
+        assert shell.stdin
+        assert shell.stdout
+        shell.stdin.write("\n".join([f"rm -f {out} {err}", *exports, saved]) + "\n")
+        shell.stdin.flush()
+        code = int(shell.stdout.readline())
+        return code, replaced(out.read_text() + err.read_text(), {value: word for word, value in words.items()})
+
+
+def replaced(text: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _programs(folder: Path, scripts: Mapping[str, str]) -> None:
+    folder.mkdir()
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+        (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """Make three machines, and a cluster of some of them as the page of the test expects it."""
+    page: Path = request.getfixturevalue("page")
+    with lab.lab() as made:
+        machines, hand = made.folder / "machines", made.folder / "hand"
+        _programs(machines, OF_MACHINES)
+        _programs(hand, {"scp": SCP})
+        usual = os.environ["PATH"]
+        monkeypatch.setenv("PATH", str(machines))
+        made.init()
+        for _ in range(JOINED.get(page.name, 2) - 1):
+            made.add_node()
+        while len(made.nodes) < 3:
+            made.add_machine()
+        monkeypatch.setenv("PATH", usual)
+        for node in made.nodes:
+            shutil.copytree(node.root / "srv/os/plain", node.root / "srv/os/busybox")
+        ports = {
+            f"--primary-ip 10.0.0.{i}": f"--primary-ip 127.0.0.1 --port {n.port}" for i, n in enumerate(made.nodes, 1)
+        }
+        scratch = made.folder / "home"
+        scratch.mkdir()
+        yield Place(
+            scratch,
+            {i: ports | {at: str(n.root / name) for at, name in FOLDERS.items()} for i, n in enumerate(made.nodes, 1)},
+            {i: {"GANTRY_ROOT": str(n.root)} for i, n in enumerate(made.nodes, 1)},
+            f"{hand}:{lab.BIN}:{usual}",
+        )
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
+def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Place) -> None:
+    cluster.run(pages.steps(page))
+
+
+@pytest.mark.real
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="QEMU is not installed")
+def test_the_tutorial_leads_to_a_virtual_machine_and_leaves_nothing() -> None:
+    folder, prefix = Path(tempfile.mkdtemp(prefix="gt", dir="/tmp")), f"gh{os.getpid() % 100000}x"
+    words = {"/tmp/lab": str(folder / "lab"), "first": prefix, "cd gantry": f"cd {pages.CHECKOUT}"}
+    try:
+        Place(folder, {1: words}, {}, os.environ["PATH"]).run(pages.steps(TUTORIAL))
+        assert not (folder / "lab").exists()
+    finally:
+        _clean(prefix)
+        shutil.rmtree(folder)
+
+
+def _clean(prefix: str) -> None:
+    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    for space in re.findall(rf"^({prefix}\S+)", spaces, flags=re.MULTILINE):
+        subprocess.run(["bash", "-c", f"ip netns pids {space} | xargs -r kill -9"], check=True)
+    subprocess.run([pages.CHECKOUT / "demo/net.sh", "down", prefix], check=True)
+
+
+@pytest.mark.parametrize("page", [pages.CHECKOUT / "README.md", TUTORIAL, *HOW_TO], ids=lambda page: page.stem)
+def test_every_command_of_a_page_has_options_that_exist(page: Path) -> None:
+    for line in pages.typed(page):
+        for found in re.finditer(r"\b(gnt-[a-z]+) ([^|;&)]*)", re.sub(r"\d?[<>]\S*", "", line)):
+            program, words = found[1], shlex.split(found[2].strip(), comments=True)
+            known = {name: one for one in main.commands(program)[0] for name in (one.name, *one.aliases)}
+            assert words[0] in known, line
+            try:
+                command.parse(program, known[words[0]], words=words[1:])
+            except failures.CommandError as error:
+                pytest.fail(f"{line}: {error.text()}")

@@ -1,0 +1,80 @@
+"""Talks to the socket of a simulated master: whole answers to any bytes."""
+
+import asyncio
+import json
+
+import msgspec
+
+from gantry.sim import cluster
+
+ETX = b"\x03"
+LIMIT = 100_000
+DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
+LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 50}
+
+
+METHODS: dict[str, tuple[object, ...]] = {
+    "SubmitJob": ([DELAY],),
+    "SubmitManyJobs": ([[DELAY], [DELAY]],),
+    "SubmitJobToDrainedQueue": ([DELAY],),
+    "WaitForJobChange": ("job", ["status"], None, None, 1),
+    "QueryJobs": (["job"], ["id", "status"]),
+    "CancelJob": ("job",),
+    "ArchiveJob": ("job",),
+    "AutoArchiveJobs": (-1, 10),
+    "ChangeJobPriority": ("job", 5),
+    "SetDrainFlag": (False,),
+    "Query": ("node", ["name"], None),
+    "QueryFields": ("node", ["name"]),
+    "QueryNodes": ([], ["name"], False),
+    "QueryInstances": (["vm1"], ["name"], False),
+    "QueryGroups": ([], ["name"], False),
+    "QueryNetworks": ([], ["name"], False),
+    "QueryConfigValues": (["cluster_name"],),
+    "QueryClusterInfo": (),
+    "QueryTags": ("cluster", ""),
+    "QueryNetworkHistory": ("net1", None, None, 10),
+    "QueryHistory": ("instance", "vm1", None, None, 10),
+    "WaitForEvents": (0, 10, 1),
+    "ExportConfig": (),
+    "SetWatcherPause": (None,),
+}
+"""Arguments that each method takes; ``job`` stands for the number of a job."""
+
+
+async def conversation(lab: cluster.SimulatedCluster, *pieces: bytes) -> list[dict[str, object]]:
+    """Send bytes piece by piece, then read all answers; the end of the connection is an answer None."""
+    reader, writer = await lab.master.network.connect_unix(cluster.FOLDERS.luxi_socket, limit=1 << 24)
+    answers: list[dict[str, object]] = []
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0)
+        while True:
+            async with asyncio.timeout(100):
+                answers.append(json.loads((await reader.readuntil(ETX))[:-1]))
+    except asyncio.IncompleteReadError:
+        answers.append({"success": None, "result": "end"})
+    except TimeoutError:
+        pass
+    finally:
+        writer.close()
+    return answers
+
+
+def ask(lab: cluster.SimulatedCluster, *pieces: bytes) -> list[dict[str, object]]:
+    answers = lab.run(conversation(lab, *pieces))
+    assert all(set(answer) == {"success", "result"} for answer in answers)
+    return answers
+
+
+def request(method: object, *arguments: object) -> bytes:
+    return json.dumps({"method": method, "args": arguments}).encode() + ETX
+
+
+def failure(lab: cluster.SimulatedCluster, method: str, *arguments: object) -> tuple[str, str]:
+    """Return class and first argument of the error that a call is answered with."""
+    (answer,) = ask(lab, request(method, *arguments))
+    assert answer["success"] is False
+    name, details = msgspec.convert(answer["result"], tuple[str, list[object]])
+    return name, str(details[0])

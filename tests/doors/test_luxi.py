@@ -1,0 +1,245 @@
+"""The master's socket: framing, methods and their arguments, on a simulated machine with a whole master behind it."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.doors.talk import DELAY, ETX, LIMIT, LONG, METHODS, ask, failure, request
+
+from gantry import errors
+from gantry.doors import luxi
+from gantry.sim import cluster
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"no JSON",
+        b"",
+        b"[]",
+        b"null",
+        b'{"method": "QueryClusterInfo"}',
+        b'{"args": []}',
+        b'{"method": 7, "args": []}',
+        b'{"method": "QueryClusterInfo", "args": []',
+        b'{"method": "Query\xff", "args": []}',
+        b'{"method": "Query", "args": ' + b"[" * 40_000 + b"]" * 40_000 + b"}",
+    ],
+)
+def test_what_is_no_request_is_answered_and_ends_the_connection(lab: cluster.SimulatedCluster, message: bytes) -> None:
+    wrong, end = ask(lab, message + ETX + request("QueryClusterInfo"))
+    assert wrong["success"] is False
+    assert str(wrong["result"]).startswith("Failed to parse request")
+    assert end["result"] == "end"
+
+
+def test_requests_are_answered_in_order_however_they_arrive(lab: cluster.SimulatedCluster) -> None:
+    names = ["cluster_name", "master_node", "drain_flag"] * 3
+    stream = b"".join(request("QueryConfigValues", [name]) for name in names)
+    expected: list[object] = [["lab.example"], ["node1"], [False]] * 3
+    assert [answer["result"] for answer in ask(lab, stream)] == expected
+    assert [answer["result"] for answer in ask(lab, *(stream[i : i + 1] for i in range(len(stream))))] == expected
+
+
+def test_other_keys_of_a_request_are_let_pass(lab: cluster.SimulatedCluster) -> None:
+    (answer,) = ask(lab, b'{"method": "QueryConfigValues", "version": 3010000, "args": [["nothing"]]}' + ETX)
+    assert answer == {"success": True, "result": [None]}
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_message_that_is_too_long_is_refused_and_ends_the_connection(
+    lab: cluster.SimulatedCluster, ended: bool
+) -> None:
+    message = b'{"method": "QueryTags", "args": ["' + b"x" * (3 * LIMIT)
+    wrong, end = ask(lab, message + (b'", ""]}' + ETX if ended else b""))
+    assert wrong["result"] == ["LuxiError", [f"message is longer than {LIMIT} bytes"]]
+    assert end["result"] == "end"
+
+
+def test_a_client_that_hangs_up_in_the_middle_disturbs_nobody(lab: cluster.SimulatedCluster) -> None:
+    async def half() -> None:
+        _, writer = await lab.master.network.connect_unix(cluster.FOLDERS.luxi_socket, limit=100)
+        writer.write(request("WaitForJobChange", 1, ["status"], None, None, 5) + b'{"method": "Qu')
+        await asyncio.sleep(0)
+        writer.close()
+
+    for _ in range(3):
+        lab.run(half())
+    assert ask(lab, request("QueryConfigValues", ["cluster_name"]))[0]["result"] == ["lab.example"]
+
+
+async def _job(lab: cluster.SimulatedCluster, op: cluster.Opcode = DELAY) -> int:
+    number = await lab.submit(op)
+    if op is DELAY:
+        await lab.wait(number)
+    return number
+
+
+RESULTS: dict[str, object] = {
+    "SubmitManyJobs": list[tuple[bool, int]],
+    "SubmitJob": int,
+    "SubmitJobToDrainedQueue": int,
+    "WaitForJobChange": tuple[tuple[str], list[object]],
+    "CancelJob": tuple[bool, str],
+    "ArchiveJob": bool,
+    "AutoArchiveJobs": tuple[int, int],
+    "ChangeJobPriority": tuple[bool, str],
+    "SetDrainFlag": bool,
+    "SetWatcherPause": float | None,
+    "Query": dict[str, list[object]],
+    "QueryFields": dict[str, list[dict[str, str]]],
+    "QueryClusterInfo": dict[str, object],
+    "QueryNetworkHistory": dict[str, object],
+    "QueryHistory": dict[str, object],
+    "WaitForEvents": dict[str, object],
+    "ExportConfig": dict[str, object],
+}
+
+
+def test_every_method_is_in_the_table() -> None:
+    assert set(METHODS) == set(luxi._METHODS)
+
+
+@pytest.mark.promise("cluster-64")
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_answers_in_the_shape_that_clients_know(lab: cluster.SimulatedCluster, method: str) -> None:
+    number = lab.run(_job(lab))
+    arguments = json.loads(json.dumps(METHODS[method]).replace('"job"', str(number)))
+    (answer,) = ask(lab, request(method, *arguments))
+    assert answer["success"] is True, answer
+    msgspec.convert(answer["result"], RESULTS.get(method, list[object]))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_arguments_too_many_or_of_another_kind_are_refused(lab: cluster.SimulatedCluster, method: str) -> None:
+    wrong: list[list[object]] = [[*METHODS[method], {}, {}], [{}] * len(METHODS[method]) or [0]]
+    for arguments in wrong:
+        name, said = failure(lab, method, *arguments)
+        assert name == "OpPrereqError"
+        assert f"arguments of {method} are not valid" in said
+    (answer,) = ask(lab, json.dumps({"method": method, "args": {"a": 1}}).encode() + ETX)
+    assert "are not valid" in str(answer["result"])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.sampled_from(sorted(METHODS)),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+        max_leaves=6,
+    ),
+)
+def test_no_arguments_make_the_master_stumble(lab: cluster.SimulatedCluster, method: str, arguments: object) -> None:
+    (answer,) = ask(lab, json.dumps({"method": method, "args": arguments}).encode() + ETX)
+    assert "ProgrammerError" not in str(answer["result"])
+    if method == "SetDrainFlag":
+        lab.run(lab.luxi("SetDrainFlag", False))
+
+
+@pytest.mark.parametrize("arguments", [[], [True], ["x"], [1, 2], [1, True, 3]])
+def test_a_cancelation_names_one_job(lab: cluster.SimulatedCluster, arguments: list[object]) -> None:
+    assert "arguments of CancelJob are not valid" in failure(lab, "CancelJob", *arguments)[1]
+
+
+@pytest.mark.parametrize("kill", [[], [False], [True]])
+def test_a_running_job_is_not_canceled(lab: cluster.SimulatedCluster, kill: list[object]) -> None:
+    number = lab.run(_job(lab, LONG))
+    lab.run(lab.world.clock.sleep(1))
+    done, said = msgspec.convert(lab.run(lab.luxi("CancelJob", number, *kill)), tuple[bool, str])
+    assert not done
+    assert "no longer waiting" in said
+    assert lab.run(lab.wait(number))[0] == "success"
+
+
+def test_unknown_methods_and_jobs_have_their_errors(lab: cluster.SimulatedCluster) -> None:
+    assert failure(lab, "NoSuchMethod") == ("LuxiError", "no such method: NoSuchMethod")
+    for method in ("CancelJob", "ArchiveJob"):
+        assert failure(lab, method, 987654)[0] == "JobLost"
+    assert failure(lab, "WaitForJobChange", 987654, ["status"], None, None, 1)[0] == "JobLost"
+    assert failure(lab, "WaitForJobChange", 1, ["colour"], None, None, 1)[0] == "OpPrereqError"
+
+
+@pytest.mark.parametrize("timeout", ["nan", -1, "soon"])
+def test_a_wait_has_a_time_that_can_pass(lab: cluster.SimulatedCluster, timeout: object) -> None:
+    name, said = failure(lab, "WaitForJobChange", 1, ["status"], None, None, timeout)
+    assert (name, "are not valid" in said) == ("OpPrereqError", True)
+
+
+def test_unknown_jobs_are_rows_of_nulls(lab: cluster.SimulatedCluster) -> None:
+    number = lab.run(_job(lab))
+    rows = lab.run(lab.luxi("QueryJobs", [987654, number], ["status", "id", "summary"]))
+    assert rows == [[None, 987654, None], ["success", number, "TEST_DELAY(0.0)"]]
+
+
+@pytest.mark.promise("cluster-21")
+def test_an_archived_job_is_found_by_its_number_and_listed_on_request(lab: cluster.SimulatedCluster) -> None:
+    number = lab.run(_job(lab))
+    assert lab.run(lab.luxi("ArchiveJob", number)) is True
+    lab.run(lab.world.clock.sleep(5))
+    assert lab.run(lab.luxi("QueryJobs", [number], ["id", "status"])) == [[number, "success"]]
+    listed = msgspec.convert(lab.run(lab.luxi("QueryJobs", None, ["id"])), list[list[int]])
+    assert [number] not in listed
+    rows = lab.run(lab.luxi("QueryJobs", None, ["id", "archived"]))
+    assert [number, True] in msgspec.convert(rows, list[list[object]])
+
+
+def test_of_many_jobs_the_faulty_keep_their_places(lab: cluster.SimulatedCluster) -> None:
+    def after(back: int) -> dict[str, object]:
+        return {**DELAY, "depends": [[-back, ["success"]]]}
+
+    many = [[DELAY], [{**DELAY, "colour": 1}], [after(1)], [], [after(4)]]
+    answers = msgspec.convert(lab.run(lab.luxi("SubmitManyJobs", many)), list[tuple[bool, int | str]])
+    assert [good for good, _ in answers] == [True, False, False, False, True]
+    assert "colour" in str(answers[1][1])
+    assert answers[3][1] == "A job needs at least one opcode"
+    first, last = answers[0][1], answers[4][1]
+    (ops,) = msgspec.convert(lab.run(lab.luxi("QueryJobs", [last], ["ops"])), list[list[list[dict[str, object]]]])
+    assert ops[0][0]["depends"] == [[first, ["success"]]]
+
+
+def test_a_drained_queue_takes_only_what_insists(lab: cluster.SimulatedCluster) -> None:
+    lab.run(lab.luxi("SetDrainFlag", True))
+    try:
+        assert failure(lab, "SubmitJob", [DELAY])[0] == "JobQueueDrainError"
+        assert isinstance(lab.run(lab.luxi("SubmitJobToDrainedQueue", [DELAY])), int)
+        assert lab.run(lab.luxi("QueryConfigValues", ["drain_flag"])) == [True]
+    finally:
+        lab.run(lab.luxi("SetDrainFlag", False))
+
+
+def test_a_query_says_what_its_fields_are(lab: cluster.SimulatedCluster) -> None:
+    answer = lab.run(lab.luxi("Query", "instance", ["name", "hv/nothing", "admin_up"], ["=", "name", "vm1"]))
+    assert answer == {
+        "fields": [
+            {"name": "name", "title": "Instance", "kind": "text", "doc": "Name"},
+            {"name": "hv/nothing", "title": "hv/nothing", "kind": "unknown", "doc": ""},
+            {"name": "admin_up", "title": "Autostart", "kind": "bool", "doc": "Whether it should run"},
+        ],
+        "data": [[[0, "vm1"], [1, None], [0, False]]],
+    }
+
+
+def test_the_older_queries_take_no_locks_and_give_nulls(lab: cluster.SimulatedCluster) -> None:
+    for method in ("QueryNodes", "QueryInstances", "QueryGroups", "QueryNetworks"):
+        assert failure(lab, method, [], ["name"], True) == ("OpPrereqError", "Sync queries are not allowed")
+        assert "nobody" in failure(lab, method, ["nobody"], ["name"], False)[1]
+        assert "colour" in failure(lab, method, [], ["colour"], False)[1]
+    assert lab.run(lab.luxi("QueryInstances", [], ["name", "nic.mac/0"], False)) == [["vm1", None]]
+
+
+@pytest.mark.parametrize("kind", ["node", "instance", "network", "nodegroup"])
+def test_tags_are_of_objects_that_exist(lab: cluster.SimulatedCluster, kind: str) -> None:
+    names = {"node": "node1", "instance": "vm1", "network": "net1", "nodegroup": "default"}
+    assert lab.run(lab.luxi("QueryTags", kind, names[kind])) == []
+    with pytest.raises(errors.NotFoundError):
+        lab.run(lab.luxi("QueryTags", kind, "nobody"))
+    with pytest.raises(errors.InvalidError, match="no such kind of object with tags: disk"):
+        lab.run(lab.luxi("QueryTags", "disk", "x"))

@@ -1,0 +1,184 @@
+"""What scripts are told, whole, for each kind of NIC and each operation with hooks, against ``tests/golden/hooks``.
+
+``GOLDEN=1 pytest tests/golden`` (``make golden``) writes the files anew. Hypervisor parameters are left out.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.operations import build
+
+from gantry.daemons import master
+from gantry.model import cluster, instance, network, opcodes
+from gantry.node import variables
+from gantry.operations import base, filled, hooks
+from gantry.state import snapshot as states
+
+FOLDER = Path(__file__).parent / "hooks"
+
+OWNER = cluster.Cluster(uuid="c", name="lab.example", master_node="n1", enabled_hypervisors=("kvm",), tags=("lab",))
+PLUG = cluster.Connection(mode="bridged", link="br7")
+GROUP = cluster.NodeGroup(uuid="g", name="default", networks={"plain": PLUG, "wide": PLUG, "six": PLUG, "cable": PLUG})
+NODES = tuple(
+    cluster.Node(
+        uuid=f"n{i}", name=f"node{i}.example", primary_ip=f"203.0.113.{i}", group="g", tags=("rack1",) * (i % 2)
+    )
+    for i in (1, 2, 3)
+)
+V4 = network.Subnet(uuid="s4", cidr="192.0.2.0/24", gateway="192.0.2.1")
+V6 = network.Subnet(uuid="s6", cidr="2001:db8::/64", gateway="2001:db8::1")
+NETWORKS = (
+    network.Network(uuid="plain", name="plain", mac_prefix="aa:00:07", subnets=(V4, V6), tags=("blue", "green")),
+    network.Network(
+        uuid="wide",
+        name="wide",
+        subnets=(
+            V4,
+            network.Subnet(uuid="s9", cidr="198.51.100.0/24", dhcp=True),
+            network.Subnet(
+                uuid="s6", cidr="2001:db8::/64", gateway="2001:db8::1", pools=(network.Pool("2001:db8::/64"),)
+            ),
+        ),
+    ),
+    network.Network(uuid="six", name="six", subnets=(V6,)),
+    network.Network(uuid="cable", name="cable"),
+    network.Network(uuid="spare", name="spare", subnets=(V4,)),
+)
+
+
+def nic(net: str, *ips: str) -> instance.Nic:
+    return instance.Nic(
+        uuid="x1",
+        mac="aa:00:00:00:00:01",
+        ip=ips,
+        network=net,
+        nicparams={"mode": "bridged", "link": "br7"},
+    )
+
+
+NICS = {
+    "one-address": nic("plain", "192.0.2.10"),
+    "several-addresses": nic("wide", "192.0.2.10", "198.51.100.9", "2001:db8::5"),
+    "no-network": nic(""),
+    "layer-2-only": nic("cable"),
+    "ipv6-only": nic("six", "2001:db8::5"),
+}
+
+
+def vm(card: instance.Nic) -> instance.Instance:
+    return instance.Instance(
+        uuid="i1",
+        name="vm1.example",
+        primary_node="n2",
+        hypervisor="kvm",
+        os="plain+small",
+        admin_state=instance.AdminState.UP,
+        disks=(instance.Disk(uuid="d1", dev_type="file", size=64, name="root", logical_id=("file", "/file/d1")),),
+        nics=(card,),
+        osparams={"mirror": "near"},
+        tags=("web", "db"),
+    )
+
+
+def house(card: instance.Nic) -> build.House:
+    return build.House(OWNER, GROUP, *NODES, *NETWORKS, vm(card))
+
+
+def text(title: str, values: Mapping[str, str]) -> list[str]:
+    return [f"# {title}", *(f"{name}={value}" for name, value in sorted(values.items()) if "_HV_" not in name), ""]
+
+
+def compare(name: str, lines: list[str]) -> None:
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get("GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines))
+    assert path.read_text() == "\n".join(lines), f"{path} is not up to date: make golden"
+
+
+@pytest.mark.parametrize("kind", NICS)
+def test_each_kind_of_nic_is_told_of_as_it_was_written_down(kind: str) -> None:
+    state = house(NICS[kind]).state
+    whole = filled.fill(state, state.instances["i1"])
+    script = variables.os_script(whole, {"d1": "/file/d1"}, api_version=20, debug=0, reinstall=False)
+    interface = variables.nic(whole, whole.nics[0], interface="gnt0", action="up")
+    hook = hooks.instance_variables(state, state.instances["i1"])
+    lines = [
+        *text("OS script", script), *text("interface script", interface), *text("hook, each with GANETI_", hook)
+    ]  # fmt: skip
+    compare(f"nic-{kind}", lines)
+
+
+VM = "vm1.example"
+OPERATIONS: dict[str, opcodes.Opcode] = {
+    "instance-add": opcodes.InstanceCreate(
+        instance_name="new.example",
+        disk_template="diskless",
+        pnode="node2.example",
+        nics=(opcodes.NicSpec(ip=("pool", "192.0.2.77"), network="wide"),),
+    ),
+    "instance-start": opcodes.InstanceStartup(instance_name=VM, force=True),
+    "instance-stop": opcodes.InstanceShutdown(instance_name=VM, timeout=7),
+    "instance-reboot": opcodes.InstanceReboot(instance_name=VM, reboot_type="soft"),
+    "instance-remove": opcodes.InstanceRemove(instance_name=VM),
+    "instance-modify": opcodes.InstanceSetParams(instance_name=VM, beparams={"vcpus": 2}),
+    "node-add": opcodes.NodeAdd(node_name="new.example", primary_ip="203.0.113.9", join_token=build.TOKEN),
+    "node-modify": opcodes.NodeSetParams(node_name="node3.example", drained=True),
+    "node-remove": opcodes.NodeRemove(node_name="node3.example"),
+    "network-add": opcodes.NetworkAdd(network_name="new", network="10.0.0.0/24", gateway="10.0.0.1", tags=("red",)),
+    "network-modify": opcodes.NetworkSetParams(network_name="wide", gateway="192.0.2.9"),
+    "network-rename": opcodes.NetworkRename(network_name="wide", new_name="broad"),
+    "network-remove": opcodes.NetworkRemove(network_name="spare"),
+    "network-connect": opcodes.NetworkConnect(
+        network_name="spare", group_name="default", network_mode="bridged", network_link="br9", network_vlan="12"
+    ),
+    "network-disconnect": opcodes.NetworkDisconnect(network_name="six", group_name="default"),
+    "cluster-init": opcodes.ClusterPostInit(),
+    "cluster-verify": opcodes.ClusterVerify(),
+}
+
+
+WITHOUT = {
+    opcodes.ClusterRedistConf,
+    opcodes.InstanceConsole,
+    opcodes.InstanceQueryData,
+    opcodes.OsDiagnose,
+    opcodes.TagsDel,
+    opcodes.TagsSet,
+    opcodes.TestDelay,
+}
+"""Operations that have no hooks (contract: hooks)."""
+
+
+def test_every_operation_that_has_hooks_is_written_down() -> None:
+    assert set(master.REGISTRY) - {type(op) for op in OPERATIONS.values()} == WITHOUT | {opcodes.ClusterDestroy}
+
+
+@pytest.mark.parametrize("path", [*OPERATIONS, "cluster-destroy"])
+async def test_each_operation_tells_its_hooks_what_was_written_down(path: str) -> None:
+    made = house(NICS["one-address"])
+    op = OPERATIONS.get(path) or opcodes.ClusterDestroy()
+    if path == "cluster-destroy":
+        made = build.House(OWNER, cluster.NodeGroup(uuid="g", name="default"), *NODES)
+    before = made.state
+    plan = await made.plan(op)
+    assert plan.hooks
+    assert plan.hooks.path == path
+    made.change(plan.changes)
+    if plan.finish and not isinstance(op, opcodes.NodeAdd):
+        made.change(plan.finish(made.state))
+    compare(path, _describe(plan.hooks, op.op_id, before=before, after=made.state))
+
+
+def _describe(planned: base.Hooks, op_code: str, *, before: states.Snapshot, after: states.Snapshot) -> list[str]:
+    """Return where the hooks run, what they are told before, and of ``GANETI_POST_`` after what became different."""
+    where = {"pre": planned.nodes_pre, "post": planned.nodes_post, "post, before the steps": planned.nodes_leaving}
+    lines = [f"{phase}: {' '.join(node.name for node in nodes) or '-'}" for phase, nodes in where.items()]
+    first = hooks.environment(before, planned, op_code=op_code, phase="pre")
+    later = hooks.environment(after, planned, op_code=op_code, phase="post", after=planned.after(after))
+    assert {name for name in later if name not in first} == {f"GANETI_POST_{name}" for name in planned.environment}
+    moved = {name: value for name, value in later.items() if later[name.replace("_POST", "")] != value}
+    old = {name: value for name, value in later.items() if first.get(name, value) != value}
+    return [*lines, "", *text("pre", first), *text("post, what is different", old | moved)]

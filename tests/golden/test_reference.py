@@ -1,0 +1,22 @@
+"""The reference pages are what the code says, and everything in the code has a text.
+
+``GOLDEN=1 pytest tests/golden`` (``make golden``) writes the pages anew.
+"""
+
+import os
+
+import pytest
+
+from tools import reference
+
+
+@pytest.mark.parametrize("name", reference.PAGES)
+def test_a_page_is_what_the_code_says(name: str) -> None:
+    page, text = reference.FOLDER / name, reference.PAGES[name]()
+    if os.environ.get("GOLDEN"):
+        page.write_text(text)
+    assert page.read_text() == text, f"docs/reference/{name} is not up to date: make golden"
+
+
+def test_opcodes_fields_options_and_parameters_have_a_text() -> None:
+    assert not list(reference.missing())

@@ -1,0 +1,190 @@
+"""The ledger beside the state, and the order in which addresses are picked."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gantry import errors
+from gantry.address import ranges, space
+from gantry.ipam import driver, embedded
+from gantry.model import cluster, instance, network
+from gantry.state import snapshot as states
+
+ANY = driver.AnyAddress()
+
+
+def net(*subnets: network.Subnet, uuid: str = "net") -> network.Network:
+    return network.Network(uuid=uuid, name=f"{uuid}1", subnets=subnets)
+
+
+def subnet(cidr: str, *pools: str, gateway: str = "", external: tuple[str, ...] = ()) -> network.Subnet:
+    """Return a subnet; a pool is a range, or a name and a range with an equals sign between."""
+    made = [network.Pool(range=text.rpartition("=")[2], name=text.rpartition("=")[0]) for text in pools]
+    return network.Subnet(uuid=cidr, cidr=cidr, pools=tuple(made), gateway=gateway, external=external)
+
+
+def vm(name: str, *ips: str, cable: str = "net") -> instance.Instance:
+    nic = instance.Nic(uuid=f"x{name}", mac=f"mac of {name}", network=cable, ip=ips)
+    return instance.Instance(uuid=name, name=f"{name}.example", primary_node="n", hypervisor="fake", nics=(nic,))
+
+
+class House:
+    """A state with a ledger that follows it."""
+
+    def __init__(self, *cables: network.Network) -> None:
+        node = cluster.Node(uuid="n", name="n", primary_ip="203.0.113.1")
+        self.state = states.Snapshot()
+        self.ledger = embedded.Ledger()
+        self.change(states.Put(node), *(states.Put(cable) for cable in cables))
+
+    def change(self, *changes: states.Change) -> None:
+        before = self.state
+        self.state = before.apply(changes, serial=before.serial + 1)
+        self.ledger.follow(before, self.state, changes)
+
+    def pick(self, *requests: driver.Request, cable: str = "net") -> list[str]:
+        picks = self.ledger.allocations(self.state)
+        return [picks.allocate(self.state.networks[cable], request) for request in requests]
+
+
+def specific(text: str, *, force: bool = False) -> driver.SpecificAddress:
+    return driver.SpecificAddress(ranges.parse_address(text), force)
+
+
+@pytest.mark.promise("networks-39", "networks-53", "networks-54")
+def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_with_room() -> None:
+    house = House(
+        net(
+            subnet("192.0.2.0/24", "192.0.2.10-192.0.2.12", "192.0.2.5", external=("192.0.2.11",)),
+            subnet("2001:db8::/64", "2001:db8::10-2001:db8::11"),
+        )
+    )
+    given: list[str] = []
+    for number in range(5):
+        (address,) = house.pick(ANY)
+        given.append(address)
+        house.change(states.Put(vm(f"v{number}", address)))
+    assert given == ["192.0.2.10", "192.0.2.12", "192.0.2.5", "2001:db8::10", "2001:db8::11"]
+    with pytest.raises(errors.NoRoomError, match="every pool of network net1 is full"):
+        house.pick(ANY)
+    house.change(states.Delete("instances", "v1"))
+    assert house.pick(ANY) == ["192.0.2.12"]
+
+
+@pytest.mark.promise("networks-40")
+def test_a_named_pool_gives_its_own_first_free_address() -> None:
+    house = House(net(subnet("10.0.0.0/24", "10.0.0.2-10.0.0.9", "lan=10.0.0.20-10.0.0.21", "lan=10.0.0.30")))
+    assert house.pick(*[driver.PoolAddress("lan")] * 3) == ["10.0.0.20", "10.0.0.21", "10.0.0.30"]
+    with pytest.raises(errors.NoRoomError, match="pool lan of network net1 is full"):
+        house.pick(*[driver.PoolAddress("lan")] * 4)
+    with pytest.raises(errors.NotFoundError, match="network net1 has no pool wan; its named pools are: lan"):
+        house.pick(driver.PoolAddress("wan"))
+
+
+@pytest.mark.promise("networks-55")
+def test_an_address_that_is_named_is_looked_for_in_all_subnets_and_their_reservations() -> None:
+    house = House(
+        net(subnet("10.0.0.0/24"), subnet("192.0.2.0/24", gateway="192.0.2.1", external=("192.0.2.50-192.0.2.59",)))
+    )
+    assert house.pick(specific("192.0.2.7"), specific("10.0.0.7")) == ["192.0.2.7", "10.0.0.7"]
+    with pytest.raises(errors.WrongStateError, match=r"192\.0\.2\.55 of network net1 is reserved"):
+        house.pick(specific("192.0.2.55"))
+    assert house.pick(specific("192.0.2.55", force=True)) == ["192.0.2.55"]
+    house.change(states.Put(vm("v", "10.0.0.7")))
+    with pytest.raises(errors.NotUniqueError, match=r"10\.0\.0\.7 in network net1 is in use by instance v\.example"):
+        house.pick(specific("10.0.0.7", force=True))
+    with pytest.raises(errors.InvalidError, match=r"outside every subnet of network net1 \(10\.0\.0\.0/24, 192"):
+        house.pick(specific("10.0.1.7"))
+
+
+@pytest.mark.parametrize("text", ["192.0.2.0", "192.0.2.255", "192.0.2.1"])
+def test_first_last_and_gateway_are_given_to_nobody(text: str) -> None:
+    house = House(net(subnet("192.0.2.0/24", "192.0.2.0/24", gateway="192.0.2.1")))
+    with pytest.raises(errors.InvalidError, match=text):
+        house.pick(specific(text, force=True))
+    everything = house.pick(*[ANY] * 253)
+    assert text not in everything
+    assert len(set(everything)) == 253
+    with pytest.raises(errors.NoRoomError):
+        house.pick(*[ANY] * 254)
+
+
+@pytest.mark.parametrize(("cidr", "room"), [("10.0.0.0/31", 2), ("10.0.0.0/32", 1), ("2001:db8::/127", 2)])
+def test_the_smallest_subnets_give_every_address(cidr: str, room: int) -> None:
+    house = House(net(subnet(cidr, cidr)))
+    assert len(set(house.pick(*[ANY] * room))) == room
+
+
+def test_a_network_without_pools_says_so() -> None:
+    with pytest.raises(errors.NoRoomError, match="network net1 has no pool; name an address, or add a pool"):
+        House(net(subnet("10.0.0.0/24"))).pick(ANY)
+
+
+def test_the_picks_of_one_plan_are_never_equal() -> None:
+    house = House(net(subnet("10.0.0.0/24", "a=10.0.0.1-10.0.0.9", "10.0.0.20-10.0.0.29")))
+    picks = house.pick(specific("10.0.0.1"), ANY, driver.PoolAddress("a"), specific("10.0.0.20"), *[ANY] * 6, ANY)
+    assert len(set(picks)) == len(picks)
+    assert picks[-1] == "10.0.0.21"
+    with pytest.raises(errors.NotUniqueError, match=r"10\.0\.0\.1 is asked for twice"):
+        house.pick(ANY, specific("10.0.0.1"))
+    assert house.pick(ANY) == ["10.0.0.1"]
+
+
+def test_two_networks_may_have_the_same_addresses() -> None:
+    house = House(
+        net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9")), net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), uuid="two")
+    )
+    house.change(states.Put(vm("v", "10.0.0.1")))
+    assert house.pick(ANY) == ["10.0.0.2"]
+    assert house.pick(ANY, cable="two") == ["10.0.0.1"]
+
+
+def test_a_pool_shows_how_much_is_free_and_a_map() -> None:
+    one = subnet("10.0.0.0/28", "10.0.0.0/28", gateway="10.0.0.1", external=("10.0.0.4-10.0.0.5",))
+    house = House(net(one))
+    house.change(states.Put(vm("v", "10.0.0.9", "10.0.0.4")))
+    view = house.ledger.view(house.state.networks["net"], one, one.pools[0])
+    assert view == driver.PoolView(free=10, map="XX..XX...X.....X")
+    huge = subnet("2001:db8::/64", "2001:db8::/64")
+    assert house.ledger.view(net(huge), huge, huge.pools[0]) == driver.PoolView(free=1 << 64, map="")
+
+
+NUMBERS = st.integers(0, 5)
+HISTORY = st.lists(st.lists(st.tuples(NUMBERS, st.frozensets(st.integers(1, 14), max_size=3)), max_size=3), max_size=12)
+
+
+@settings(deadline=None)
+@given(HISTORY, st.integers(0, 12))
+def test_the_ledger_follows_every_history_of_the_instances(
+    history: list[list[tuple[int, frozenset[int]]]], lost_at: int
+) -> None:
+    """Each transaction gives instances other addresses, or removes those that get none; one is taken back."""
+    house = House(net(subnet("10.0.0.0/28", "10.0.0.0/28")))
+    for index, transaction in enumerate(history):
+        changes: list[states.Change] = []
+        for number, ips in dict(transaction).items():
+            if ips:
+                changes.append(states.Put(vm(f"v{number}", *(f"10.0.0.{ip}" for ip in sorted(ips)))))
+            elif f"v{number}" in house.state.instances:
+                changes.append(states.Delete("instances", f"v{number}"))
+        durable = house.state
+        try:
+            house.change(*changes)
+        except errors.NotUniqueError:
+            continue
+        if index == lost_at:
+            before, house.state = house.state, durable
+            house.ledger.follow(before, durable, ())
+        used = {ip for one in house.state.instances.values() for nic in one.nics for ip in nic.ip}
+        assert _used(house.ledger.space("net", ranges.Family.IPV4)) == used
+        free = sorted(set(range(1, 15)) - {int(ip.rpartition(".")[2]) for ip in used})
+        if free:
+            assert house.pick(ANY) == [f"10.0.0.{free[0]}"]
+        else:
+            with pytest.raises(errors.NoRoomError):
+                house.pick(ANY)
+
+
+def _used(numbers: space.Space) -> set[str]:
+    first = ranges.parse_address("10.0.0.0").value
+    return {f"10.0.0.{number}" for number in range(16) if numbers.is_used(first + number)}

@@ -1,0 +1,54 @@
+"""Values of any declared message type, for Hypothesis: what msgspec says of a type becomes a strategy."""
+
+import string
+
+from hypothesis import strategies as st
+from msgspec import inspect
+
+NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_.+:@-]{0,20}\Z")
+LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(string.printable, max_size=8)
+
+
+def of(kind: type) -> st.SearchStrategy[object]:
+    """Return values of a type as msgspec converts them."""
+    return _of(inspect.type_info(kind))
+
+
+def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
+    match kind:
+        case inspect.Metadata():
+            return _of(kind.type)
+        case inspect.BoolType():
+            return st.booleans()
+        case inspect.NoneType():
+            return st.none()
+        case inspect.IntType():
+            return st.integers(kind.ge if kind.ge is not None else -(2**53), kind.le if kind.le is not None else 2**53)
+        case inspect.FloatType():
+            low, high = (float(bound) if bound is not None else None for bound in (kind.ge, kind.le))
+            return st.floats(low, high, allow_nan=False, allow_infinity=False)
+        case inspect.StrType():
+            if kind.pattern:
+                return NAMES
+            return st.text(min_size=kind.min_length or 0, max_size=min(kind.max_length or 30, 30))
+        case inspect.LiteralType():
+            return st.sampled_from(kind.values)
+        case inspect.UnionType():
+            return st.one_of(*(_of(one) for one in kind.types))
+        case inspect.VarTupleType():
+            return st.lists(_of(kind.item_type), max_size=3).map(tuple)
+        case inspect.TupleType():
+            return st.tuples(*(_of(one) for one in kind.item_types))
+        case inspect.DictType():
+            return st.dictionaries(_of(kind.key_type), _of(kind.value_type), max_size=3)
+        case inspect.StructType():
+            return _struct(kind)
+        case inspect.AnyType() | inspect.CustomType():
+            return st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=5)
+    raise NotImplementedError(f"{kind}")
+
+
+def _struct(kind: inspect.StructType) -> st.SearchStrategy[object]:
+    required = {field.name: _of(field.type) for field in kind.fields if field.required}
+    optional = {field.name: _of(field.type) for field in kind.fields if not field.required}
+    return st.fixed_dictionaries(required, optional=optional).map(lambda given: kind.cls(**given))

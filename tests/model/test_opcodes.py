@@ -1,0 +1,107 @@
+"""Opcodes as clients send them and as job files keep them."""
+
+import json
+import re
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.model import strategies
+
+from gantry import errors
+from gantry.model import job, opcodes
+
+ANY = st.one_of(*(strategies.of(kind) for kind in opcodes.ALL))
+DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 1}
+CREATE = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "inst1"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(ANY)
+def test_every_opcode_is_read_back_as_it_was_written(op: opcodes.Opcode) -> None:
+    sent = msgspec.json.decode(msgspec.json.encode(opcodes.encode(op)))
+    assert sent["OP_ID"] == op.op_id
+    assert msgspec.json.encode(opcodes.decode(sent)) == msgspec.json.encode(op)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ANY)
+def test_every_opcode_survives_in_a_job_file(op: opcodes.AnyOpcode) -> None:
+    one = job.Job(id=1, ops=(job.Step(input=op),))
+    again = msgspec.json.decode(msgspec.json.encode(one), type=job.Job)
+    assert msgspec.json.encode(again.ops[0].input) == msgspec.json.encode(op)
+
+
+@pytest.mark.parametrize("kind", opcodes.ALL)
+def test_an_opcode_has_the_name_of_its_class_and_a_text(kind: type[opcodes.Opcode]) -> None:
+    words = re.findall(r"[A-Z][a-z]*", kind.__name__)
+    assert str(kind.__struct_config__.tag) == "OP_" + "_".join(words).upper()
+    assert (kind.__doc__ or "").endswith((".", ".\n    ", '").', '".\n    '))
+    assert not kind.DESCRIBES or kind.DESCRIBES in kind.__struct_fields__
+
+
+@settings(max_examples=100, deadline=None)
+@given(ANY)
+def test_a_field_that_no_opcode_knows_is_refused_by_name(op: opcodes.Opcode) -> None:
+    with pytest.raises(errors.InvalidError, match="colour"):
+        opcodes.decode(opcodes.encode(op) | {"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        ({"duration": 1}, "OP_ID"),
+        ({"OP_ID": "OP_NOTHING"}, "OP_NOTHING"),
+        ("OP_TEST_DELAY", "object"),
+        (None, "object"),
+        ([], "object"),
+        ({"OP_ID": "OP_TEST_DELAY"}, "duration"),
+        (DELAY | {"duration": -1}, r"\$\.duration"),
+        (DELAY | {"duration": "nan"}, r"\$\.duration"),
+        (DELAY | {"duration": "inf"}, r"\$\.duration"),
+        (DELAY | {"priority": 20}, r"\$\.priority"),
+        (DELAY | {"depends": [[1, ["running"]]]}, r"\$\.depends\[0\]\[1\]\[0\]"),
+        (CREATE | {"instance_name": ""}, r"\$\.instance_name"),
+        (CREATE | {"instance_name": "../etc"}, r"\$\.instance_name"),
+        (CREATE | {"instance_name": "inst1\n"}, r"\$\.instance_name"),
+        (CREATE | {"instance_name": None}, r"\$\.instance_name"),
+        (CREATE | {"disks": [{"size": 1, "mode": "x"}]}, r"\$\.disks\[0\]\.mode"),
+        (CREATE | {"disks": [{"size": 1}] * 17}, r"\$\.disks"),
+        (CREATE | {"nics": [{}] * 9}, r"\$\.nics"),
+        (CREATE | {"hvparams": {"acpi": None}}, r"\$\.hvparams"),
+    ],
+)
+def test_what_is_no_opcode_is_refused_with_the_place(raw: object, path: str) -> None:
+    with pytest.raises(errors.InvalidError, match=path):
+        opcodes.decode(raw)
+
+
+@pytest.mark.parametrize("text", ["true", "True", "yes"])
+def test_truth_values_and_numbers_may_be_text(text: str) -> None:
+    op = opcodes.decode(DELAY | {"duration": "2.5", "repeat": "3", "no_locks": text, "on_master": "no"})
+    assert op == opcodes.TestDelay(duration=2.5, repeat=3, no_locks=True, on_master=False)
+
+
+def test_text_is_not_taken_for_numbers_where_text_is_wanted() -> None:
+    given = CREATE | {"osparams": {"release": "08"}, "hvparams": {"kernel_args": "1"}, "disks": [{"size": "20"}]}
+    op = opcodes.decode(given | {"comment": "yes", "nics": [{"network": "null"}]})
+    assert isinstance(op, opcodes.InstanceCreate)
+    assert (op.osparams, op.hvparams, op.disks[0].size) == ({"release": "08"}, {"kernel_args": "1"}, "20")
+    assert (op.comment, op.nics[0].network) == ("yes", "null")
+
+
+def test_only_what_differs_from_the_default_is_written() -> None:
+    assert opcodes.encode(opcodes.TestDelay(duration=1.0, repeat=0, on_master=True)) == DELAY
+
+
+def test_a_summary_has_the_object_that_the_opcode_is_about() -> None:
+    assert opcodes.InstanceCreate(instance_name="inst1").summary == "INSTANCE_CREATE(inst1)"
+    assert opcodes.ClusterVerify().summary == "CLUSTER_VERIFY"
+
+
+def test_an_opcode_is_json_with_its_op_id() -> None:
+    assert json.loads(msgspec.json.encode(opcodes.NodeRemove(node_name="n1"))) == {
+        "OP_ID": "OP_NODE_REMOVE",
+        "node_name": "n1",
+    }

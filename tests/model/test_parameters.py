@@ -1,0 +1,146 @@
+"""Parameters: names, types, defaults, and the order in which the levels fill."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantry import errors
+from gantry.model import base, cluster, instance, parameters
+
+OWNER = cluster.Cluster(
+    uuid="c",
+    name="c",
+    master_node="n",
+    hvparams={"kvm": {"kernel_args": "quiet", "acpi": False}},
+    beparams={"default": {"vcpus": 2, "maxmem": 512}},
+    nicparams={"default": {"link": "br9"}},
+)
+
+
+def vm(**fields: base.Parameters) -> instance.Instance:
+    return instance.Instance(uuid="i", name="i", primary_node="n", hypervisor="kvm", **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.promise("cluster-71")
+def test_the_nearest_level_wins() -> None:
+    one = vm(hvparams={"kernel_args": "debug"}, beparams={"vcpus": 4})
+    assert parameters.fill_hypervisor(OWNER, one) == {
+        **{name: known.default for name, known in parameters.KVM.items()},
+        "acpi": False,
+        "kernel_args": "debug",
+    }
+    assert parameters.fill_backend(OWNER, one) == {
+        "maxmem": 512,
+        "minmem": 128,
+        "vcpus": 4,
+        "auto_balance": True,
+        "always_failover": False,
+    }
+    nic = instance.Nic(uuid="x", mac="aa:00:00:00:00:01", nicparams={"mode": "routed"})
+    assert parameters.fill_nic(OWNER, nic) == {"mode": "routed", "link": "br9", "vlan": ""}
+
+
+LEVEL = st.dictionaries(st.sampled_from(sorted(parameters.BACKEND)), st.integers(1, 9), max_size=5)
+
+
+@given(LEVEL, LEVEL)
+def test_filling_gives_every_name_its_nearest_value(far: dict[str, base.Value], near: dict[str, base.Value]) -> None:
+    filled = parameters.fill(parameters.BACKEND, far, near)
+    assert set(filled) == set(parameters.BACKEND)
+    for name, value in filled.items():
+        assert value == near.get(name, far.get(name, parameters.BACKEND[name].default))
+
+
+@given(LEVEL, st.dictionaries(st.sampled_from(sorted(parameters.BACKEND)), st.sampled_from([1, 2, "default"])))
+def test_default_takes_a_setting_back_and_the_rest_stays(
+    stored: dict[str, base.Value], change: dict[str, base.Value]
+) -> None:
+    merged = parameters.merge(stored, change)
+    for name in parameters.BACKEND:
+        wanted = change.get(name, stored.get(name))
+        assert merged.get(name) == (None if wanted == "default" else wanted)
+
+
+def test_a_value_is_kept_though_it_equals_the_default() -> None:
+    assert parameters.merge({}, parameters.backend({"vcpus": 1})) == {"vcpus": 1}
+
+
+def test_default_is_a_reset_for_every_parameter_whatever_values_it_takes() -> None:
+    for name, known in parameters.HYPERVISORS.items():
+        given = parameters.hypervisor(name, dict.fromkeys(known, "default"))
+        assert parameters.merge(dict.fromkeys(known, 1), given) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({"vcpus": "4"}, {"vcpus": 4}),
+        ({"auto_balance": "yes"}, {"auto_balance": True}),
+        ({"auto_balance": "No"}, {"auto_balance": False}),
+        ({"auto_balance": "false"}, {"auto_balance": False}),
+        ({"memory": "256"}, {"minmem": 256, "maxmem": 256}),
+        ({"memory": "default"}, {"minmem": "default", "maxmem": "default"}),
+    ],
+)
+def test_text_is_taken_for_what_the_parameter_is(given: dict[str, object], stored: base.Parameters) -> None:
+    assert parameters.backend(given) == stored
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"vcpus": "four"}, "parameter vcpus: 'four' is no int"),
+        ({"vcpus": 1.5}, "is no int"),
+        ({"vcpus": True}, "is no int"),
+        ({"vcpus": None}, "is no int"),
+        ({"vcpus": 0}, "is below 1"),
+        ({"vcpus": "9" * 5000}, "is no int"),
+        ({"auto_balance": "perhaps"}, "is no bool"),
+        ({"auto_balance": 1}, "is no bool"),
+        ({"colour": "red"}, "unknown backend parameter colour; known are"),
+        ({"memory": 1, "maxmem": 2}, "cannot be given together"),
+        ({"memory": 1, "minmem": 2}, "cannot be given together"),
+    ],
+)
+def test_backend_parameters_that_are_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(errors.InvalidError) as refused:
+        parameters.backend(given)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("vmware", {}, "unknown hypervisor vmware; known are fake, kvm"),
+        ("kvm", {"colour": "red"}, "unknown kvm hypervisor parameter colour"),
+        ("kvm", {"boot_order": "floppy"}, "is not one of disk, cdrom, network"),
+        ("kvm", {"kernel_path": 7}, "is no str"),
+        ("kvm", {"serial_speed": "-1"}, "is below 1"),
+        ("fake", {"migration_mode": "quick"}, "is not one of live, non-live"),
+    ],
+)
+def test_hypervisor_parameters_that_are_refused(name: str, given: dict[str, object], said: str) -> None:
+    with pytest.raises(errors.InvalidError) as refused:
+        parameters.hypervisor(name, given)
+    assert said in str(refused.value)
+
+
+EVERY = {
+    **{f"backend {name}": known for name, known in parameters.BACKEND.items()},
+    **{f"NIC {name}": known for name, known in parameters.NIC.items()},
+    **{f"{hv} {name}": known for hv, all_of in parameters.HYPERVISORS.items() for name, known in all_of.items()},
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_default_is_a_value_that_could_be_given(name: str) -> None:
+    known = EVERY[name]
+    assert parameters.convert(known.default, known, name=name) == known.default
+    assert known.text
+
+
+@pytest.mark.promise("cluster-73")
+def test_hypervisors_share_the_names_that_mean_the_same() -> None:
+    names = {name for known in parameters.HYPERVISORS.values() for name in known}
+    assert {"vnc_bind_address", "kernel_path", "initrd_path", "boot_order", "cdrom_image_path"} <= names
+    assert not [name for name in names if name.startswith(("kvm_", "hvm_", "fake_")) and name != "kvm_path"]

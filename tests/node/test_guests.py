@@ -1,0 +1,31 @@
+"""Records of running guests, of every version that ever was."""
+
+import pytest
+
+from gantry.node import guests
+
+BEFORE = b'{"name":"vm1","uuid":"u","memory":16,"vcpus":1,"accelerator":"tcg","ends_on_reboot":true,'
+
+
+@pytest.mark.promise("networks-73")
+def test_a_nic_with_one_address_as_text_is_read_as_one_with_a_list() -> None:
+    nics = (
+        b'[{"mode":"bridged","interface":"gnt1","device":"nic-a","uuid":"a","mac":"aa:00:00:00:00:01","ip":"192.0.2.7"},'
+        b'{"mode":"routed","interface":"gnt2","device":"nic-b","ip":""}]'
+    )
+    record = guests.read(BEFORE + b'"version":1,"nics":' + nics + b"}")
+    assert (record.version, record.ends_on_reboot) == (1, True)
+    assert [nic.ip for nic in record.nics] == [("192.0.2.7",), ()]
+    assert record.plug("gnt1") == guests.Plug(
+        mode="bridged", interface="gnt1", device="nic-a", uuid="a", mac="aa:00:00:00:00:01", ip=("192.0.2.7",)
+    )
+
+
+@pytest.mark.promise("networks-73")
+def test_a_nic_of_the_time_before_versions_keeps_its_place_as_its_name() -> None:
+    record = guests.read(BEFORE + b'"nics":[["bridged","gnt1"],["routed","gnt2"]]}')
+    assert record.version == 0
+    assert [(nic.mode, nic.interface, nic.device) for nic in record.nics] == [
+        ("bridged", "gnt1", "nic0"),
+        ("routed", "gnt2", "nic1"),
+    ]

@@ -1,0 +1,309 @@
+"""A small cluster in memory for the tests of the units: a state, nodes that keep what they are told, and a log.
+
+``House.plan`` takes a unit as far as its plan; ``House.run`` does what the processor does when nothing fails.
+"""
+
+import asyncio
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+from gantry import errors, security
+from gantry.daemons import master
+from gantry.ipam import embedded
+from gantry.jobs import processor
+from gantry.model import cluster, instance, network, opcodes
+from gantry.operations import base
+from gantry.rpc import calls, targets
+from gantry.state import history
+from gantry.state import snapshot as states
+
+Result = TypeVar("Result")
+
+OWNER = cluster.Cluster(uuid="c", name="lab.example", master_node="n1", enabled_hypervisors=("fake", "kvm"))
+GROUP = cluster.NodeGroup(
+    uuid="g", name="default", networks={"net": cluster.Connection(mode="bridged", link="br7", vlan="12")}
+)
+NODES = tuple(
+    cluster.Node(uuid=f"n{i}", name=f"node{i}", primary_ip=f"203.0.113.{i}", group="g", master_candidate=i == 1)
+    for i in (1, 2, 3)
+)
+NET = network.Network(
+    uuid="net",
+    name="net1",
+    subnets=(
+        network.Subnet(
+            uuid="s4",
+            cidr="192.0.2.0/24",
+            gateway="192.0.2.1",
+            pools=(network.Pool(range="192.0.2.10-192.0.2.19", name="lan"),),
+            external=("192.0.2.50",),
+        ),
+        network.Subnet(uuid="s6", cidr="2001:db8::/64", pools=(network.Pool(range="2001:db8::10-2001:db8::1f"),)),
+    ),
+)
+SPARE = network.Network(uuid="spare", name="spare")
+DISK = instance.Disk(uuid="d1", dev_type="file", size=64, logical_id=("file", "/file/vm1/d1"))
+VM = instance.Instance(
+    uuid="i1",
+    name="vm1",
+    primary_node="n1",
+    hypervisor="fake",
+    os="plain",
+    disks=(DISK,),
+    nics=(instance.Nic(uuid="x1", mac="aa:00:00:00:00:01", ip=("192.0.2.10",), network="net"),),
+)
+FIRST: tuple[states.Stored, ...] = (OWNER, GROUP, *NODES, NET, SPARE, VM)
+
+STATUS = calls.NodeStatus(
+    bootid="b",
+    memory_total=4096,
+    memory_free=2048,
+    memory_node=2048,
+    cpu_total=4,
+    storage=(calls.StorageInfo(kind="file", path="/file", free=5000, total=9000),),
+    accelerator="tcg",
+    accelerator_reason="there is no /dev/kvm",
+)
+TOKEN = security.JoinToken("secret", "certificate").encode()
+
+
+@dataclass
+class Machine:
+    """What a node keeps, and what it would say."""
+
+    joined: bool = True
+    down: bool = False
+    status: calls.NodeStatus = STATUS
+    disks: dict[str, int] = field(default_factory=dict)
+    running: dict[str, calls.Instance] = field(default_factory=dict)
+    plugged: dict[str, calls.Nic] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    copy: calls.CandidateState | None = None
+    complaints: dict[str, list[str]] = field(default_factory=dict)
+    systems: tuple[calls.OsScript, ...] = (calls.OsScript(name="plain", path="/os/plain", api_versions=(20,)),)
+
+    def answer(self, call: calls.Call[object]) -> object:
+        """Do what a node daemon does for a call (``rpc.calls``)."""
+        match call:
+            case calls.Version():
+                return calls.VersionInfo(software="test")
+            case calls.NodeLeave():
+                self.joined = False
+                self.files.clear()
+            case calls.NodeInfo():
+                return self.status
+            case calls.NodeVerify():
+                return self.complaints
+            case calls.WriteSsconf():
+                self.files["ssconf"] = "written"
+            case calls.UploadFile():
+                self.files[call.name] = call.content
+            case calls.CandidateStatus():
+                return self.copy
+            case calls.NodeDemote():
+                self.files.pop("authority.key", None)
+                self.files.pop("authority.pem", None)
+            case calls.Version():
+                return calls.VersionInfo(software="0")
+            case calls.OsDiagnose():
+                return self.systems
+            case calls.OsValidate():
+                found = [one for one in self.systems if one.name == call.name]
+                if not found:
+                    raise errors.NotFoundError(f"no OS definition {call.name}")
+                return found[0]
+            case calls.BlockdevPath():
+                return tuple(f"/file/{call.instance}/{uuid}" for uuid in call.uuids)
+            case calls.BlockdevCreate():
+                if call.disk.uuid in self.disks:
+                    raise errors.ExistsError(f"disk {call.disk.uuid} exists already")
+                self.disks[call.disk.uuid] = call.disk.size
+            case calls.BlockdevRemove():
+                self.disks.pop(call.disk.uuid, None)
+            case calls.InstanceStart():
+                self.running.setdefault(call.instance.name, call.instance)
+            case calls.InstanceShutdown():
+                self.running.pop(call.instance.name, None)
+            case calls.InstanceList():
+                return tuple(_seen(one) for one in self.running.values())
+            case calls.InstanceInfo():
+                return _seen(self.running[call.name]) if call.name in self.running else None
+            case calls.NicPlug():
+                self.plugged.setdefault(call.nic.uuid, call.nic)
+            case calls.NicUnplug():
+                self.plugged.pop(call.nic.uuid, None)
+            case calls.NicUpdate():
+                self.plugged[call.nic.uuid] = call.nic
+                return True
+            case calls.HooksRun():
+                return ()
+            case calls.InstanceConsole():
+                return calls.Console(instance=call.instance.name, kind="message", message="none")
+            case _:
+                pass
+        return None
+
+
+def _seen(whole: calls.Instance) -> calls.RunningInstance:
+    return calls.RunningInstance(
+        name=whole.name,
+        uuid=whole.uuid,
+        hypervisor=whole.hypervisor,
+        memory=int(whole.beparams["maxmem"]),
+        vcpus=int(whole.beparams["vcpus"]),
+        state="running",
+        accelerator="tcg",
+        hotplug=True,
+    )
+
+
+class FakeNodes:
+    """``operations.base.Nodes`` over machines by address; ``made`` holds every call in order."""
+
+    def __init__(self) -> None:
+        self.machines: dict[str, Machine] = {}
+        self.made: list[tuple[str, calls.Call[object]]] = []
+
+    def machine(self, target: targets.Target) -> Machine:
+        return self.machines.setdefault(target.address, Machine())
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        await asyncio.sleep(0)
+        if target.offline:
+            raise errors.RemoteError(f"node {target.name} is marked offline")
+        machine = self.machine(target)
+        self.made.append((target.name, call))
+        if machine.down or not machine.joined:
+            raise errors.RemoteError(f"node {target.name} cannot be reached")
+        return cast("Result", machine.answer(call))
+
+    async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
+        return [await self._answer(target, call) for target in where]
+
+    async def _answer(self, target: targets.Target, call: calls.Call[Result]) -> targets.Answer[Result]:
+        try:
+            return targets.Answer(target, value=await self.call(target, call))
+        except errors.GantryError as error:
+            return targets.Answer(target, error=error, offline=target.offline)
+
+    async def join(self, target: targets.Target, token: str, call: calls.Call[Result]) -> Result:
+        machine = self.machine(target)
+        self.made.append((target.name, call))
+        if machine.joined:
+            raise errors.RemoteError(f"node {target.name} is a member already")
+        machine.joined = isinstance(call, calls.Enrol)
+        return cast("Result", "request" if isinstance(call, calls.Join) else None)
+
+    def asked(self, kind: type[calls.Call[Result]], node: str = "") -> list[calls.Call[Result]]:
+        """Return the calls of one kind that were made, to one node or all."""
+        return [call for name, call in self.made if isinstance(call, kind) and node in ("", name)]
+
+    def state(self) -> dict[str, object]:
+        """Return what the machines keep, to be compared."""
+        return {address: dataclasses.asdict(machine) for address, machine in self.machines.items()}
+
+
+@dataclass
+class Authority:
+    certificate: str = "authority's certificate"
+    key: str = "authority's key"
+
+    def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
+        return f"certificate of {name}"
+
+
+@dataclass
+class Log:
+    lines: list[str] = field(default_factory=list)
+
+    def info(self, message: str) -> None:
+        self.lines.append(message)
+
+    def warning(self, message: str) -> None:
+        self.lines.append(f"WARNING {message}")
+
+
+@dataclass
+class Environment:
+    """``operations.base.Environment`` over a house."""
+
+    house: "House"
+    nodes: FakeNodes
+    ledger: embedded.Ledger
+    log: Log
+    authority: Authority = field(default_factory=Authority)
+    journal: history.Check = field(default_factory=history.Check)
+
+    @property
+    def inputs(self) -> base.Inputs:
+        numbers = self.house.numbers
+        return base.Inputs(now=1000.0, uuid=lambda: f"u{next(numbers)}", below=lambda limit: next(numbers) % limit)
+
+    async def check_journal(self) -> history.Check:
+        return self.journal
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    def snapshot(self) -> states.Snapshot:
+        return self.house.state
+
+
+class House:
+    """A cluster of ``FIRST``, or of what is given."""
+
+    def __init__(self, *values: states.Stored) -> None:
+        self.numbers = itertools.count(1)
+        self.state = states.Snapshot()
+        self.nodes = FakeNodes()
+        self.ledger = embedded.Ledger()
+        self.log = Log()
+        self.environment = Environment(self, self.nodes, self.ledger, self.log)
+        self.put(*(values or FIRST))
+
+    def put(self, *values: states.Stored) -> None:
+        self.change([states.Put(value) for value in values])
+
+    def change(self, changes: Sequence[states.Change]) -> None:
+        before = self.state
+        self.state = before.apply(changes, serial=before.serial + 1)
+        self.ledger.follow(before, self.state, changes)
+
+    def machine(self, name: str) -> Machine:
+        return self.nodes.machine(self.state.target(self.state.node(name)))
+
+    def unit(self, op: opcodes.Opcode) -> processor.AnyUnit:
+        return master.REGISTRY[type(op)](cast("opcodes.AnyOpcode", op), self.environment)
+
+    async def plan(self, op: opcodes.Opcode) -> base.Plan:
+        """Take a unit through locks, inspection and plan; what is planned could be committed."""
+        unit = self.unit(op)
+        unit.locks(self.state)
+        plan = unit.plan(self.state, await unit.inspect(self.state))
+        self.state.apply(plan.changes, serial=self.state.serial + 1)
+        return plan
+
+    async def run(self, op: opcodes.Opcode) -> object:
+        """Do what an opcode asks for and return its result."""
+        plan = await self.plan(op)
+        self.change(plan.changes)
+        for step in plan.steps:
+            await step.do()
+        if plan.finish:
+            self.change(plan.finish(self.state))
+        return plan.result()
+
+    async def refused(self, op: opcodes.Opcode) -> errors.GantryError:
+        """Return the error that an opcode is refused with; nothing is changed anywhere."""
+        before, machines = self.state, self.nodes.state()
+        try:
+            await self.plan(op)
+        except errors.GantryError as error:
+            assert self.state is before
+            for address, kept in machines.items():
+                assert self.nodes.state()[address] == kept
+            return error
+        raise AssertionError(f"{op} was not refused")

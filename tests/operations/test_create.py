@@ -1,0 +1,246 @@
+"""The creation of instances: what is asked, refused, planned and done."""
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, opcodes, parameters
+from gantry.operations import create
+from gantry.rpc import calls
+
+Disk, Nic = opcodes.DiskSpec, opcodes.NicSpec
+
+
+def op(**fields: object) -> opcodes.InstanceCreate:
+    plain = opcodes.InstanceCreate(
+        instance_name="new", os_type="plain", disk_template="file", disks=(Disk(size=64),), pnode="node2"
+    )
+    return msgspec.structs.replace(plain, **fields)
+
+
+def diskless(**fields: object) -> opcodes.InstanceCreate:
+    return op(disks=(), disk_template="diskless", os_type=None, **fields)
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House()
+
+
+async def test_an_instance_is_recorded_made_installed_and_started(house: build.House) -> None:
+    disks = (Disk(size="1g", mode="r", name="root"), Disk(size=10))
+    nics = (Nic(ip=("lan", "pool6", "192.0.2.77"), network="net1", name="eth0"), Nic(mode="routed", link="9"))
+    assert await house.run(op(disks=disks, nics=nics, tags=("blue",), beparams={"vcpus": "2"})) == ["node2"]
+    vm = house.state.instance("new")
+    assert (vm.primary_node, vm.hypervisor, vm.os, vm.admin_state) == ("n2", "fake", "plain", instance.AdminState.UP)
+    assert (vm.ctime, vm.serial_no, vm.tags, vm.beparams) == (1000.0, 1, ("blue",), {"vcpus": 2})
+    assert [(disk.size, disk.mode, disk.name) for disk in vm.disks] == [(1024, "ro", "root"), (10, "rw", "")]
+    assert vm.disks[0].logical_id == ("file", f"/file/new/{vm.disks[0].uuid}")
+    first, second = vm.nics
+    assert first.ip == ("192.0.2.11", "2001:db8::10", "192.0.2.77")
+    assert (first.network, first.name) == ("net", "eth0")
+    assert first.nicparams == {"mode": "bridged", "link": "br7", "vlan": "12"}
+    assert (second.network, second.ip, second.nicparams) == ("", (), {"mode": "routed", "link": "9"})
+    assert len({first.mac, second.mac}) == 2
+    assert first.mac.startswith("aa:00:00:")
+    machine = house.machine("node2")
+    assert machine.disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert set(machine.running) == {"new"}
+    assert [type(call).__name__ for _, call in house.nodes.made[-4:]] == [
+        "BlockdevCreate",
+        "BlockdevCreate",
+        "OsAdd",
+        "InstanceStart",
+    ]
+
+
+@pytest.mark.promise("cluster-76", "cluster-77")
+async def test_nodes_get_every_parameter_filled_in_and_the_instance_keeps_what_was_given(house: build.House) -> None:
+    cluster_wide = {"fake": {"migration_mode": "non-live"}}
+    owner = msgspec.structs.replace(
+        build.OWNER, hvparams=cluster_wide, beparams={"default": {"vcpus": 3}}, osparams={"plain": {"mirror": "a"}}
+    )
+    house.put(owner)
+    await house.run(op(beparams={"maxmem": 256}, osparams={"dns": "b"}))
+    vm = house.state.instance("new")
+    assert (vm.hvparams, vm.beparams, vm.osparams) == ({}, {"maxmem": 256}, {"dns": "b"})
+    (start,) = house.nodes.asked(calls.InstanceStart)
+    assert isinstance(start, calls.InstanceStart)
+    assert start.instance.hvparams == {"migration_mode": "non-live"}
+    backend = {name: known.default for name, known in parameters.BACKEND.items()}
+    assert start.instance.beparams == backend | {"maxmem": 256, "vcpus": 3}
+    assert start.instance.osparams == {"mirror": "a", "dns": "b"}
+
+
+@pytest.mark.promise("cluster-75")
+async def test_the_master_checks_names_and_the_node_values_before_anything_is_made(house: build.House) -> None:
+    assert "unknown fake hypervisor parameter colour" in str(await house.refused(op(hvparams={"colour": "red"})))
+    assert house.nodes.made == []
+    await house.plan(op(hypervisor="kvm", hvparams={"kernel_path": "/boot/vmlinuz"}))
+    (asked,) = house.nodes.asked(calls.HypervisorValidate)
+    assert isinstance(asked, calls.HypervisorValidate)
+    assert (asked.hypervisor, asked.hvparams["kernel_path"]) == ("kvm", "/boot/vmlinuz")
+    assert set(asked.hvparams) == set(parameters.KVM)
+
+
+async def test_a_dry_run_names_addresses_disks_and_steps(house: build.House) -> None:
+    plan = await house.plan(op(nics=(Nic(ip="pool", network="net1"),), dry_run=True))
+    lines = "\n".join(plan.lines)
+    for part in ("instance new on node2", "disk 0 of 64 MiB (file)", "192.0.2.11", "install plain", "start it"):
+        assert part in lines
+
+
+async def test_without_start_and_installation_the_node_only_makes_disks(house: build.House) -> None:
+    await house.run(op(start=False, no_install=True, os_type=None, beparams={"memory": 99999}))
+    vm = house.state.instance("new")
+    assert vm.admin_state is instance.AdminState.DOWN
+    assert not house.nodes.asked(calls.OsAdd) + house.nodes.asked(calls.InstanceStart)
+    assert len(house.machine("node2").disks) == 1
+
+
+async def test_defaults_are_the_first_of_what_is_enabled(house: build.House) -> None:
+    await house.run(op(disk_template=None, hypervisor=None))
+    vm = house.state.instance("new")
+    assert (vm.disk_template, vm.hypervisor) == ("file", "fake")
+
+
+async def test_a_setting_may_be_said_to_be_the_default(house: build.House) -> None:
+    await house.run(diskless(beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}))
+    vm = house.state.instance("new")
+    assert (vm.beparams, vm.hvparams) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("size", "parsed"),
+    [(1, 1), (10, 10), ("10", 12), ("12m", 12), ("1G", 1024), ("0.5t", 524288), ("1.5", 4), ("4.5", 8), ("0.1g", 104)],
+)
+def test_text_of_a_size_is_rounded_up_to_4_mib(size: int | str, parsed: int) -> None:
+    assert create.parse_size(size) == parsed
+
+
+@pytest.mark.parametrize("size", ["", "g", "1x", "many", "nan", "infg", "1e400g", "1 g g", "0x10"])
+def test_what_is_no_size_is_refused(size: str) -> None:
+    with pytest.raises(errors.InvalidError, match="is not valid"):
+        create.parse_size(size)
+
+
+OLD = calls.OsScript(name="old", path="/os/old", problem="the script create is missing")
+VARIED = calls.OsScript(name="varied", path="/os/varied", variants=("small", "large"))
+KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"instance_name": "vm1"}, "instance vm1 exists already"),
+        ({"pnode": "node9"}, "no such node: node9"),
+        ({"hypervisor": "xen-pvm"}, "hypervisor xen-pvm is not enabled; enabled are fake, kvm"),
+        ({"disk_template": "plain"}, "disk template plain is not enabled; enabled are file, diskless"),
+        ({"disk_template": "diskless"}, "a diskless instance has no disks"),
+        ({"disks": ()}, "an instance of template file needs a disk"),
+        ({"disks": (Disk(size=0),)}, "disk 0: size 0 is not above 0 MiB"),
+        ({"disks": (Disk(size=4), Disk(size="-1g"))}, "disk 1: size -1g is not above 0 MiB"),
+        ({"disks": (Disk(size="x"),)}, "disk size 'x' is not valid"),
+        ({"disks": (Disk(size="1t"),)}, "1048576 MiB of disk do not fit, 5000 MiB are free"),
+        ({"beparams": {"memory": 2049}}, "2049 MiB of memory do not fit, 2048 MiB are free"),
+        ({"beparams": {"colour": 1}}, "unknown backend parameter colour"),
+        ({"os_type": None}, "no operating system is named"),
+        ({"os_type": "minix"}, "no OS definition minix"),
+        ({"os_type": "old"}, "OS old cannot be installed: the script create is missing"),
+        ({"os_type": "varied"}, "OS varied needs a variant; write varied+VARIANT; it has small, large"),
+        ({"os_type": "varied+huge"}, "OS varied has no variant huge; it has small, large"),
+        ({"os_type": "plain+huge"}, "OS plain has no variant huge; it has none"),
+        ({"os_type": "kvm-only"}, "OS kvm-only does not support hypervisor fake; it supports kvm"),
+        ({"os_type": "kvm-only", "hypervisor": "fake"}, "does not support hypervisor fake"),
+        ({"nics": (Nic(network="nowhere"),)}, "no such network: nowhere"),
+        ({"nics": (Nic(network="spare"),)}, "network spare is not connected to its node group default"),
+        ({"nics": (Nic(ip="pool"),)}, "NIC 0: ip=pool needs a network"),
+        ({"nics": (Nic(ip="pool6"),)}, "NIC 0: ip=pool6 needs a network"),
+        ({"nics": (Nic(ip="lan"),)}, "'lan' is not an IP address"),
+        ({"nics": (Nic(), Nic(ip="192.0.2.9"))}, "NIC 1: address 192.0.2.9 belongs to network net1; add network=net1"),
+        ({"nics": (Nic(mode="routed", vlan="3", network="net1"),)}, "NIC 0: mode, vlan cannot be given with network"),
+        ({"nics": (Nic(mode="ovs"),)}, "'ovs' is not one of bridged, routed"),
+        ({"nics": (Nic(mac="aa:00:00:00:00"),)}, "MAC address aa:00:00:00:00 is not valid"),
+        ({"nics": (Nic(mac="01:00:00:00:00:01"),)}, "multicast"),
+        ({"nics": (Nic(mac="aa:00:00:00:00:01"),)}, "MAC address aa:00:00:00:00:01 is in use by instance vm1"),
+        ({"nics": (Nic(mac="aa:00:00:00:00:09"), Nic(mac="AA:00:00:00:00:09"))}, "is in use by instance new"),
+        ({"nics": (Nic(ip="192.0.2.10", network="net1"),)}, "in use by instance vm1"),
+        ({"nics": (Nic(ip="192.0.2.50", network="net1"),)}, "is reserved externally; --force"),
+        ({"nics": (Nic(ip=("lan",) * 10, network="net1"),)}, "pool lan of network net1 is full"),
+    ],
+)
+async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    machine = house.machine("node2")
+    machine.systems = (*machine.systems, OLD, VARIED, KVM_ONLY)
+    for dry_run in (False, True):
+        error = await house.refused(op(**fields, dry_run=dry_run))
+        assert said in str(error)
+        assert isinstance(error, errors.PrerequisiteError)
+
+
+async def test_a_variant_can_be_forced_and_an_address_too(house: build.House) -> None:
+    house.machine("node2").systems = (VARIED,)
+    await house.plan(op(os_type="varied+small"))
+    await house.plan(op(os_type="varied+huge", force_variant=True))
+    plan = await house.plan(diskless(force=True, nics=(Nic(ip="192.0.2.50", network="net1"),)))
+    assert "192.0.2.50" in "\n".join(plan.lines)
+
+
+async def test_a_network_has_its_own_mac_prefix(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NET, mac_prefix="ee:00:0e"))
+    await house.run(diskless(nics=(Nic(network="net1"),)))
+    assert house.state.instance("new").nics[0].mac.startswith("ee:00:0e:")
+
+
+def marked(number: int, **flags: bool) -> cluster.Node:
+    return msgspec.structs.replace(build.NODES[number - 1], **flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "said"),
+    [
+        ({"offline": True}, errors.WrongStateError, "node node2 cannot take instance new: it is offline"),
+        ({"drained": True}, errors.WrongStateError, "it is drained"),
+        ({"vm_capable": False}, errors.WrongStateError, "it takes no instances"),
+    ],
+)
+async def test_a_node_that_is_named_must_take_instances(
+    house: build.House, flags: dict[str, bool], kind: type[errors.GantryError], said: str
+) -> None:
+    house.put(marked(2, **flags))
+    error = await house.refused(op())
+    assert type(error) is kind
+    assert said in str(error)
+    assert house.nodes.made == []
+
+
+async def test_a_node_that_is_silent_is_no_place(house: build.House) -> None:
+    house.machine("node2").down = True
+    error = await house.refused(op())
+    assert type(error) is errors.EnvironmentFaultError
+    assert "it does not answer" in str(error)
+
+
+async def test_without_a_name_the_node_with_the_most_free_memory_is_taken(house: build.House) -> None:
+    house.machine("node3").status = msgspec.structs.replace(build.STATUS, memory_free=3000)
+    assert await house.run(op(pnode=None)) == ["node3"]
+    house.put(marked(3, drained=True))
+    assert await house.run(op(pnode=None, instance_name="other")) == ["node1"]
+
+
+async def test_when_no_node_fits_every_node_has_its_reason(house: build.House) -> None:
+    house.put(marked(1, offline=True), marked(2, drained=True))
+    house.machine("node3").down = True
+    error = await house.refused(op(pnode=None))
+    assert isinstance(error, errors.NoRoomError)
+    assert "node1: it is offline; node2: it is drained; node3: it does not answer" in str(error)
+    house.put(marked(3, offline=True))
+    assert "node3: it is offline" in str(await house.refused(op(pnode=None)))
+
+
+async def test_a_group_narrows_the_choice(house: build.House) -> None:
+    house.put(cluster.NodeGroup(uuid="g2", name="empty"))
+    assert "there are no nodes" in str(await house.refused(op(pnode=None, group_name="empty")))
+    assert "no such node group: nobody" in str(await house.refused(op(pnode=None, group_name="nobody")))
+    assert await house.run(op(pnode=None, group_name="default")) == ["node1"]

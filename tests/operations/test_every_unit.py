@@ -1,0 +1,221 @@
+"""Of every unit that does something outside the state: each step is repeated, and broken off before and after.
+
+Whatever breaks, the state and the nodes are afterwards as they were (design section 5), and the undo of what was begun
+has run in reverse. A unit that keeps its changes on failure has no undo; its record stays.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pytest
+from tests.jobs import house as queue_house
+from tests.operations import build
+from tests.state import build as state_build
+
+from gantry import errors
+from gantry.daemons import master
+from gantry.ipam import embedded
+from gantry.jobs import environment, locks, processor, records
+from gantry.model import instance, job, opcodes
+from gantry.operations import base, filled
+from gantry.runtime import simulated
+from gantry.state import snapshot as states
+from gantry.state import transaction
+
+NIC = opcodes.NicSpec(ip=("pool", "192.0.2.77"), network="net1")
+CREATE = opcodes.InstanceCreate(
+    instance_name="new",
+    os_type="plain",
+    disk_template="file",
+    disks=(opcodes.DiskSpec(size=64), opcodes.DiskSpec(size="1g")),
+    nics=(NIC,),
+)
+NICS = [
+    ["modify", 0, {"ip": "192.0.2.15"}],
+    ["add", {"ip": "pool", "network": "net1"}],
+    ["modify", 1, {"mac": "aa:00:00:00:00:77"}],
+]
+SAMPLES: tuple[opcodes.Opcode, ...] = (
+    CREATE,
+    opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": NICS}),
+    opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [["remove", {}]]}),
+    opcodes.InstanceStartup(instance_name="vm1"),
+    opcodes.InstanceShutdown(instance_name="vm1"),
+    opcodes.InstanceReboot(instance_name="vm1", reboot_type="full"),
+    opcodes.InstanceRemove(instance_name="vm1"),
+    opcodes.NodeAdd(node_name="new", primary_ip="203.0.113.99", join_token=build.TOKEN),
+    opcodes.NodeRemove(node_name="node3"),
+    opcodes.NodeSetParams(node_name="node3", drained=True),
+    opcodes.NodeSetParams(node_name="node3", master_candidate=True),
+    opcodes.ClusterRedistConf(),
+    opcodes.TestDelay(duration=0.5, repeat=2, on_nodes=("node1",)),
+)
+# Takes no cluster with instances, so it is tried on one without.
+DESTROY = opcodes.ClusterDestroy()
+
+
+@dataclass
+class Break:
+    """Which step breaks, and whether before or after it did its work; what happened is in ``events``."""
+
+    at: int
+    after: bool
+    events: list[str] = field(default_factory=list)
+    keeps: bool = False
+
+    def wrap(self, index: int, step: base.Step, nodes: build.FakeNodes) -> base.Step:
+        async def do() -> None:
+            self.events.append(f"do {index}")
+            if self.at != index or self.after:
+                await step.do()
+                done = nodes.state()
+                with contextlib.suppress(errors.GantryError):
+                    await step.do()
+                assert nodes.state() == done, f"{step.text}: a second time makes a difference"
+            if self.at == index:
+                raise errors.ExecutionError("broken")
+
+        async def undo() -> None:
+            self.events.append(f"undo {index}")
+            await step.undo()
+            taken_back = nodes.state()
+            await step.undo()
+            assert nodes.state() == taken_back, f"{step.text}: a second undo makes a difference"
+
+        return base.Step(step.text, do, undo)
+
+
+class Store(queue_house.MemoryStore):
+    """A store in memory with a ledger beside it."""
+
+    def __init__(self, state: states.Snapshot) -> None:
+        super().__init__(state)
+        self.ledger = embedded.Ledger()
+        self.ledger.follow(state, state, ())
+
+    def submit(self, changes: Sequence[states.Change], cause: transaction.Cause) -> Awaitable[states.Snapshot]:
+        before, ticket = self.snapshot, super().submit(changes, cause)
+        self.ledger.follow(before, self.snapshot, changes)
+        return ticket
+
+
+class Trial:
+    """The real processor over fake nodes, with a unit whose steps are wrapped."""
+
+    def __init__(self, op: opcodes.Opcode, values: Sequence[states.Stored]) -> None:
+        self.op = cast("opcodes.AnyOpcode", op)
+        self.nodes = build.FakeNodes()
+        self.store = Store(states.Snapshot().apply([states.Put(value) for value in values], serial=1))
+        state = self.store.snapshot
+        for node in state.nodes.values():
+            self.nodes.machine(state.target(node)).disks = {"d1": 64}
+        if "i1" in state.instances:
+            whole = filled.fill(state, state.instances["i1"])
+            machine = self.nodes.machine(state.target(state.nodes["n1"]))
+            machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
+        self.nodes.machines["203.0.113.99"] = build.Machine(joined=False)
+
+    def run(self, broken: Break) -> job.Job:
+        nodes, original = self.nodes, master.REGISTRY[type(self.op)]
+
+        def plan(unit: processor.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
+            made = original.plan(unit, snapshot, facts)
+            broken.keeps = made.keep_on_failure
+            return replace(made, steps=[broken.wrap(index, step, nodes) for index, step in enumerate(made.steps)])
+
+        unit = cast("type[processor.AnyUnit]", type("Broken", (original,), {"plan": plan}))
+        with simulated.World(seed=1) as world:
+            runtime = world.machine("node1")
+            services = environment.Services(
+                nodes=nodes, ledger=self.store.ledger, authority=build.Authority(), runtime=runtime
+            )
+            book = records.Records(self.store, runtime.clock)
+            runner = processor.Processor(book, locks.LockManager(), units={type(self.op): unit}, services=services)
+            one = job.Job(id=1, ops=(job.Step(input=self.op),))
+
+            async def whole() -> None:
+                await self.store.submit([states.Put(one)], state_build.CAUSE)
+                await runner.run(book.add(one))
+
+            world.run(asyncio.wait_for(whole(), 1e6))
+            return book.find(1).newest
+
+
+def _content(state: states.Snapshot) -> dict[str, object]:
+    content = state_build.content(state)
+    return {name: value for name, value in content.items() if name not in ("serial", "jobs", "last_job")}
+
+
+def _steps(op: opcodes.Opcode, values: Sequence[states.Stored]) -> int:
+    counted = Break(-1, after=False)
+    trial = Trial(op, values)
+    done = trial.run(counted)
+    assert done.status is job.Status.SUCCESS, done.ops[0].result
+    return len(counted.events)
+
+
+def _values(op: opcodes.Opcode) -> list[states.Stored]:
+    return [value for value in build.FIRST if not (op is DESTROY and isinstance(value, instance.Instance))]
+
+
+CASES = [
+    pytest.param(op, at, after, id=f"{op.op_id}-{at}-{'after' if after else 'before'}")
+    for op in (*SAMPLES, DESTROY)
+    for at in range(_steps(op, _values(op)))
+    for after in (False, True)
+]
+
+
+@pytest.mark.parametrize(("op", "at", "after"), CASES)
+def test_a_step_that_breaks_leaves_everything_as_it_was(op: opcodes.Opcode, at: int, after: bool) -> None:
+    trial, broken = Trial(op, _values(op)), Break(at, after)
+    before, machines = _content(trial.store.snapshot), trial.nodes.state()
+    done = trial.run(broken)
+    assert done.status is job.Status.ERROR
+    assert done.ops[0].result == ["OpExecError", ["broken"]]
+    does = [f"do {index}" for index in range(at + 1)]
+    if broken.keeps:
+        assert broken.events == does
+        assert set(before["names"]) == set(_content(trial.store.snapshot)["names"])  # type: ignore[call-overload]
+        return
+    assert broken.events == does + [f"undo {index}" for index in reversed(range(at + 1))]
+    assert _content(trial.store.snapshot) == before
+    if not _is_farewell(op):
+        assert trial.nodes.state() == machines
+
+
+def _is_farewell(op: opcodes.Opcode) -> bool:
+    """A node that was told to leave cannot be told to come back; files that were sent again are what they were."""
+    return isinstance(op, opcodes.NodeRemove | opcodes.ClusterDestroy | opcodes.ClusterRedistConf)
+
+
+WITHOUT_STEPS = {
+    opcodes.ClusterPostInit,
+    opcodes.ClusterVerify,
+    opcodes.NetworkAdd,
+    opcodes.NetworkConnect,
+    opcodes.NetworkDisconnect,
+    opcodes.NetworkRemove,
+    opcodes.NetworkRename,
+    opcodes.NetworkSetParams,
+    opcodes.TagsSet,
+    opcodes.TagsDel,
+    opcodes.InstanceConsole,
+    opcodes.InstanceQueryData,
+    opcodes.OsDiagnose,
+}
+
+
+def test_every_unit_with_steps_has_a_sample_here() -> None:
+    sampled = {type(op) for op in (*SAMPLES, DESTROY)}
+    assert set(master.REGISTRY) == sampled | WITHOUT_STEPS
+
+
+def test_a_dry_run_is_refused_when_the_state_would_refuse_the_changes() -> None:
+    trial = Trial(opcodes.NetworkAdd(network_name="net1", dry_run=True), build.FIRST)
+    done = trial.run(Break(-1, after=False))
+    assert done.status is job.Status.ERROR
+    assert "network net1 exists already" in str(done.ops[0].result)

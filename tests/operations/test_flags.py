@@ -1,0 +1,177 @@
+"""The flags of nodes, one against the other, and the pool of candidates that is kept full."""
+
+import itertools
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry.model import cluster, opcodes
+from gantry.rpc import calls
+
+PAPERS = {"authority.pem", "authority.key"}
+
+
+def modify(name: str, **fields: object) -> opcodes.NodeSetParams:
+    return msgspec.convert({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name} | fields, opcodes.NodeSetParams)
+
+
+@pytest.fixture
+def house() -> build.House:
+    """Node 1 is the master, 2 a candidate, 3 a regular node; the pool takes two."""
+    made = build.House()
+    made.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=2))
+    made.put(msgspec.structs.replace(build.NODES[1], master_candidate=True))
+    made.machine("node2").files = dict.fromkeys(PAPERS, "")
+    return made
+
+
+def roles(house: build.House) -> str:
+    nodes = sorted(house.state.nodes.values(), key=lambda node: node.name)
+    return "".join(node.role(house.state.the_cluster).value for node in nodes)
+
+
+@pytest.mark.promise("cluster-83")
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ({"offline": True}, "MOC"),
+        ({"drained": True}, "MDC"),
+        ({"master_candidate": False}, "MRC"),
+        ({"master_capable": False}, "MRC"),
+    ],
+)
+async def test_another_node_takes_the_place_of_a_candidate(
+    house: build.House, flags: dict[str, bool], wanted: str
+) -> None:
+    await house.run(modify("node2", **flags))
+    assert roles(house) == wanted
+    assert set(house.machine("node3").files) >= PAPERS
+    assert not PAPERS & set(house.machine("node2").files)
+
+
+@pytest.mark.promise("cluster-83")
+async def test_a_candidate_that_leaves_the_cluster_is_replaced(house: build.House) -> None:
+    await house.run(opcodes.NodeRemove(node_name="node2"))
+    assert roles(house) == "MC"
+    assert set(house.machine("node3").files) >= PAPERS
+
+
+async def test_a_node_that_does_not_answer_is_passed_over(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NODES[2], uuid="n4", name="node4", primary_ip="203.0.113.4"))
+    house.machine("node3").down = True
+    await house.run(modify("node2", offline=True))
+    assert roles(house) == "MORC"
+    assert any("node3 cannot become a master candidate" in line for line in house.log.lines)
+
+
+async def test_a_candidate_whom_nobody_can_replace_stays_unless_it_is_forced(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NODES[2], drained=True))
+    said = str(await house.refused(modify("node2", master_candidate=False)))
+    assert "the pool of master candidates would be too small without node node2" in said
+    await house.run(modify("node2", master_candidate=False, force=True))
+    assert roles(house) == "MRD"
+
+
+async def test_a_broken_candidate_goes_though_nobody_can_replace_it(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NODES[2], drained=True))
+    house.machine("node2").down = True
+    await house.run(modify("node2", offline=True))
+    assert roles(house) == "MOD"
+    assert any("may still hold the cluster's key" in line for line in house.log.lines)
+
+
+@pytest.mark.promise("cluster-96")
+async def test_at_most_one_flag_holds_whatever_is_set_after_whatever(house: build.House) -> None:
+    letters = {"master_candidate": "C", "drained": "D", "offline": "O"}
+    for first, second in itertools.permutations(letters, 2):
+        made = build.House()
+        await made.run(modify("node3", **{first: True}))
+        op = {second: True} | ({first: False} if second == "master_candidate" else {})
+        await made.run(modify("node3", **op))
+        node = made.state.node("node3")
+        assert node.role(made.state.the_cluster).value == letters[second]
+        assert [getattr(node, name) for name in letters].count(True) == 1
+        together = str(await made.refused(modify("node3", **{first: True, second: True})))
+        assert "exclude each other" in together
+
+
+@pytest.mark.promise("cluster-96", "cluster-88")
+@pytest.mark.parametrize("flag", ["offline", "drained", "master_candidate"])
+@pytest.mark.parametrize("value", [True, False])
+async def test_the_master_has_no_flags(house: build.House, flag: str, value: bool) -> None:
+    said = str(await house.refused(modify("node1", **{flag: value})))
+    assert "node node1 is the master, whose role excludes every other" in said
+
+
+@pytest.mark.promise("cluster-87", "cluster-88")
+async def test_a_node_with_primary_instances_cannot_be_offline_or_lose_them(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
+    for flags in ({"offline": True}, {"offline": True, "force": True}, {"vm_capable": False}):
+        said = str(await house.refused(modify("node2", **flags)))
+        assert "it is the primary node of instance vm2" in said
+    await house.run(modify("node2", drained=True))
+    assert roles(house) == "MDC"
+
+
+@pytest.mark.parametrize("held", ["offline", "drained"])
+async def test_a_node_that_is_out_becomes_no_candidate_by_the_way(house: build.House, held: str) -> None:
+    house.put(msgspec.structs.replace(build.NODES[2], **{held: True}))
+    assert f"node node3 is {held}" in str(await house.refused(modify("node3", master_candidate=True)))
+    await house.run(modify("node3", **{held: False, "master_candidate": True}))
+    assert roles(house) == "MCC"
+
+
+async def test_a_node_that_comes_back_has_to_answer_and_fills_the_pool(house: build.House) -> None:
+    house.put(
+        msgspec.structs.replace(build.NODES[1], offline=True), msgspec.structs.replace(build.NODES[2], drained=True)
+    )
+    house.machine("node2").down = True
+    with pytest.raises(Exception, match="node2 cannot be reached"):
+        await house.run(modify("node2", offline=False))
+    house.machine("node2").down = False
+    assert await house.run(modify("node2", offline=False)) == [("offline", False)]
+    assert roles(house) == "MCD"
+    assert set(house.machine("node2").files) >= PAPERS
+
+
+async def test_a_node_that_may_not_be_a_candidate_is_not_made_one(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NODES[2], master_capable=False))
+    assert "may not be a master candidate" in str(await house.refused(modify("node3", master_candidate=True)))
+    await house.run(modify("node2", offline=True))
+    assert roles(house) == "MOR"
+
+
+async def test_nothing_to_do_is_refused_and_what_is_so_already_changes_nothing(house: build.House) -> None:
+    assert "nothing is to be changed" in str(await house.refused(modify("node3")))
+    before = house.state.node("node2")
+    assert await house.run(modify("node2", master_candidate=True)) == []
+    assert house.state.node("node2") == before
+
+
+async def test_redistribution_reaches_all_nodes_and_only_candidates_get_the_key(house: build.House) -> None:
+    house.put(cluster.NodeGroup(uuid="g2", name="other"))
+    await house.run(opcodes.ClusterRedistConf())
+    assert {name for name, call in house.nodes.made if isinstance(call, calls.WriteSsconf)} == {
+        "node1",
+        "node2",
+        "node3",
+    }
+    assert {name for name, call in house.nodes.made if isinstance(call, calls.UploadFile)} == {"node2"}
+
+
+@pytest.mark.promise("cluster-85")
+async def test_verify_complains_of_a_candidate_whose_copy_lags_and_of_a_pool_that_is_not_full(
+    house: build.House,
+) -> None:
+    behind = calls.CandidateState(serial=house.state.serial - 1, digest="d", epoch=1, job=0, master="node1")
+    house.machine("node2").copy = behind
+    assert await house.run(opcodes.ClusterVerify()) is False
+    assert any(f"its copy of the state ends with serial {behind.serial}" in line for line in house.log.lines)
+    house.machine("node2").copy = msgspec.structs.replace(behind, serial=house.state.serial)
+    house.machine("node3").copy = behind
+    assert not any("node3" in line for line in house.log.lines)
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=3))
+    house.log.lines.clear()
+    await house.run(opcodes.ClusterVerify())
+    assert any("2 master candidates, 3 are wanted" in line for line in house.log.lines)

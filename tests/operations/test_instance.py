@@ -1,0 +1,199 @@
+"""Plans of the units for instances that exist."""
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import instance, opcodes
+from gantry.rpc import calls
+
+UP, DOWN, OFFLINE = instance.AdminState.UP, instance.AdminState.DOWN, instance.AdminState.OFFLINE
+STARTUP = opcodes.InstanceStartup(instance_name="vm1")
+SHUTDOWN = opcodes.InstanceShutdown(instance_name="vm1")
+REBOOT = opcodes.InstanceReboot(instance_name="vm1")
+REMOVE = opcodes.InstanceRemove(instance_name="vm1")
+ALL = (STARTUP, SHUTDOWN, REBOOT, REMOVE, opcodes.InstanceConsole(instance_name="vm1"))
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House()
+
+
+def vm(house: build.House) -> instance.Instance:
+    return house.state.instance("vm1")
+
+
+def admin(house: build.House, state: instance.AdminState) -> None:
+    house.put(msgspec.structs.replace(vm(house), admin_state=state))
+
+
+async def test_starting_and_stopping_say_what_is_wanted_and_do_it(house: build.House) -> None:
+    await house.run(STARTUP)
+    assert (vm(house).admin_state, vm(house).serial_no) == (UP, 2)
+    assert set(house.machine("node1").running) == {"vm1"}
+    await house.run(STARTUP)
+    assert vm(house).serial_no == 2
+    await house.run(SHUTDOWN)
+    assert vm(house).admin_state is DOWN
+    assert house.machine("node1").running == {}
+
+
+async def test_what_is_not_to_be_remembered_leaves_the_wish(house: build.House) -> None:
+    await house.run(msgspec.structs.replace(STARTUP, no_remember=True))
+    assert vm(house).admin_state is DOWN
+    await house.run(STARTUP)
+    await house.run(msgspec.structs.replace(SHUTDOWN, no_remember=True))
+    assert vm(house).admin_state is UP
+
+
+async def test_parameters_of_a_start_hold_for_this_start(house: build.House) -> None:
+    given = {"hvparams": {"migration_mode": "non-live"}, "beparams": {"memory": "300"}, "startup_paused": True}
+    await house.run(msgspec.structs.replace(STARTUP, **given))
+    (start,) = house.nodes.asked(calls.InstanceStart)
+    assert isinstance(start, calls.InstanceStart)
+    assert start.instance.hvparams["migration_mode"] == "non-live"
+    assert (start.instance.beparams["maxmem"], start.instance.beparams["minmem"], start.paused) == (300, 300, True)
+    assert (vm(house).hvparams, vm(house).beparams) == ({}, {})
+
+
+async def test_a_start_needs_memory_unless_it_runs_or_is_forced(house: build.House) -> None:
+    house.machine("node1").status = msgspec.structs.replace(build.STATUS, memory_free=127)
+    error = await house.refused(STARTUP)
+    assert isinstance(error, errors.NoRoomError)
+    assert "node node1 has 127 MiB of memory free, instance vm1 needs 128" in str(error)
+    await house.run(msgspec.structs.replace(STARTUP, force=True))
+    await house.run(STARTUP)
+
+
+@pytest.mark.parametrize("op", [STARTUP, SHUTDOWN, REBOOT])
+async def test_an_instance_that_is_marked_offline_stays_so(house: build.House, op: opcodes.Opcode) -> None:
+    admin(house, OFFLINE)
+    assert "instance vm1 is marked offline" in str(await house.refused(op))
+
+
+@pytest.mark.parametrize("op", ALL)
+async def test_the_node_must_be_online(house: build.House, op: opcodes.Opcode) -> None:
+    owner = msgspec.structs.replace(build.OWNER, master_node="n2")
+    house.put(owner, msgspec.structs.replace(build.NODES[0], offline=True))
+    error = await house.refused(op)
+    assert isinstance(error, errors.EnvironmentFaultError)
+    assert "node node1 of instance vm1 is offline" in str(error)
+
+
+@pytest.mark.parametrize("op", ALL)
+async def test_an_unknown_name_is_refused(house: build.House, op: opcodes.Opcode) -> None:
+    error = await house.refused(msgspec.structs.replace(op, instance_name="vm9"))
+    assert isinstance(error, errors.NotFoundError)
+    assert "no such instance: vm9; gnt-instance list shows those there are" in str(error)
+
+
+@pytest.mark.parametrize(("force", "timeout"), [(False, 45.0), (True, 0.0)])
+async def test_a_forced_stop_does_not_wait(house: build.House, force: bool, timeout: float) -> None:
+    await house.run(msgspec.structs.replace(SHUTDOWN, force=force, timeout=45))
+    (stop,) = house.nodes.asked(calls.InstanceShutdown)
+    assert isinstance(stop, calls.InstanceShutdown)
+    assert stop.timeout == timeout
+
+
+@pytest.mark.parametrize(
+    ("kind", "running", "made"),
+    [
+        ("soft", True, ["InstanceInfo", "InstanceReboot"]),
+        ("hard", True, ["InstanceInfo", "InstanceReboot"]),
+        ("full", True, ["InstanceInfo", "InstanceShutdown", "InstanceStart"]),
+        ("soft", False, ["InstanceInfo", "InstanceStart"]),
+        ("full", False, ["InstanceInfo", "InstanceStart"]),
+    ],
+)
+async def test_the_kinds_of_reboot(house: build.House, kind: str, running: bool, made: list[str]) -> None:
+    await house.run(STARTUP)
+    if not running:
+        house.machine("node1").running.clear()
+    house.nodes.made.clear()
+    await house.run(msgspec.structs.replace(REBOOT, reboot_type=kind))
+    assert [type(call).__name__ for _, call in house.nodes.made] == made
+    assert vm(house).admin_state is UP
+
+
+async def test_a_removed_instance_leaves_nothing(house: build.House) -> None:
+    house.machine("node1").disks["d1"] = 64
+    await house.run(STARTUP)
+    await house.run(REMOVE)
+    assert ("instances", "vm1") not in house.state.names
+    assert (house.machine("node1").disks, house.machine("node1").running) == ({}, {})
+    assert not house.state.addresses.get(("net", "192.0.2.10"))
+
+
+async def test_a_removal_that_fails_can_be_repeated_or_told_to_ignore_it(house: build.House) -> None:
+    house.machine("node1").down = True
+    with pytest.raises(errors.RemoteError):
+        await house.run(REMOVE)
+    assert vm(house).name == "vm1"
+    await house.run(msgspec.structs.replace(REMOVE, ignore_failures=True))
+    assert ("instances", "vm1") not in house.state.names
+    assert any("ignored" in line for line in house.log.lines)
+
+
+async def test_a_console_is_of_what_runs(house: build.House) -> None:
+    op = opcodes.InstanceConsole(instance_name="vm1")
+    assert "instance vm1 does not run; gnt-instance start vm1" in str(await house.refused(op))
+    await house.run(STARTUP)
+    console = await house.run(op)
+    assert isinstance(console, dict)
+    assert (console["instance"], console["kind"]) == ("vm1", "message")
+
+
+KEYS = {
+    *("name", "config_state", "run_state", "pnode", "pnode_group_uuid", "pnode_group_name", "snodes", "os", "nics"),
+    *("snodes_group_uuids", "snodes_group_names", "disk_template", "disks", "hypervisor", "network_port", "uuid"),
+    *(
+        "hv_instance",
+        "hv_actual",
+        "be_instance",
+        "be_actual",
+        "os_instance",
+        "os_actual",
+        "serial_no",
+        "mtime",
+        "ctime",
+    ),
+}
+DISK_KEYS = {
+    *("iv_name", "dev_type", "logical_id", "drbd_info", "pstatus", "sstatus", "children", "mode", "size", "spindles"),
+    *("name", "uuid"),
+}
+
+
+async def described(house: build.House, **fields: object) -> dict[str, object]:
+    found = await house.run(msgspec.structs.replace(opcodes.InstanceQueryData(), **fields))
+    assert isinstance(found, dict)
+    one: dict[str, object] = found["vm1"]
+    return one
+
+
+async def test_a_description_has_all_that_clients_know(house: build.House) -> None:
+    found = await described(house)
+    assert set(found) >= KEYS
+    disks, nics = found["disks"], found["nics"]
+    assert isinstance(disks, list)
+    assert isinstance(nics, list)
+    assert set(disks[0]) == DISK_KEYS
+    assert nics[0][:8] == [None, "x1", ["192.0.2.10"], "aa:00:00:00:00:01", "bridged", "br0", "", "net"]
+    assert (found["config_state"], found["run_state"], found["pnode"]) == ("down", "down", "node1")
+    assert msgspec.json.encode(found)
+
+
+async def test_a_description_says_up_only_of_what_runs_at_home_and_nothing_of_what_is_not_known(
+    house: build.House,
+) -> None:
+    await house.run(STARTUP)
+    assert (await described(house))["run_state"] == "up"
+    assert (await described(house, static=True))["run_state"] is None
+    house.machine("node1").down = True
+    assert (await described(house))["run_state"] is None
+
+
+async def test_a_description_of_an_unknown_instance_is_refused(house: build.House) -> None:
+    assert "vm9" in str(await house.refused(opcodes.InstanceQueryData(instances=("vm1", "vm9"))))

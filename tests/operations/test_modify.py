@@ -1,0 +1,313 @@
+"""The change of instances: forms, addresses, what is reported, and which steps a running one takes."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, network, opcodes
+from gantry.operations import filled, modify
+from gantry.rpc import calls
+
+OTHER = network.Network(
+    uuid="other",
+    name="net2",
+    subnets=(network.Subnet(uuid="o4", cidr="198.51.100.0/24", pools=(network.Pool(range="198.51.100.7"),)),),
+)
+PLUG = cluster.Connection(mode="routed", link="main")
+GROUP = msgspec.structs.replace(build.GROUP, networks={**build.GROUP.networks, "other": PLUG})
+FIRST = instance.Nic(
+    uuid="x1",
+    mac="aa:00:00:00:00:01",
+    name="front",
+    ip=("192.0.2.10", "2001:db8::10"),
+    network="net",
+    nicparams={"mode": "bridged", "link": "br7"},
+)
+SECOND = instance.Nic(uuid="x2", mac="aa:00:00:00:00:02", ip=("203.0.113.200",))
+VM = msgspec.structs.replace(build.VM, nics=(FIRST, SECOND))
+
+
+def op(*nics: list[object], **fields: object) -> opcodes.InstanceSetParams:
+    made = opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": list(nics), **fields})
+    assert isinstance(made, opcodes.InstanceSetParams)
+    return made
+
+
+@pytest.fixture
+def house() -> build.House:
+    made = build.House()
+    made.put(OTHER, GROUP, VM)
+    return made
+
+
+def start(house: build.House, vm: instance.Instance = VM) -> build.Machine:
+    """Let the instance run with the NICs it has."""
+    machine, whole = house.machine("node1"), filled.fill(house.state, vm)
+    machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
+    return machine
+
+
+def ips(house: build.House) -> list[tuple[str, ...]]:
+    return [nic.ip for nic in house.state.instance("vm1").nics]
+
+
+async def changed(house: build.House, *nics: list[object], **fields: object) -> Mapping[str, object]:
+    """Carry a change out and return what it reports."""
+    return dict(cast("list[tuple[str, object]]", await house.run(op(*nics, **fields))))
+
+
+@pytest.mark.parametrize(
+    "change, wanted",
+    [
+        ("192.0.2.15", ("192.0.2.15", "2001:db8::10")),
+        ({"1": "192.0.2.15"}, ("192.0.2.10", "192.0.2.15")),
+        ({"0": "2001:db8::10", "1": "192.0.2.10"}, ("2001:db8::10", "192.0.2.10")),
+        ({"2": "pool"}, ("192.0.2.10", "2001:db8::10", "192.0.2.11")),
+        ({"3": "pool6", "2": "pool4"}, ("192.0.2.10", "2001:db8::10", "192.0.2.11", "2001:db8::11")),
+        ({"1": "lan"}, ("192.0.2.10", "192.0.2.11")),
+        ({"0": "none"}, ("2001:db8::10",)),
+        ({"0": "none", "2": "lan"}, ("2001:db8::10", "192.0.2.11")),
+        ("none", ("2001:db8::10",)),
+        (["pool", "192.0.2.10"], ("192.0.2.11", "192.0.2.10")),
+        (["2001:DB8:0::10"], ("2001:db8::10",)),
+        ([], ()),
+        (["none"], ()),
+    ],
+)
+async def test_addresses_are_changed_by_place_or_all_at_once(
+    house: build.House, change: object, wanted: tuple[str, ...]
+) -> None:
+    assert await changed(house, ["modify", 0, {"ip": change}]) == {"nic.ip/0": list(wanted)}
+    assert ips(house) == [wanted, SECOND.ip]
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"3": "pool"}, "NIC 0 has 2 addresses, there is no ip3; they are numbered from 0"),
+        ({"2": "none"}, "NIC 0 has 2 addresses, there is no ip2"),
+        ({"x": "pool"}, "NIC 0: 'x' is no number of an address"),
+        ({"-1": "pool"}, "'-1' is no number of an address"),
+        ({"1": "192.0.2.10"}, "address 192.0.2.10 in network net1 is in use by instance vm1"),
+        (["192.0.2.15", "192.0.2.15"], "address 192.0.2.15 is asked for twice"),
+        ("192.0.2.50", "address 192.0.2.50 of network net1 is reserved externally"),
+        ("192.0.2.1", "192.0.2.1 is the gateway"),
+        ("10.0.0.1", "10.0.0.1 is outside every subnet of network net1"),
+        ("nopool", "network net1 has no pool nopool"),
+    ],
+)
+async def test_addresses_that_cannot_be_given_change_nothing(house: build.House, change: object, said: str) -> None:
+    assert said in str(await house.refused(op(["modify", 0, {"ip": change}])))
+
+
+async def test_a_nic_does_not_grow_beyond_what_one_request_may_ask_for(house: build.House) -> None:
+    many = {str(place): "pool6" for place in range(2, 65)}
+    assert "65 addresses, 64 is the most" in str(await house.refused(op(["modify", 0, {"ip": many}])))
+    with pytest.raises(errors.InvalidError, match=r"length <= 64.*nics"):
+        op(["modify", 0, {"ip": ["pool6"] * 65}])
+
+
+async def test_an_external_address_needs_force_once(house: build.House) -> None:
+    await changed(house, ["modify", 0, {"ip": "192.0.2.50"}], force=True)
+    await changed(house, ["modify", 0, {"ip": ["192.0.2.11", "192.0.2.50"]}])
+    assert ips(house)[0] == ("192.0.2.11", "192.0.2.50")
+
+
+async def test_changes_are_done_in_order_and_an_address_moves_from_one_nic_to_another(house: build.House) -> None:
+    report = await changed(
+        house,
+        ["remove", "front", {}],
+        ["add", {"ip": ["192.0.2.10", "pool"], "network": "net1", "mac": "AA:00:00:00:00:01"}],
+        ["modify", "x2", {"name": "rear"}],
+        ["add", 0, {"mode": "routed", "link": "9"}],
+    )
+    assert ips(house) == [(), SECOND.ip, ("192.0.2.10", "192.0.2.11")]
+    vm = house.state.instance("vm1")
+    assert vm.nics[2].mac == FIRST.mac
+    assert vm.nics[0].nicparams == {"mode": "routed", "link": "9"}
+    assert list(report) == ["nic/0", "nic/1", "nic.name/0"]
+    assert report["nic.name/0"] == "rear"
+
+
+async def test_the_last_nic_is_meant_where_none_is_named(house: build.House) -> None:
+    await changed(house, ["remove", {}])
+    assert ips(house) == [FIRST.ip]
+    await changed(house, [-1, {"name": "only"}], ["modify", -1, {"ip": []}])
+    assert house.state.instance("vm1").nics[0].name == "only"
+    assert ips(house) == [()]
+    await changed(house, ["remove", -1, {}])
+    assert "the instance has no NIC; there are 0" in str(await house.refused(op(["remove", {}])))
+
+
+async def test_another_network_means_other_addresses_and_another_plug(house: build.House) -> None:
+    report = await changed(house, ["modify", 0, {"network": "net2", "ip": {"0": "pool", "1": "198.51.100.9"}}])
+    nic = house.state.instance("vm1").nics[0]
+    assert (nic.ip, nic.network) == (("198.51.100.7", "198.51.100.9"), "other")
+    assert nic.nicparams == {"mode": "routed", "link": "main"}
+    assert report["nic.network/0"] == "net2"
+    assert ("net", "192.0.2.10") not in house.state.addresses
+    await changed(house, ["modify", 0, {"network": "none", "ip": "none"}])
+    nic = house.state.instance("vm1").nics[0]
+    assert (nic.ip, nic.network, nic.nicparams) == ((), "", {})
+    await changed(house, ["modify", 1, {"network": "net1"}])
+    assert ips(house) == [(), ()]
+
+
+async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> None:
+    assert await changed(house, ["modify", 0, {"network": "net1", "name": "back"}]) == {"nic.name/0": "back"}
+    assert ips(house)[0] == FIRST.ip
+    assert house.state.instance("vm1").nics[0].nicparams == FIRST.nicparams
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (["modify", 0, {"network": "net2", "ip": "192.0.2.10"}], "outside every subnet of network net2"),
+        (["modify", 0, {"network": "spare"}], "network spare is not connected to node group default"),
+        (["modify", 0, {"mode": "routed"}], "NIC 0: mode cannot be given with network net1"),
+        (["modify", 1, {"ip": "pool"}], "NIC 1: ip=pool needs a network"),
+        (["modify", 1, {"ip": "192.0.2.99"}], "address 192.0.2.99 belongs to network net1"),
+        (["modify", 1, {"mac": "aa:00:00:00:00:01"}], "MAC address aa:00:00:00:00:01 is in use by instance vm1"),
+        (["modify", 1, {"mac": "01:00:00:00:00:01"}], "is for multicast"),
+        (["modify", 1, {"mode": "nonsense"}], "'nonsense' is not one of"),
+        (["modify", 1, {"name": "7"}], "NIC 1: 7 is a number, not a name"),
+        (["add", {"name": "-1"}], "NIC 2: -1 is a number, not a name"),
+        (["modify", 2, {"name": "x"}], "the instance has no NIC 2; there are 2"),
+        (["modify", "nobody", {}], "the instance has no NICs named nobody"),
+        (["remove", 0, {"ip": "pool"}], "remove takes no parameters"),
+        (["add", 3, {}], "a NIC cannot be added at '3'; places are 0 to 2"),
+        (["add", "front", {}], "a NIC cannot be added at 'front'"),
+        (["attach", 0, {}], "'attach' is no change of a NIC"),
+    ],
+)
+async def test_changes_of_nics_that_are_refused(house: build.House, change: list[object], said: str) -> None:
+    assert said in str(await house.refused(op(change)))
+
+
+async def test_two_nics_of_one_name_are_told_apart_by_number(house: build.House) -> None:
+    await changed(house, ["modify", 1, {"name": "front"}])
+    assert "the instance has 2 NICs named front" in str(await house.refused(op(["remove", "front", {}])))
+
+
+async def test_a_ninth_nic_is_refused(house: build.House) -> None:
+    adds: list[list[object]] = [["add", {"mode": "routed"}] for _ in range(7)]
+    assert "instance vm1 would have 9 NICs, 8 is the most" in str(await house.refused(op(*adds)))
+
+
+async def test_parameters_are_set_and_default_takes_them_back(house: build.House) -> None:
+    report = await changed(
+        house, beparams={"memory": 256, "vcpus": "2"}, hvparams={"migration_mode": "non-live"}, osparams={"motd": "hi"}
+    )
+    assert report == {
+        "be/minmem": 256, "be/maxmem": 256, "be/vcpus": 2, "hv/migration_mode": "non-live", "os/motd": "hi",
+    }  # fmt: skip
+    vm = house.state.instance("vm1")
+    assert (vm.beparams["vcpus"], vm.hvparams, vm.osparams) == (2, {"migration_mode": "non-live"}, {"motd": "hi"})
+    await changed(
+        house, beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}, osparams={"motd": "default"}
+    )
+    vm = house.state.instance("vm1")
+    assert (vm.beparams, vm.hvparams, vm.osparams) == ({"minmem": 256, "maxmem": 256}, {}, {})
+    assert len(house.nodes.asked(calls.HypervisorValidate)) == 2
+
+
+async def test_nothing_to_change_is_refused_and_no_difference_is_no_change(house: build.House) -> None:
+    assert "nothing of instance vm1 is to be changed" in str(await house.refused(op()))
+    before = house.state.instance("vm1")
+    assert await changed(house, ["modify", 0, {"ip": ["192.0.2.10", "2001:db8::10"]}]) == {}
+    assert house.state.instance("vm1") is before
+
+
+async def test_a_running_instance_is_changed_out_anew_and_in(house: build.House) -> None:
+    machine = start(house)
+    await changed(
+        house,
+        ["modify", 0, {"ip": {"1": "192.0.2.15"}}],
+        ["remove", 1, {}],
+        ["add", {"ip": "pool", "network": "net2"}],
+    )
+    made = [type(call).__name__ for _, call in house.nodes.made if type(call).__name__.startswith("Nic")]
+    assert made == ["NicValidate", "NicUnplug", "NicUpdate", "NicPlug"]
+    whole = filled.fill(house.state, house.state.instance("vm1"))
+    assert list(machine.plugged.values()) == list(whole.nics)
+
+
+async def test_another_mac_address_unplugs_and_plugs(house: build.House) -> None:
+    machine = start(house)
+    plan = await house.plan(op(["modify", 0, {"mac": "aa:00:00:00:00:77"}]))
+    assert [step.text for step in plan.steps] == [
+        "unplug NIC 0 (aa:00:00:00:00:01) of vm1",
+        "plug NIC 0 (aa:00:00:00:00:77) into vm1",
+    ]
+    await changed(house, ["modify", 0, {"mac": "aa:00:00:00:00:77"}])
+    assert machine.plugged["x1"].mac == "aa:00:00:00:00:77"
+
+
+async def test_a_nic_that_only_moves_up_is_left_alone(house: build.House) -> None:
+    start(house)
+    plan = await house.plan(op(["remove", 0, {}]))
+    assert [step.text for step in plan.steps] == ["unplug NIC 0 (aa:00:00:00:00:01) of vm1"]
+
+
+async def test_what_a_running_guest_does_not_see_is_said(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(house)
+    changes: list[list[object]] = [["add", {"mode": "routed"}], ["modify", 0, {"ip": "192.0.2.15"}]]
+    plan = await house.plan(op(*changes, hotplug=False, beparams={"vcpus": 2}))
+    assert [step.text for step in plan.steps] == [
+        "instance vm1 runs: its parameters hold from its next start",
+        "instance vm1 runs: the changes of its NICs hold from its next start",
+    ]
+    original = build._seen
+    monkeypatch.setattr(build, "_seen", lambda vm: msgspec.structs.replace(original(vm), hotplug=False))
+    plan = await house.plan(op(*changes))
+    assert [step.text for step in plan.steps] == [
+        "connect NIC 0 (aa:00:00:00:00:01) of vm1 anew",
+        "instance vm1 runs, and NICs cannot be plugged into it: they change with its next start",
+    ]
+
+
+async def test_an_instance_on_a_node_that_is_offline_is_changed_all_the_same(house: build.House) -> None:
+    house.put(msgspec.structs.replace(house.state.nodes["n1"], offline=True))
+    await changed(house, ["modify", 0, {"ip": "pool"}])
+    assert ips(house)[0] == ("192.0.2.11", "2001:db8::10")
+    assert not house.nodes.made
+
+
+async def test_a_bridge_that_is_missing_is_found_before_anything_changes(house: build.House) -> None:
+    await changed(house, ["add", {"network": "net2"}], ["modify", 0, {"ip": "pool"}])
+    (asked,) = house.nodes.asked(calls.NicValidate)
+    assert [(nic.index, nic.mode, nic.link) for nic in cast("calls.NicValidate", asked).nics] == [(2, "routed", "main")]
+
+
+def test_networks_old_and_new_are_locked_against_change(house: build.House) -> None:
+    unit = house.unit(op(["add", {"network": "net2"}]))
+    names = {(level.name, name): mode.value for (level, name), mode in unit.locks(house.state).items()}
+    assert names == {
+        ("INSTANCE", "i1"): "exclusive",
+        ("NODE", "n1"): "shared",
+        ("NETWORK", "net"): "shared",
+        ("NETWORK", "other"): "shared",
+    }
+
+
+@pytest.mark.parametrize(
+    "form, wanted",
+    [
+        (["add", {}], ("add", "")),
+        (["add", -1, {}], ("add", "")),
+        (["add", "0", {}], ("add", "0")),
+        ([2, {}], ("modify", "2")),
+        (["2", {}], ("modify", "2")),
+        (["modify", "-1", {}], ("modify", "")),
+        (["remove", {}], ("remove", "")),
+        (["remove", "eth0", {}], ("remove", "eth0")),
+    ],
+)
+def test_every_form_of_the_contract_is_understood(form: list[object], wanted: tuple[str, str]) -> None:
+    (change,) = op(form).nics
+    found = modify.edit(change)
+    assert (found.action, found.ident) == wanted

@@ -1,0 +1,192 @@
+"""Plans of the network units over small states."""
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, network, opcodes
+
+Add = opcodes.NetworkAdd
+S, P = opcodes.SubnetSpec, opcodes.PoolSpec
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House()
+
+
+async def made(house: build.House, op: Add) -> network.Network:
+    await house.run(op)
+    return house.state.network(op.network_name)
+
+
+async def test_a_network_without_subnets_is_a_cable(house: build.House) -> None:
+    assert await made(house, Add(network_name="l2")) == network.Network(
+        uuid=house.state.network("l2").uuid, name="l2", ctime=1000.0, mtime=1000.0
+    )
+
+
+async def test_pools_and_reservations_go_to_the_subnet_that_contains_them(house: build.House) -> None:
+    net = await made(
+        house,
+        Add(
+            network_name="two",
+            subnets=(
+                S(cidr="10.0.0.0/24", gateway="10.0.0.1", dhcp=True, name="a"),
+                S(cidr="2001:DB8:1::/64", pool=True),
+            ),
+            pools=(
+                P(range="10.0.0.0/27", name="lan"),
+                P(range="10.0.0.100"),
+                P(range="10.0.0.40-10.0.0.49", name="wan"),
+            ),
+            add_reserved_ips=("10.0.0.5-10.0.0.9", "2001:db8:1::7"),
+            mac_prefix="AA:00:0F",
+            tags=("blue",),
+        ),
+    )
+    v4, v6 = net.subnets
+    assert (v4.cidr, v4.gateway, v4.dhcp, v4.name) == ("10.0.0.0/24", "10.0.0.1", True, "a")
+    assert [(pool.name, pool.range) for pool in v4.pools] == [
+        ("lan", "10.0.0.0-10.0.0.31"),
+        ("", "10.0.0.100"),
+        ("wan", "10.0.0.40-10.0.0.49"),
+    ]
+    assert v4.external == ("10.0.0.5-10.0.0.9",)
+    assert v6.cidr == "2001:db8:1::/64"
+    assert v6.pools == (network.Pool(range="2001:db8:1::-2001:db8:1:0:ffff:ffff:ffff:ffff"),)
+    assert v6.external == ("2001:db8:1::7",)
+    assert (net.mac_prefix, net.tags) == ("aa:00:0f", ("blue",))
+    assert len({net.uuid, v4.uuid, v6.uuid}) == 3
+
+
+@pytest.mark.promise("networks-78")
+async def test_the_older_form_makes_a_subnet_with_a_pool_over_all_of_it(house: build.House) -> None:
+    older = {"network": "10.0.0.0/24", "gateway": "10.0.0.1", "network6": "2001:db8:9::/64"}
+    op = opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": "old", **older, "add_reserved_ips": ["10.0.0.2"]})
+    assert isinstance(op, Add)
+    net = await made(house, op)
+    assert [(s.cidr, s.gateway, len(s.pools)) for s in net.subnets] == [
+        ("10.0.0.0/24", "10.0.0.1", 1),
+        ("2001:db8:9::/64", "", 1),
+    ]
+    assert net.subnets[0].pools[0].range == "10.0.0.0-10.0.0.255"
+    await house.run(
+        opcodes.NetworkConnect(network_name="old", group_name="default", network_mode="bridged", network_link="br0")
+    )
+    await house.run(
+        opcodes.InstanceCreate(
+            instance_name="v", disk_template="diskless", nics=(opcodes.NicSpec(ip="pool", network="old"),)
+        )
+    )
+    assert house.state.instance("v").nics[0].ip == ("10.0.0.3",)
+
+
+async def test_the_nodes_own_addresses_are_reserved_each_once(house: build.House) -> None:
+    twin = cluster.Node(
+        uuid="n9", name="node9", primary_ip="203.0.113.1", port=1812, secondary_ip="10.1.0.9", group="g"
+    )
+    house.put(twin)
+    subnets = (S(cidr="203.0.113.0/24"), S(cidr="10.1.0.0/16"))
+    net = await made(house, Add(network_name="near", subnets=subnets, add_reserved_ips=("203.0.113.2-203.0.113.9",)))
+    reserved = [sorted(subnet.external) for subnet in net.subnets]
+    assert reserved == [["203.0.113.1", "203.0.113.2-203.0.113.9"], ["10.1.0.9"]]
+    net = await made(house, Add(network_name="far", subnets=subnets, conflicts_check=False))
+    assert [subnet.external for subnet in net.subnets] == [(), ()]
+
+
+FOUR = S(cidr="10.0.0.0/24")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"subnets": (S(cidr="10.0.0.1/24"),)}, "its network is '10.0.0.0/24'"),
+        ({"subnets": (S(cidr="10.0.0.0"),)}, "is not a CIDR"),
+        ({"subnets": (S(cidr="10.0.0.0/33"),)}, "is not a prefix length"),
+        ({"subnets": (S(cidr="ten"),)}, "is not a CIDR"),
+        ({"subnets": (FOUR, S(cidr="10.0.0.128/25"))}, "subnets 10.0.0.0/24 and 10.0.0.128/25 overlap"),
+        ({"subnets": (FOUR,), "network": "10.0.0.0/8"}, "overlap"),
+        ({"subnets": (S(cidr="10.0.0.0/24", gateway="10.0.1.1"),)}, "is outside its subnet"),
+        ({"subnets": (S(cidr="10.0.0.0/24", gateway="2001:db8::1"),)}, "is outside its subnet"),
+        ({"subnets": (S(cidr="10.0.0.0/24", gateway="10.0.0.255"),)}, "is the last address of the subnet"),
+        ({"subnets": (S(cidr="10.0.0.0/24", gateway="gate"),)}, "'gate' is not an IP address"),
+        ({"subnets": (S(cidr="10.0.0.0/24", dhcp=True), S(cidr="10.0.1.0/24", dhcp=True))}, "both have dhcp"),
+        ({"subnets": (S(cidr="10.0.0.0/24", name="a"), S(cidr="10.0.1.0/24", name="a"))}, "two subnets are named a"),
+        ({"network": "2001:db8::/64"}, "2001:db8::/64 is no IPv4 subnet"),
+        ({"network6": "10.0.0.0/24"}, "10.0.0.0/24 is no IPv6 subnet"),
+        ({"gateway": "10.0.0.1"}, "given without its IPv4 subnet"),
+        ({"gateway6": "2001:db8::1"}, "given without its IPv6 subnet"),
+        (
+            {"subnets": (FOUR,), "pools": (P(range="10.0.1.1-10.0.1.2"),)},
+            "pool 10.0.1.1-10.0.1.2 is outside every subnet",
+        ),
+        ({"pools": (P(range="10.0.1.1"),)}, "outside every subnet of the network (none)"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.250-10.0.1.2"),)}, "10.0.0.250-10.0.1.2"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.9-10.0.0.1"),)}, "is backwards; write '10.0.0.1-10.0.0.9'"),
+        ({"subnets": (FOUR,), "pools": (P(range="a-b"),)}, "'a-b' is not an address range"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1-10.0.0.9"), P(range="10.0.0.9"))}, "overlaps pool"),
+        ({"subnets": (S(cidr="10.0.0.0/24", pool=True),), "pools": (P(range="10.0.0.9"),)}, "overlaps pool"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="a"), P(range="10.0.0.2", name="a"))}, "a is taken"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="pool"),)}, "pool name pool is taken"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="10.0.0.1"),)}, "reads as an address"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="7"),)}, "reads as an address"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="a:b"),)}, "reads as an address"),
+        ({"subnets": (FOUR,), "add_reserved_ips": ("10.0.1.1",)}, "reserved range 10.0.1.1 is outside every subnet"),
+        ({"subnets": (FOUR,), "add_reserved_ips": ("10.0.0.1", "10.0.0.1")}, "overlaps external reservation"),
+        ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
+        ({"mac_prefix": "aa:0:01"}, "MAC prefix aa:0:01 is not valid"),
+        ({"mac_prefix": "01:00:00"}, "multicast"),
+    ],
+)
+async def test_networks_that_are_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    op = msgspec.structs.replace(Add(network_name="bad"), **fields)
+    error = await house.refused(op)
+    assert isinstance(error, errors.InvalidError)
+    assert said.lower() in str(error).lower()
+
+
+async def test_a_name_is_given_once_and_a_dry_run_knows_it(house: build.House) -> None:
+    assert "network net1 exists already" in str(await house.refused(Add(network_name="net1", dry_run=True)))
+
+
+def connect(name: str = "spare", **fields: object) -> opcodes.NetworkConnect:
+    op = opcodes.NetworkConnect(network_name=name, group_name="default", network_mode="bridged", network_link="br5")
+    return msgspec.structs.replace(op, **fields)
+
+
+async def test_connecting_gives_the_group_the_cable_and_disconnecting_takes_it(house: build.House) -> None:
+    await house.run(connect(network_vlan=".7"))
+    group = house.state.group("default")
+    assert group.networks["spare"] == cluster.Connection(mode="bridged", link="br5", vlan="7")
+    assert group.serial_no == 2
+    assert "is connected to node group default already" in str(await house.refused(connect()))
+    await house.run(opcodes.NetworkDisconnect(network_name="spare", group_name="default"))
+    assert set(house.state.group("default").networks) == {"net"}
+    gone = await house.refused(opcodes.NetworkDisconnect(network_name="spare", group_name="default"))
+    assert "network spare is not connected to node group default" in str(gone)
+
+
+@pytest.mark.parametrize("op", [connect("nowhere"), connect(group_name="nobody")])
+async def test_unknown_names_are_refused(house: build.House, op: opcodes.NetworkConnect) -> None:
+    assert isinstance(await house.refused(op), errors.NotFoundError)
+
+
+async def test_an_address_outside_of_the_network_stands_in_its_way(house: build.House) -> None:
+    await house.run(Add(network_name="ten", subnets=(S(cidr="10.0.0.0/24"),)))
+    loose = instance.Nic(uuid="x2", mac="aa:00:00:00:00:02", ip=("10.0.0.5",))
+    house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", nics=(loose,)))
+    assert "address 10.0.0.5 of network ten is in use by instance vm2" in str(await house.refused(connect("ten")))
+    await house.run(connect("ten", conflicts_check=False))
+
+
+async def test_a_network_in_use_stays(house: build.House) -> None:
+    used = await house.refused(opcodes.NetworkDisconnect(network_name="net1", group_name="default"))
+    assert "is in use in node group default by instance vm1" in str(used)
+    assert "is connected to node group default" in str(await house.refused(opcodes.NetworkRemove(network_name="net1")))
+
+
+async def test_a_network_that_nothing_holds_goes(house: build.House) -> None:
+    await house.run(opcodes.NetworkRemove(network_name="spare"))
+    assert ("networks", "spare") not in house.state.names

@@ -1,0 +1,161 @@
+"""Plans that change networks that are there."""
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, network, opcodes
+from gantry.operations import base
+
+Change = opcodes.NetworkSetParams
+Mod, PoolMod = opcodes.SubnetMod, opcodes.PoolMod
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House()
+
+
+def net(house: build.House, name: str = "net1") -> network.Network:
+    return house.state.network(name)
+
+
+async def test_all_changes_of_an_opcode_are_one_change(house: build.House) -> None:
+    op = Change(
+        network_name="net1",
+        mac_prefix="AA:BB:CC",
+        remove_reserved_ips=("192.0.2.50",),
+        subnets=(
+            Mod(action="add", cidr="10.0.0.0/24", name="new", dhcp=True),
+            Mod(action="modify", ident="new", gateway="10.0.0.1"),
+        ),
+        pools=(
+            PoolMod(action="add", subnet="new", name="all"),
+            PoolMod(action="remove", range="10.0.0.100-10.0.0.255"),
+        ),
+        add_reserved_ips=("10.0.0.2-10.0.0.9",),
+    )
+    before = net(house)
+    assert (await house.plan(op)).lines == [
+        "change network net1",
+        "MAC prefix becomes aa:bb:cc",
+        "release 192.0.2.50",
+        "add subnet 10.0.0.0/24 (new) with gateway 10.0.0.1",
+        "subnet 10.0.0.0/24: dhcp on",
+        "add pool 10.0.0.0-10.0.0.99 all",
+        "reserve 10.0.0.2-10.0.0.9 externally",
+    ]
+    await house.run(op)
+    after = net(house)
+    assert (after.serial_no, after.mtime) == (before.serial_no + 1, 1000.0)
+    assert after.subnets[2].pools == (network.Pool(range="10.0.0.0-10.0.0.99", name="all"),)
+
+
+async def test_one_fault_refuses_all_of_it(house: build.House) -> None:
+    op = Change(network_name="net1", mac_prefix="aa:00:0f", add_reserved_ips=("192.0.2.60", "192.0.2.60"))
+    assert "overlaps" in str(await house.refused(op))
+    pair = (Mod(action="add", cidr="10.0.0.0/24"), Mod(action="remove", ident="192.0.2.0/24"))
+    assert "in use by instance vm1 (192.0.2.10)" in str(await house.refused(Change(network_name="net1", subnets=pair)))
+
+
+async def test_what_is_like_that_already_changes_nothing(house: build.House) -> None:
+    plan = await house.plan(Change(network_name="net1", gateway="192.0.2.1"))
+    assert (list(plan.lines), list(plan.changes)) == (["network net1 is like this already"], [])
+    nothing = await house.refused(Change(network_name="net1", force=True, priority=5, comment="x"))
+    assert "nothing is asked to be changed in network net1" in str(nothing)
+
+
+@pytest.mark.parametrize(
+    ("fields", "subnets"),
+    [
+        ({"gateway": "192.0.2.2"}, [("192.0.2.0/24", "192.0.2.2", 1), ("2001:db8::/64", "", 1)]),
+        ({"gateway": "none"}, [("192.0.2.0/24", "", 1), ("2001:db8::/64", "", 1)]),
+        ({"gateway6": "2001:db8::1"}, [("192.0.2.0/24", "192.0.2.1", 1), ("2001:db8::/64", "2001:db8::1", 1)]),
+        (
+            {"network6": "2001:db8::/60", "gateway6": "2001:db8::1"},
+            [("192.0.2.0/24", "192.0.2.1", 1), ("2001:db8::/60", "2001:db8::1", 1)],
+        ),
+        ({"network6": "none"}, [("192.0.2.0/24", "192.0.2.1", 1)]),
+    ],
+)
+async def test_the_older_form_means_the_first_subnet_of_its_family(
+    house: build.House, fields: dict[str, str], subnets: list[tuple[str, str, int]]
+) -> None:
+    await house.run(msgspec.structs.replace(Change(network_name="net1"), **fields))
+    assert [(one.cidr, one.gateway, len(one.pools)) for one in net(house).subnets] == subnets
+
+
+async def test_the_older_form_adds_an_ipv6_subnet_where_there_is_none(house: build.House) -> None:
+    await house.run(Change(network_name="spare", network6="2001:db8:5::/64", gateway6="2001:db8:5::1"))
+    (subnet,) = net(house, "spare").subnets
+    assert (subnet.cidr, subnet.gateway, len(subnet.pools)) == ("2001:db8:5::/64", "2001:db8:5::1", 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"gateway": "10.0.0.1"}, "network spare has no IPv4 subnet"),
+        ({"network6": "none"}, "network spare has no IPv6 subnet"),
+        ({"network6": "10.0.0.0/24"}, "10.0.0.0/24 is no IPv6 subnet"),
+        ({"mac_prefix": "01:00:00"}, "multicast"),
+        ({"remove_reserved_ips": ("10.0.0.1",)}, "nothing of 10.0.0.1 is reserved externally in network spare"),
+        ({"network_name": "nowhere", "gateway": "10.0.0.1"}, "no such network: nowhere"),
+    ],
+)
+async def test_changes_that_are_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    assert said in str(await house.refused(msgspec.structs.replace(Change(network_name="spare"), **fields)))
+
+
+async def test_what_subnets_gain_is_kept_from_the_nodes_that_sit_there(house: build.House) -> None:
+    near = Mod(action="add", cidr="203.0.113.0/29")
+    await house.run(Change(network_name="spare", subnets=(near,), add_reserved_ips=("203.0.113.2",)))
+    assert net(house, "spare").subnets[0].external == ("203.0.113.1", "203.0.113.2", "203.0.113.3")
+    house.put(cluster.Node(uuid="n9", name="node9", primary_ip="203.0.113.9", group="g"))
+    await house.run(Change(network_name="spare", remove_reserved_ips=("203.0.113.0/29",)))
+    assert net(house, "spare").subnets[0].external == ()
+    grow = Mod(action="modify", ident="203.0.113.0/29", cidr="203.0.113.0/28")
+    await house.run(Change(network_name="spare", subnets=(grow,)))
+    assert net(house, "spare").subnets[0].external == ("203.0.113.9",)
+
+
+async def test_an_address_outside_of_a_connected_network_stands_in_the_way_of_a_subnet(house: build.House) -> None:
+    loose = instance.Nic(uuid="x2", mac="aa:00:00:00:00:02", ip=("10.0.0.5",))
+    house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", nics=(loose,)))
+    op = Change(network_name="net1", subnets=(Mod(action="add", cidr="10.0.0.0/24"),))
+    assert "address 10.0.0.5 of network net1 is in use by instance vm2" in str(await house.refused(op))
+    await house.run(msgspec.structs.replace(op, network_name="spare"))
+    await house.run(msgspec.structs.replace(op, conflicts_check=False))
+
+
+async def test_a_pool_has_the_addresses_that_instances_have_already(house: build.House) -> None:
+    vm = build.VM
+    nic = msgspec.structs.replace(vm.nics[0], ip=("192.0.2.10", "192.0.2.100"))
+    house.put(msgspec.structs.replace(vm, nics=(nic,)))
+    pool = PoolMod(action="add", range="192.0.2.100-192.0.2.101", name="two")
+    await house.run(Change(network_name="net1", pools=(pool,)))
+    create = opcodes.InstanceCreate(
+        instance_name="v", disk_template="diskless", nics=(opcodes.NicSpec(ip="two", network="net1"),)
+    )
+    await house.run(create)
+    assert house.state.instance("v").nics[0].ip == ("192.0.2.101",)
+    full = await house.refused(msgspec.structs.replace(create, instance_name="w"))
+    assert "pool two of network net1 is full" in str(full)
+
+
+async def test_a_network_gets_another_name(house: build.House) -> None:
+    rename = opcodes.NetworkRename(network_name="net1", new_name="lan")
+    assert await house.run(rename) == "lan"
+    assert (net(house, "lan").uuid, net(house, "lan").serial_no) == ("net", 2)
+    assert "no such network: net1" in str(await house.refused(rename))
+    taken = await house.refused(opcodes.NetworkRename(network_name="lan", new_name="spare"))
+    assert isinstance(taken, errors.ExistsError)
+    same = await house.refused(opcodes.NetworkRename(network_name="lan", new_name="lan"))
+    assert "has that name already" in str(same)
+
+
+async def test_a_change_has_the_network_for_itself(house: build.House) -> None:
+    for op in (Change(network_name="net1"), opcodes.NetworkRemove(network_name="net1")):
+        assert house.unit(op).locks(house.state) == {(base.Level.NETWORK, "net"): base.Mode.EXCLUSIVE}
+    rename = house.unit(opcodes.NetworkRename(network_name="net1", new_name="lan")).locks(house.state)
+    assert set(rename) == {(base.Level.NETWORK, "net"), (base.Level.NETWORK, "lan")}

@@ -1,0 +1,108 @@
+"""Nodes that come and go."""
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, opcodes
+from gantry.rpc import calls
+
+ADD = opcodes.NodeAdd(node_name="node4", primary_ip="203.0.113.4", join_token=build.TOKEN)
+
+
+@pytest.fixture
+def house() -> build.House:
+    made = build.House()
+    made.nodes.machines["203.0.113.4"] = build.Machine(joined=False)
+    return made
+
+
+async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(house: build.House) -> None:
+    await house.run(ADD)
+    node = house.state.node("node4")
+    assert (node.group, node.port, node.master_candidate, node.accelerator) == ("g", 1811, True, "tcg")
+    assert node.accelerator_reason == "there is no /dev/kvm"
+    machine = house.machine("node4")
+    assert machine.joined
+    assert machine.files == {
+        "ssconf": "written",
+        "authority.pem": "authority's certificate",
+        "authority.key": "authority's key",
+    }
+    join, enrol = (call for _, call in house.nodes.made if isinstance(call, calls.Join | calls.Enrol))
+    assert join == calls.Join(
+        secret="secret", cluster="lab.example", node="node4", uuid=node.uuid, address="203.0.113.4"
+    )
+    assert isinstance(enrol, calls.Enrol)
+    assert enrol.certificate == "certificate of node4"
+
+
+@pytest.mark.promise("cluster-86")
+async def test_a_node_that_is_no_candidate_has_the_masters_name_and_no_key(house: build.House) -> None:
+    await house.run(msgspec.structs.replace(ADD, master_capable=False))
+    assert house.state.node("node4").master_candidate is False
+    assert house.machine("node4").files == {"ssconf": "written"}
+
+
+async def test_a_full_pool_of_candidates_takes_no_more(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    await house.run(ADD)
+    assert house.state.node("node4").master_candidate is False
+
+
+async def test_a_node_can_go_to_a_group(house: build.House) -> None:
+    house.put(cluster.NodeGroup(uuid="g2", name="a-group"))
+    await house.run(msgspec.structs.replace(ADD, group="a-group"))
+    assert house.state.node("node4").group == "g2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"node_name": "node1"}, "node node1 is part of the cluster already"),
+        ({"join_token": ""}, "no join token of node node4 is given"),
+        ({"primary_ip": ""}, "'' is not an IP address"),
+        ({"primary_ip": "node4"}, "'node4' is not an IP address"),
+        ({"primary_ip": "203.0.113.1"}, "address 203.0.113.1 port 1811 is that of node node1"),
+        ({"group": "nobody"}, "no such node group: nobody"),
+    ],
+)
+async def test_nodes_that_are_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    assert said in str(await house.refused(msgspec.structs.replace(ADD, **fields)))
+
+
+async def test_a_token_that_is_none_is_refused_before_anything_travels(house: build.House) -> None:
+    with pytest.raises(errors.InvalidError, match="this is no join token"):
+        await house.run(msgspec.structs.replace(ADD, join_token="x"))
+    assert house.nodes.made == []
+
+
+async def test_two_nodes_may_share_an_address_with_different_ports(house: build.House) -> None:
+    await house.plan(msgspec.structs.replace(ADD, primary_ip="203.0.113.1", port=1812))
+
+
+async def test_a_node_without_instances_leaves(house: build.House) -> None:
+    await house.run(opcodes.NodeRemove(node_name="node2"))
+    assert ("nodes", "node2") not in house.state.names
+    assert house.nodes.machines["203.0.113.2"].joined is False
+
+
+async def test_a_node_that_cannot_be_told_is_removed_all_the_same(house: build.House) -> None:
+    house.machine("node2").down = True
+    await house.run(opcodes.NodeRemove(node_name="node2"))
+    assert ("nodes", "node2") not in house.state.names
+    assert any("node2 was removed, but" in line for line in house.log.lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("node1", "node node1 is the master"),
+        ("node2", "node node2 is the primary node of instance vm2"),
+        ("node9", "no such node: node9"),
+    ],
+)
+async def test_nodes_that_are_needed_stay(house: build.House, name: str, said: str) -> None:
+    house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
+    assert said in str(await house.refused(opcodes.NodeRemove(node_name=name)))

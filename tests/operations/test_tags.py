@@ -1,0 +1,80 @@
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import opcodes
+from gantry.operations import base
+
+KINDS: list[tuple[opcodes.TagKind, str, base.Level, str]] = [
+    ("cluster", "", base.Level.CONFIG, "cluster"),
+    ("nodegroup", "default", base.Level.GROUP, "g"),
+    ("node", "node2", base.Level.NODE, "n2"),
+    ("instance", "vm1", base.Level.INSTANCE, "i1"),
+    ("network", "net1", base.Level.NETWORK, "net"),
+]
+CASES = pytest.mark.parametrize(("kind", "name", "level", "lock"), KINDS)
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House()
+
+
+def tags(house: build.House, kind: str) -> tuple[str, ...]:
+    state = house.state
+    found = {
+        "cluster": state.the_cluster,
+        "nodegroup": state.group("default"),
+        "node": state.node("node2"),
+        "instance": state.instance("vm1"),
+        "network": state.network("net1"),
+    }
+    return found[kind].tags
+
+
+@CASES
+async def test_tags_are_added_and_removed(
+    house: build.House, kind: opcodes.TagKind, name: str, level: base.Level, lock: str
+) -> None:
+    add = opcodes.TagsSet(kind=kind, name=name, tags=("web", "blue", "web"))
+    assert house.unit(add).locks(house.state) == {(level, lock): base.Mode.EXCLUSIVE}
+    await house.run(add)
+    await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("amber", "web")))
+    assert tags(house, kind) == ("amber", "blue", "web")
+    await house.run(opcodes.TagsDel(kind=kind, name=name, tags=("blue", "web")))
+    assert tags(house, kind) == ("amber",)
+
+
+@CASES
+async def test_a_tag_that_an_object_has_not_cannot_be_removed(
+    house: build.House, kind: opcodes.TagKind, name: str, level: base.Level, lock: str
+) -> None:
+    await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("web",)))
+    error = await house.refused(opcodes.TagsDel(kind=kind, name=name, tags=("web", "red", "blue")))
+    assert "has no tag blue, red; its tags are: web" in str(error)
+    assert tags(house, kind) == ("web",)
+
+
+async def test_the_same_tags_once_more_are_no_change(house: build.House) -> None:
+    op = opcodes.TagsSet(kind="network", name="net1", tags=("web",))
+    await house.run(op)
+    assert (await house.plan(op)).changes == []
+
+
+async def test_an_object_that_is_not_there_has_no_tags(house: build.House) -> None:
+    error = await house.refused(opcodes.TagsSet(kind="node", name="node9", tags=("x",)))
+    assert isinstance(error, errors.NotFoundError)
+
+
+async def test_an_object_has_a_limited_number_of_tags(house: build.House) -> None:
+    for start in range(0, 4096, 1024):
+        more = tuple(f"t{number}" for number in range(start, start + 1024))
+        await house.run(opcodes.TagsSet(kind="network", name="net1", tags=more))
+    error = await house.refused(opcodes.TagsSet(kind="network", name="net1", tags=("last",)))
+    assert "4097 tags, 4096 is the most" in str(error)
+
+
+@pytest.mark.parametrize("tag", ["", "two words", "a,b", "x" * 129, "line\n", "ü"])
+def test_a_tag_is_a_word(tag: str) -> None:
+    with pytest.raises(errors.InvalidError):
+        opcodes.decode({"OP_ID": "OP_TAGS_SET", "kind": "network", "name": "net1", "tags": [tag]})

@@ -1,0 +1,105 @@
+"""NICs of a real virtual machine, changed while it runs: its own console says what it sees."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.real import demonstration
+from tests.real.demonstration import FIXED, IPV4, IPV6, NAME, Demo
+
+pytestmark = demonstration.NEEDS
+
+SCRIPT = """#!/bin/sh
+cp /proc/$$/environ "{seen}"
+ip link set dev "$INTERFACE" master "$BRIDGE" up
+"""
+LINKS = "ip -o link | grep -c ether | sed s/^/cards:/"
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Demo]:
+    with demonstration.up("gp") as made:
+        yield made
+
+
+def modify(demo: Demo, *changes: str) -> None:
+    demo.gnt("gnt-instance", "modify", *(word for change in changes for word in ("--net", change)), NAME)
+
+
+def nics(demo: Demo, field: str) -> list[str]:
+    return demo.gnt("gnt-instance", "list", "--no-headers", "-o", field, NAME).strip().split(",")
+
+
+def remembered(demo: Demo) -> list[list[str]]:
+    """Return the addresses of each NIC in the record of the running guest."""
+    return [nic["ip"] for nic in json.loads((demo.guest / "record").read_text())["nics"]]
+
+
+@pytest.mark.promise("networks-6", "networks-66", "cluster-140", "cluster-141")
+def test_a_nic_with_two_addresses_comes_and_goes_while_the_guest_runs(demo: Demo) -> None:
+    modify(demo, "-1:add,ip0=lan4,ip1=2001:db8::77,network=net1")
+    added = nics(demo, "nic.macs")[1]
+    said = demo.console("ip -o link; " + LINKS, until="cards:2")
+    assert added in said
+    assert remembered(demo) == [[IPV4, IPV6, FIXED], ["192.0.2.11", "2001:db8::77"]]
+    demo.console(f"ip link set eth1 up; ip addr add 192.0.2.11/24 dev eth1; {LINKS}", until="cards:2")
+    demo.wait("192.0.2.11")
+    modify(demo, "add:mac=auto")
+    demo.console(LINKS, until="cards:3")
+    modify(demo, "remove")
+    modify(demo, "1:remove")
+    demo.console(LINKS, until="cards:1")
+    demo.wait("192.0.2.11", answer=False)
+    assert remembered(demo) == [[IPV4, IPV6, FIXED]]
+    assert demo.answers(IPV4)
+
+
+@pytest.mark.promise("networks-65")
+def test_addresses_change_while_the_guest_runs_and_the_interface_script_is_told(demo: Demo) -> None:
+    seen, script = demo.node / "seen", demo.node / "etc/kvm-vif-bridge"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(SCRIPT.format(seen=seen))
+    script.chmod(0o755)
+    modify(demo, "0:modify,ip1=192.0.2.100", "0:modify,ip2=none")
+    told = set(seen.read_text().split("\0"))
+    assert {f"IP={IPV4}", f"IP:0={IPV4}", "IP:1=192.0.2.100", "IP_1=192.0.2.100", "ACTION=up"} <= told
+    assert not any(variable.startswith("IP:2=") for variable in told)
+    assert remembered(demo) == [[IPV4, "192.0.2.100"]]
+    demo.wait(IPV4)
+
+
+def test_a_card_with_another_mac_address_takes_the_place_of_the_old_one(demo: Demo) -> None:
+    modify(demo, "0:mac=aa:00:00:77:88:99")
+    demo.console("cat /sys/class/net/*/address", until="aa:00:00:77:88:99")
+    demo.console(LINKS, until="cards:1")
+
+
+def restart_daemon(demo: Demo) -> None:
+    """Kill the daemon of the guest's node and start another one in its place."""
+    space = f"{demo.prefix}2"
+    pids = subprocess.run(["ip", "netns", "pids", space], capture_output=True, text=True, check=True).stdout.split()
+    (pid,) = [pid for pid in pids if b"gantry-noded" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+    os.kill(int(pid), signal.SIGKILL)
+    environment = {**os.environ, "GANTRY_ROOT": str(demo.node)}
+    # It ends with the namespace, when the demonstration is taken down.
+    subprocess.Popen(
+        ["ip", "netns", "exec", space, *command], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while "Y" not in demo.gnt("gnt-instance", "list", "--no-headers", "-o", "oper_state", NAME):
+        assert time.monotonic() < deadline, "the daemon does not answer"
+        time.sleep(0.2)
+
+
+def test_a_daemon_that_starts_anew_unplugs_what_was_plugged_in_before(demo: Demo) -> None:
+    modify(demo, "add:ip=lan4,network=net1")
+    demo.console(LINKS, until="cards:2")
+    restart_daemon(demo)
+    modify(demo, "1:remove")
+    demo.console(LINKS, until="cards:1")

@@ -1,0 +1,166 @@
+import asyncio
+
+import msgspec
+import pytest
+from tests.state import build
+
+from gantry import errors
+from gantry.runtime import simulated
+from gantry.state import events, export, history, journal, snapshot
+
+
+class Place:
+    """A store with its events on a simulated machine."""
+
+    def __init__(self, world: simulated.World) -> None:
+        self.world = world
+        self.machine = world.machine("one")
+        fresh = not self.machine.disk.exists(build.WHERE.config)
+        self.store = (build.new_store if fresh else build.opened)(world, self.machine)
+        self.past = history.History(self.machine, build.WHERE, lambda: self.store.durable)
+        self.events = events.Events(self.store, self.past)
+
+    def commit(self, *changes: snapshot.Change) -> None:
+        build.on(self.world, self.machine, self.store.commit(changes, build.CAUSE))
+
+    def after(self, serial: int, *, limit: int = 100, timeout: float = 0) -> list[events.Event]:
+        return build.on(self.world, self.machine, self.events.after(serial, limit=limit, timeout=timeout))
+
+    def asked(self, question: events.Question, *, limit: int = 100) -> list[int]:
+        found = build.on(self.world, self.machine, self.events.past(question, limit=limit))
+        return [one.serial for one in found]
+
+
+def change_much(place: Place) -> None:
+    """Records 2 to 7."""
+    place.commit(*build.put(build.vm(1), build.vm(2)))
+    place.commit(*build.put(msgspec.structs.replace(build.vm(1), serial_no=2)))
+    place.commit(*build.put(build.queued(1)))
+    place.commit(*build.put(build.ended(build.queued(1))))
+    place.commit(snapshot.Delete("instances", "i1"), snapshot.Delete("jobs", "1"))
+    place.commit()
+
+
+def test_an_event_says_what_became_of_each_object_and_why() -> None:
+    with simulated.World(seed=1) as world:
+        place = Place(world)
+        change_much(place)
+        found = place.after(1)
+        assert [one.serial for one in found] == [2, 3, 4, 5, 6, 7]
+        told = [[(change.kind, change.name, change.what) for change in one.changes] for one in found]
+        assert told == [
+            [("instance", "inst1", "added"), ("instance", "inst2", "added")],
+            [("instance", "inst1", "changed")],
+            [("job", "1", "queued")],
+            [("job", "1", "success")],
+            [("instance", "inst1", "removed"), ("job", "1", "archived")],
+            [],
+        ]
+        assert {one.cause for one in found} == {build.CAUSE}
+
+
+def test_the_journal_tells_the_same_as_the_memory_over_a_restart() -> None:
+    with simulated.World(seed=1) as world:
+        place = Place(world)
+        change_much(place)
+        told = place.after(1)
+        for end in (world.kill, world.crash):
+            end("one")
+            place = Place(world)
+            assert place.after(1) == told
+        place.commit(*build.put(build.vm(9)))
+        whole = place.after(0)
+        assert [one.serial for one in whole] == list(range(1, 9))
+        assert whole[1:7] == told
+
+
+def test_a_stream_is_resumed_at_any_serial_in_parts_of_any_size() -> None:
+    with simulated.World(seed=1) as world:
+        place = Place(world)
+        change_much(place)
+        world.kill("one")
+        place = Place(world)
+        place.commit(*build.put(build.vm(9)))
+        for limit in (1, 2, 3, 100):
+            serials: list[int] = []
+            while found := place.after(serials[-1] if serials else 0, limit=limit):
+                assert len(found) <= limit
+                serials += [one.serial for one in found]
+            assert serials == list(range(1, 9))
+
+
+def test_who_follows_hears_of_a_change_when_it_is_safe_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated.World(seed=1) as world:
+        place = Place(world)
+        assert place.after(1, timeout=5) == []
+
+        async def fail(line: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        async def follow() -> list[events.Event]:
+            waiting = asyncio.create_task(place.events.after(1, limit=10, timeout=60))
+            with monkeypatch.context() as patch:
+                patch.setattr(journal.Journal, "append", staticmethod(fail))
+                with pytest.raises(errors.StorageError):
+                    await place.store.commit(build.put(build.vm(1)), build.CAUSE)
+            await asyncio.sleep(1)
+            assert not waiting.done()
+            await place.store.commit(build.put(build.vm(2)), build.CAUSE)
+            return await waiting
+
+        (heard,) = build.on(world, place.machine, follow())
+        assert (heard.serial, heard.changes[0].name) == (2, "inst2")
+
+
+def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "KEPT", 3)
+    with simulated.World(seed=1) as world:
+        place = Place(world)
+        for number in range(10):
+            place.commit(*build.put(build.vm(number)))
+        assert [one.serial for one in place.after(0)] == list(range(1, 12))
+        assert [one.serial for one in place.after(9)] == [10, 11]
+
+
+def test_the_past_of_an_object_is_found_by_kind_name_serial_and_time() -> None:
+    with simulated.World(seed=1) as world:
+        place = Place(world)
+        change_much(place)
+        assert place.asked(events.Question(kind="instance")) == [2, 3, 6]
+        assert place.asked(events.Question(kind="instance", name="inst1")) == [2, 3, 6]
+        assert place.asked(events.Question(kind="instance", name="inst1", serial=4)) == [6]
+        assert place.asked(events.Question(name="i2")) == [2]
+        assert place.asked(events.Question(kind="job", name="1")) == [4, 5, 6]
+        assert place.asked(events.Question(serial=6)) == [6, 7]
+        assert place.asked(events.Question(time=world.clock.now() + 1)) == []
+        assert place.asked(events.Question(), limit=2) == [6, 7]
+
+
+def test_a_check_of_the_journal_names_file_and_offset_of_what_was_changed() -> None:
+    with simulated.World(seed=1) as world:
+        place = Place(world)
+        change_much(place)
+        build.on(world, place.machine, place.store.close())
+        place = Place(world)
+        assert build.on(world, place.machine, place.past.check()) == history.Check(1, 1)
+        newest = build.on(world, place.machine, place.past.check(most=1))
+        assert (newest.problem, newest.oldest) == ("", 1)
+        path = journal.segment_path(build.WHERE.journal, 2)
+        place.machine.disk.flip(path, 100)
+        assert f"{path}, byte offset 0: " in build.on(world, place.machine, place.past.check()).problem
+
+
+def test_an_export_has_the_whole_configuration_and_no_secrets() -> None:
+    vm = msgspec.structs.replace(
+        build.vm(1), osparams={"root_password": "hunter2", "API_KEY": "k3y", "mirror": "192.0.2.1"}
+    )
+    owner = msgspec.structs.replace(build.OWNER, osparams={"debian": {"secret": "s3cret", "size": 3}})
+    state = snapshot.Snapshot().apply(build.put(owner, *(build.GROUP, build.NET, build.node(0)), vm), serial=7)
+    found = export.configuration(state)
+    text = msgspec.json.encode(found).decode()
+    assert found["serial_no"] == 7
+    assert {"version", "cluster", "nodegroups", "nodes", "networks", "instances"} <= set(found)
+    for word in ("hunter2", "k3y", "s3cret"):
+        assert word not in text
+    for word in ("inst1", "192.0.2.1", "root_password", export.BLANK):
+        assert word in text

@@ -1,0 +1,194 @@
+"""What becomes of an old configuration, object by object, and what is refused."""
+
+import msgspec
+import pytest
+from tests.state.upgrade import samples
+
+from gantry import errors
+from gantry.model import cluster, instance, network
+from gantry.state import snapshot
+from gantry.state.upgrade import configuration
+
+STORAGE = "/g/srv/file-storage"
+
+
+def upgraded(data: bytes) -> configuration.Upgraded:
+    return configuration.upgrade(data, path="/g/lib/config.data", storage=STORAGE)
+
+
+def state(data: bytes) -> snapshot.Snapshot:
+    return snapshot.Snapshot().apply([snapshot.Put(one) for one in upgraded(data).objects], serial=1)
+
+
+def notes(data: bytes) -> str:
+    return "\n".join(upgraded(data).notes)
+
+
+@pytest.fixture(scope="module")
+def new() -> snapshot.Snapshot:
+    return state(samples.V3)
+
+
+@pytest.fixture(scope="module")
+def old() -> snapshot.Snapshot:
+    return state(samples.V2)
+
+
+@pytest.mark.promise("networks-77")
+def test_a_network_becomes_one_subnet_with_one_pool_over_the_whole_of_it(new: snapshot.Snapshot) -> None:
+    (subnet,) = new.network("storage").subnets
+    assert (subnet.cidr, subnet.gateway, subnet.dhcp) == ("10.9.0.0/28", "", False)
+    assert subnet.pools == (network.Pool(range="10.9.0.0-10.9.0.15"),)
+    assert subnet.external == ()
+    public = new.network("public")
+    assert (public.mac_prefix, public.tags, public.serial_no) == ("aa:00:55", ("zone:dmz",), 12)
+    assert public.subnets[0].pools == (network.Pool(range="192.0.2.0-192.0.2.15"),)
+
+
+def test_an_ipv6_network_becomes_a_second_subnet_without_a_pool(new: snapshot.Snapshot) -> None:
+    second = new.network("public").subnets[1]
+    assert (second.cidr, second.gateway, second.pools) == ("2001:db8:1::/64", "2001:db8:1::1", ())
+
+
+def test_external_reservations_become_ranges_without_those_that_no_pool_hands_out(new: snapshot.Snapshot) -> None:
+    external = new.network("public").subnets[0].external
+    # .0, .1 (the gateway) and .15 were reserved as well; .6 was in use by nobody.
+    assert external == ("192.0.2.2-192.0.2.3", "192.0.2.5-192.0.2.6", "192.0.2.9-192.0.2.11")
+
+
+def test_reservations_that_differ_from_what_the_nics_use_are_told() -> None:
+    told = notes(samples.V3)
+    assert "network public: reserved, but no NIC has it, so now external: 192.0.2.6" in told
+    assert "network public: in use by a NIC, but not reserved, now it is: 192.0.2.7" in told
+    assert "network storage" not in told
+
+
+def test_a_nic_has_its_one_address_in_a_list_and_keeps_its_network(new: snapshot.Snapshot) -> None:
+    first, second, third = new.instance("db.example.com").nics
+    assert (first.ip, first.network, first.mac) == (("192.0.2.5",), new.network("public").uuid, "aa:00:55:b2:6e:0c")
+    assert (second.ip, second.network) == (("10.9.0.14",), new.network("storage").uuid)
+    assert (third.ip, third.network, third.nicparams) == ((), "", {"link": "br1"})
+    # What a NIC with a network is plugged in with is the connection, where the file does not say.
+    assert first.nicparams == {"mode": "bridged", "link": "br-public", "vlan": "100"}
+
+
+def test_instances_keep_what_they_are(new: snapshot.Snapshot) -> None:
+    web = new.instance("web.example.com")
+    assert web.primary_node == new.node("node1.example.com").uuid
+    assert (web.admin_state, web.os, web.hypervisor) == (instance.AdminState.UP, "debian", "kvm")
+    assert (web.hvparams, web.beparams, web.osparams) == (
+        {"boot_order": "cdrom"},
+        {"maxmem": 2048},
+        {"suite": "trixie"},
+    )
+    assert (web.tags, web.serial_no, web.network_port) == (("env:prod",), 4, 11000)
+    assert new.instance("probe.example.com").disk_template == "diskless"
+
+
+def test_files_of_disks_are_expected_in_the_new_storage(new: snapshot.Snapshot) -> None:
+    (disk,) = new.instance("db.example.com").disks
+    assert disk.logical_id == ("file", f"{STORAGE}/db.example.com/disk0")
+    assert (disk.size, disk.mode, disk.name) == (20480, "ro", "data")
+
+
+def test_nodes_and_groups_keep_their_roles_and_connections(new: snapshot.Snapshot) -> None:
+    third = new.node("node3.example.com")
+    assert (third.offline, third.master_candidate, third.secondary_ip) == (True, False, "198.51.100.4")
+    assert new.nodegroups[third.group].name == "spare"
+    default = new.group("default")
+    assert default.networks[new.network("storage").uuid] == cluster.Connection(mode="routed", link="200")
+    assert new.group("spare").alloc_policy == "last_resort"
+
+
+def test_the_cluster_stores_only_what_differs_from_the_defaults(new: snapshot.Snapshot) -> None:
+    owner = new.the_cluster
+    assert owner.master_node == new.node("node1.example.com").uuid
+    assert owner.enabled_hypervisors == ("kvm", "fake")
+    assert owner.hvparams == {"kvm": {"kernel_path": "/boot/vmlinuz-3-kvmU", "use_localtime": True}}
+    assert owner.beparams == {"default": {"maxmem": 512, "minmem": 512}}
+    assert (owner.candidate_pool_size, owner.tags, owner.mac_prefix) == (10, ("owner:ops",), "aa:bb:cc")
+
+
+def test_what_there_is_no_counterpart_for_is_told() -> None:
+    told = notes(samples.V3)
+    for name in ("ipolicy", "xen-pvm", "drbd", "usb_mouse", "spice_bind"):
+        assert name in told
+    assert "kvm_path" not in told
+
+
+def test_a_2_0_configuration_that_names_everything_by_name_is_read(old: snapshot.Snapshot) -> None:
+    vm = old.instance("vm1.example.com")
+    assert vm.primary_node == old.node("node1.example.com").uuid == old.the_cluster.master_node
+    assert vm.beparams == {"maxmem": 1024, "minmem": 1024, "vcpus": 2}
+    assert vm.nics[0].ip == ("203.0.113.7",)
+    assert vm.nics[0].nicparams == {"mode": "bridged", "link": "xen-br1"}
+    assert vm.disks[0].logical_id == ("file", f"{STORAGE}/vm1.example.com/disk0")
+    assert (vm.admin_state, old.instance("vm2.example.com").admin_state) == ("up", "down")
+    assert old.the_cluster.nicparams == {"default": {"link": "xen-br0"}}
+    assert {node.group for node in old.nodes.values()} == {old.group("default").uuid}
+    assert old.node("node2.example.com").drained
+
+
+@pytest.mark.parametrize("data", [samples.V2, samples.V3])
+def test_an_upgrade_that_is_repeated_gives_the_same_objects(data: bytes) -> None:
+    assert upgraded(data) == upgraded(data)
+
+
+PUBLIC = "99f0128a-1c84-44da-90b9-9581ea00c000"
+WEB = "6c078d22-3eb6-4780-857d-81772e09ee00"
+DISK = "77ced3a5-6756-49ae-8d1f-274e27664c00"
+NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-02b58153dd00"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        (
+            ("instances", WEB, "hypervisor"),
+            "xen-pvm",
+            "hypervisor xen-pvm does not exist here: instance web.example.com",
+        ),
+        (("disks", DISK, "dev_type"), "drbd", "disk template drbd does not exist here: instance web.example.com"),
+        (("disks", DISK, "logical_id"), ["loop", "/else/disk0"], "not at /srv/ganeti/file-storage/INSTANCE/DISK"),
+        (("instances", WEB, "disks"), ["nowhere"], "there is no disk nowhere: instance web.example.com"),
+        (("instances", WEB, "primary_node"), "nodeX", "there is no node nodeX: instance web.example.com"),
+        (("instances", WEB, "forthcoming"), True, "only planned"),
+        (("instances", WEB, "hvparams"), {"nic_type": "ne2k_pci"}, "'ne2k_pci' is not one of"),
+        (("instances", WEB, "nics"), [{"mac": "aa:00:00:00:00:01", "ip": "1.2.3"}], "'1.2.3' is not an IP address"),
+        (("instances", WEB, "nics"), [{"mac": "aa:00:00:00:00:01", "network": "n"}], "there is no network n"),
+        (("cluster", "enabled_hypervisors"), ["xen-pvm"], "no hypervisor that exists here is enabled"),
+        (("cluster", "master_node"), "nodeX", "the master is none of the nodes: nodeX"),
+        (("nodes", NODE, "group"), "groupX", "there is no node group groupX: node node1.example.com"),
+        (("nodegroups", GROUP, "networks"), {PUBLIC: {"mode": "openvswitch", "link": "x"}}, "mode openvswitch"),
+        (("nodegroups", GROUP, "alloc_policy"), "never", "allocation policy never"),
+        (("networks", PUBLIC, "network"), "192.0.2.1/28", "its network is|address inside a network: network public"),
+        (("networks", PUBLIC, "gateway"), "192.0.3.1", "gateway 192.0.3.1 is outside its subnet 192.0.2.0/28"),
+        (("networks", PUBLIC, "network6"), "10.0.0.0/8", "10.0.0.0/8 is no subnet of IPv6"),
+        (("networks", PUBLIC, "reservations"), "0101", "reservations has not one bit, 0 or 1, for each of the 16"),
+        (("networks", PUBLIC, "ext_reservations"), "2" * 16, "ext_reservations has not one bit"),
+        (("nodes",), 5, r"Expected `object`, got `int` - at `\$.nodes`"),
+    ],
+)
+def test_what_cannot_be_carried_over_is_refused_by_name(path: tuple[str, ...], value: object, why: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match=why) as refused:
+        upgraded(samples.put(samples.V3, path, value))
+    assert "/g/lib/config.data has the format version 3000000 and cannot be upgraded" in str(refused.value)
+
+
+def test_all_that_stands_in_the_way_is_told_at_once() -> None:
+    whole = msgspec.json.decode(samples.V3)["instances"][WEB]
+    many = {f"vm{number}": {**whole, "name": f"vm{number}", "hypervisor": "xen-hvm"} for number in range(7)}
+    data = samples.put(samples.V3, ("instances",), many)
+    data = samples.put(data, ("networks", PUBLIC, "gateway"), "192.0.3.1")
+    with pytest.raises(errors.ConfigurationError) as refused:
+        upgraded(data)
+    told = str(refused.value)
+    assert "xen-hvm does not exist here: instance vm0, instance vm1" in told
+    assert "instance vm4 and 2 more; gateway 192.0.3.1" in told
+    assert "nothing was changed" in told
+
+
+@pytest.mark.parametrize("version", [1_000_000, 4_000_000, 10_000_000])
+def test_other_lineages_are_not_looked_at(version: int) -> None:
+    assert configuration.version(samples.put(samples.V3, ("version",), version)) == 0
+    assert configuration.version(b"[") == 0

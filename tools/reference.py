@@ -1,0 +1,327 @@
+"""Writes the reference pages that follow from the code: ``python tools/reference.py`` writes them into docs/reference.
+
+    commands.md     from the tables of commands that the programs declare
+    opcodes.md      from the structs of the opcodes
+    fields.md       from the registry of query fields
+    parameters.md   from the parameter classes
+    errors.md       from the exception tree
+
+``missing`` says what has no text; a test holds both to the code.
+"""
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import inspect as types
+
+from gantry import errors
+from gantry.cli import command, main
+from gantry.model import fields, opcodes, parameters, texts
+
+FOLDER = Path(__file__).parents[1] / "docs/reference"
+MADE = "<!-- Made by tools/reference.py; make golden writes it anew. -->"
+SOURCE = re.compile(r"\s*[,;]?\s*\((?:contract|seed|[a-z ]+ seed|the seed)\b[^()]*\)")
+
+
+def _text(of: object) -> str:
+    """Return a docstring without the sources that it names, a paragraph a line."""
+    paragraphs = re.split(r"\n\s*\n", SOURCE.sub("", inspect.getdoc(of) or ""))
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs).replace("``", "`")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *lines, ""]
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _page(title: str, about: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"# {title}", "", MADE, "", about.strip(), "", *lines]).rstrip() + "\n"
+
+
+COMMANDS = """
+Seven programs, each with commands: `gnt-instance list`. `PROGRAM --help` lists the commands of a program, `PROGRAM
+COMMAND --help` the options of a command, `PROGRAM --version` the version. They run on the master node and speak to the
+master daemon by its socket.
+
+| exit code | |
+|---|---|
+| 0 | done |
+| 1 | failed or refused |
+| 2 | an option is not understood, or the stored state is damaged |
+| 5 | there is no cluster here |
+| 11 | this node is not the master |
+| 13 | somebody was asked and did not agree |
+| 14 | a column does not exist |
+
+| | |
+|---|---|
+| `GANTRY_ROOT` | the folder that all files are below, instead of the [system's own](files.md) |
+| `GNT_INSTANCE_LIST` and its kin | arguments that a list command always gets, as in `-o +ip` |
+| `0:key=value,...` | a device; a backslash before a comma takes it literally |
+| sizes | MiB, or with a unit: `512m`, `10g`, `1t` |
+
+Every command takes these:
+"""
+
+
+def _option_rows(options: Iterable[command.Option]) -> Iterator[tuple[str, str]]:
+    for option in options:
+        names = ", ".join(option.names) + (f" {option.metavar}" if option.takes_value else "")
+        notes = [f"one of {', '.join(option.choices)}"] if option.choices else []
+        notes += ["may be given again"] if option.many else []
+        notes += [f"default {option.default}"] if option.takes_value and isinstance(option.default, str | int) else []
+        yield _code(names), option.help + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def commands() -> str:
+    """Return the page of the commands."""
+    lines = _table(("option", ""), _option_rows(command.EVERY))
+    for program in main.PROGRAMS:
+        known, about = main.commands(program)
+        lines += [f"## {program}", "", about, ""]
+        for one in known:
+            lines += _command(program, one)
+    return _page("Commands", COMMANDS, lines)
+
+
+def _command(program: str, one: command.Command) -> list[str]:
+    arguments = "".join(f" {argument.usage}" for argument in one.arguments)
+    lines = [f"### {program} {one.name}", "", f"`{program} {one.name} [OPTIONS]{arguments}`", "", f"{one.help}."]
+    lines += [f"Also: {', '.join(map(_code, one.aliases))}."] if one.aliases else []
+    lines += ["", "```text", *inspect.cleandoc(one.text).splitlines(), "```"] if one.text else []
+    return [*lines, "", *(_table(("option", ""), _option_rows(one.options)) if one.options else [])]
+
+
+OPCODES = """
+A job is a list of opcodes, each an object with its name in `OP_ID` and its fields; a field that is left out has its
+default, an unknown one is refused. Numbers and truth values may be text. These fields every opcode has:
+"""
+
+
+def opcode_page() -> str:
+    """Return the page of the opcodes, with the structures that they contain at its end."""
+    lines = _field_table(opcodes.Opcode, ())
+    parts: dict[type, None] = {}
+    for one in opcodes.ALL:
+        name = f"OP_{re.sub(r'(?<!^)(?=[A-Z])', '_', one.__name__).upper()}"
+        lines += [f"## {name}", "", _text(one), "", *_field_table(one, opcodes.Opcode.__struct_fields__)]
+    for struct in _opcodes():
+        parts.update(dict.fromkeys(_parts(struct)))
+    lines += ["## Structures", ""]
+    for part in sorted(parts, key=lambda part: part.__name__):
+        array = " It is written as a list." if types.type_info(part).array_like else ""  # type: ignore[attr-defined]
+        lines += [f"### {part.__name__}", "", _text(part) + array, "", *_field_table(part, ())]
+    return _page("Opcodes", OPCODES, lines)
+
+
+def _opcodes() -> list[type]:
+    return [opcodes.Opcode, *opcodes.ALL]
+
+
+def _struct_fields(struct: type) -> Sequence[types.Field]:
+    info = types.type_info(struct)
+    assert isinstance(info, types.StructType)
+    return info.fields
+
+
+def _parts(struct: type) -> Iterator[type]:
+    """Yield the structures that a structure's fields hold, and those in them."""
+    for field in _struct_fields(struct):
+        yield from _held(field.type)
+
+
+def _held(kind: types.Type) -> Iterator[type]:
+    match kind:
+        case types.StructType():
+            yield kind.cls
+            yield from _parts(kind.cls)
+        case types.Metadata():
+            yield from _held(kind.type)
+        case types.UnionType():
+            for one in kind.types:
+                yield from _held(one)
+        case types.VarTupleType():
+            yield from _held(kind.item_type)
+
+
+def _field_table(struct: type, without: Sequence[str]) -> list[str]:
+    rows = [
+        (_code(field.encode_name), _kind(field.type), _default(field), field_text(struct, field))
+        for field in _struct_fields(struct)
+        if field.name not in without
+    ]
+    return _table(("field", "type", "default", ""), rows) if rows else []
+
+
+def field_text(struct: type, field: types.Field) -> str:
+    """Return what a field means."""
+    return texts.of(struct.__name__, field.name, own=next(_descriptions(field.type), ""))
+
+
+def _descriptions(kind: types.Type) -> Iterator[str]:
+    if isinstance(kind, types.Metadata):
+        text = (kind.extra_json_schema or {}).get("description")
+        if isinstance(text, str):
+            yield text
+        yield from _descriptions(kind.type)
+    if isinstance(kind, types.UnionType):
+        for one in kind.types:
+            yield from _descriptions(one)
+
+
+def _kind(kind: types.Type) -> str:
+    """Say in words what JSON value a field takes."""
+    match kind:
+        case types.Metadata():
+            return _kind(kind.type)
+        case types.BoolType():
+            return "true or false"
+        case types.IntType() | types.FloatType():
+            return _bounded("number", kind.ge, kind.le)
+        case types.StrType():
+            return "text"
+        case types.NoneType():
+            return "null"
+        case types.LiteralType():
+            return " or ".join(f"`{value}`" for value in kind.values)
+        case types.UnionType():
+            return " or ".join(dict.fromkeys(_kind(one) for one in kind.types if not isinstance(one, types.NoneType)))
+        case types.VarTupleType():
+            return f"list of {_kind(kind.item_type)}"
+        case types.TupleType():
+            return f"list [{', '.join(_kind(one) for one in kind.item_types)}]"
+        case types.DictType():
+            return "object"
+        case types.StructType():
+            return f"[{kind.cls.__name__}](#{kind.cls.__name__.lower()})"
+    return type(kind).__name__
+
+
+def _bounded(word: str, low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f"{word}, {low} to {high}"
+    return f"{word} from {low}" if low is not None else word
+
+
+def _default(field: types.Field) -> str:
+    if field.required:
+        return "required"
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return _code(msgspec.json.encode(value).decode())
+
+
+FIELDS = """
+What lists show (`-o`), filters ask for and the LUXI methods `Query` and `QueryFields` know. A *live* field needs an
+answer from a node, and has none while that is offline. Sizes are MiB, timestamps seconds since 1970. Parameters may
+also be written `hvparam/NAME` and `beparam/NAME`.
+"""
+NUMBERED = re.compile(r"/\d+$")
+
+
+def field_page() -> str:
+    """Return the page of the query fields; of the numbered ones the first stands for all."""
+    lines: list[str] = []
+    for resource, known in fields.REGISTRY.items():
+        rows = []
+        for field in known.values():
+            if NUMBERED.search(field.name) and not field.name.endswith("/0"):
+                continue
+            name = NUMBERED.sub("/N", field.name)
+            text = re.sub(r"(disk|NIC) 0$", r"\1 N", field.doc)
+            title = field.title.replace("/0", "/N")
+            rows.append((_code(name), title, field.kind.value + (", live" if field.live else ""), text))
+        lines += [f"## {resource}", "", *_table(("field", "title", "kind", ""), rows)]
+    return _page("Fields", FIELDS, lines)
+
+
+PARAMETERS = """
+Parameters are set for the cluster (`gnt-cluster init`) or for one instance, the nearest wins, and only what was set is
+stored. The word `default` as a value takes a setting back.
+"""
+
+
+def parameter_page() -> str:
+    """Return the page of the parameters."""
+    classes = {
+        "Backend": (parameters.BACKEND, "`-B`; `memory` sets `minmem` and `maxmem` together."),
+        "NIC": (
+            parameters.NIC,
+            "`-N`, or `mode`, `link` and `vlan` of `--net`; a NIC with a network has its network's.",
+        ),
+        **{f"Hypervisor {name}": (known, f"`-H {name}:...`") for name, known in parameters.HYPERVISORS.items()},
+    }
+    lines: list[str] = []
+    for title, (known, about) in classes.items():
+        rows = [
+            (_code(name), _code(str(one.default)) or "empty", ", ".join(map(_code, one.choices)), one.text)
+            for name, one in known.items()
+        ]
+        lines += [f"## {title}", "", about, "", *_table(("parameter", "default", "values", ""), rows)]
+    return _page("Parameters", PARAMETERS, lines)
+
+
+ERRORS = """
+A refused request changes nothing. What a command prints, and a job's result holds, has the LUXI name and, for
+`OpPrereqError`, the code beside the message. The exit code is that of the commands; the HTTP status that of doors which
+speak HTTP. A message says what happened, to which object, and who holds it; behind the semicolon stands what to do.
+"""
+
+
+def error_page() -> str:
+    """Return the page of the errors."""
+    rows = [
+        (depth * "&nbsp;&nbsp;" + _code(one.__name__), one.luxi, one.code if one.luxi == "OpPrereqError" else "")
+        + (str(one.exit_code), str(one.status), _text(one).split("\n")[0])
+        for depth, one in _tree(errors.GantryError)
+    ]
+    return _page("Errors", ERRORS, _table(("class", "LUXI", "code", "exit code", "HTTP", ""), rows))
+
+
+def _tree(root: type[errors.GantryError], depth: int = 0) -> Iterator[tuple[int, type[errors.GantryError]]]:
+    yield depth, root
+    for child in root.__subclasses__():
+        yield from _tree(child, depth + 1)
+
+
+PAGES = {
+    "commands.md": commands,
+    "opcodes.md": opcode_page,
+    "fields.md": field_page,
+    "parameters.md": parameter_page,
+    "errors.md": error_page,
+}
+
+
+def missing() -> Iterator[str]:
+    """Say what has no text."""
+    for program in main.PROGRAMS:
+        for one in main.commands(program)[0]:
+            yield from (f"{program} {one.name}" for _ in range(not one.help))
+            yield from (f"{program} {one.name} {option.names[0]}" for option in one.options if not option.help)
+    for struct in dict.fromkeys([*_opcodes(), *(part for one in _opcodes() for part in _parts(one))]):
+        if not struct.__doc__:
+            yield struct.__name__
+        inherited = opcodes.Opcode.__struct_fields__ if struct is not opcodes.Opcode else ()
+        for field in _struct_fields(struct):
+            if field.name not in inherited and not field_text(struct, field):
+                yield f"{struct.__name__}.{field.name}"
+    for resource, known in fields.REGISTRY.items():
+        yield from (f"field {resource} {field.name}" for field in known.values() if not field.doc)
+    for name, group in {"backend": parameters.BACKEND, "NIC": parameters.NIC, **parameters.HYPERVISORS}.items():
+        yield from (f"parameter {name} {key}" for key, one in group.items() if not one.text)
+
+
+if __name__ == "__main__":
+    for name, make in PAGES.items():
+        (FOLDER / name).write_text(make())
