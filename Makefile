@@ -5,6 +5,7 @@
 BIN = .venv/bin
 PYTEST = $(BIN)/pytest -n 2
 JSON =
+PAGE =
 FUZZ = 3000
 ONLY =
 
@@ -66,8 +67,8 @@ test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZ
 golden: venv ## writes the golden files anew; read the difference before you commit it
 	@GOLDEN=1 $(PYTEST) tests/golden
 
-bench: venv ## the benchmarks; JSON=file keeps the figures, ONLY=word runs those whose name has the word
-	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --only '$(ONLY)'
+bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word
+	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)'
 
 promises: venv ## how many promises the last full run of the tests kept, and which not
 	@$(BIN)/python tools/promises.py

@@ -1,4 +1,4 @@
-"""Runs the benchmarks and prints a table; ``--json FILE`` writes it too, ``--only WORD`` chooses by name."""
+"""Runs the benchmarks and prints a table; ``--json FILE`` and ``--page FILE`` write it too, ``--only WORD`` chooses."""
 
 import argparse
 import datetime
@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import addresses, cluster, jobs, state
+from benchmarks import addresses, cluster, jobs, page, state
 from benchmarks.figure import Figure
 
 Benchmark = Callable[[], Iterable[Figure]]
@@ -35,6 +35,10 @@ def _wanted(figure: Figure) -> str:
     return f"{'>=' if figure.at_least else '<='} {figure.limit:g}{word}"
 
 
+def _plain(figure: Figure) -> dict[str, object]:
+    return {"name": figure.name, "median": figure.median, "unit": figure.unit, "samples": list(figure.samples)}
+
+
 def _machine() -> dict[str, object]:
     info = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), "unknown")
@@ -51,23 +55,26 @@ def _machine() -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", default="", help="file for the figures")
+    parser.add_argument("--page", default="", help="file for the reference page")
     parser.add_argument("--only", default="", help="run those whose name has this word")
     options = parser.parse_args()
     machine = _machine()
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(_line(("benchmark", "median", "unit", "spread", "must reach")))
-    rows = []
+    figures: list[Figure] = []
     for name, benchmark in BENCHMARKS.items():
         if options.only not in name:
             continue
         for figure in benchmark():
             print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _wanted(figure))), flush=True)
-            rows.append(
-                {"name": figure.name, "median": figure.median, "unit": figure.unit, "samples": list(figure.samples)}
-            )
+            figures.append(figure)
     if options.json:
-        Path(options.json).write_text(json.dumps({"machine": machine, "figures": rows}, indent=1))
-    if not rows:
+        Path(options.json).write_text(
+            json.dumps({"machine": machine, "figures": [_plain(one) for one in figures]}, indent=1)
+        )
+    if options.page:
+        Path(options.page).write_text(page.render(machine, figures))
+    if not figures:
         print(f"no benchmark has {options.only!r} in its name; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 1
     return 0

@@ -10,6 +10,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,31 @@ async def test_cancelled_run_leaves_no_process(runtime: RealRuntime, tmp_path: P
     await asyncio.wait([task])
     assert task.cancelled()
     assert not runtime.disk.exists(f"/proc/{pid_file.read_text().strip()}")
+
+
+def stand_still_until(condition: Callable[[], bool]) -> None:
+    """Keep the event loop from running on: the pipes of a program that it starts are not connected yet."""
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.02)
+
+
+async def test_run_cancelled_while_the_program_starts_kills_its_children_too(
+    runtime: RealRuntime, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 600 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait"
+    task = asyncio.create_task(runtime.processes.run(["/bin/sh", "-c", script]))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    stand_still_until(pids.exists)
+    task.cancel()
+    async with asyncio.timeout(30):
+        await asyncio.wait([task])
+    assert task.cancelled()
+    child, parent = (int(pid) for pid in pids.read_text().split())
+    await poll(lambda: not (runtime.processes.alive(child) or runtime.processes.alive(parent)))
 
 
 async def test_program_killed_by_a_signal_has_a_negative_code(runtime: RealRuntime) -> None:

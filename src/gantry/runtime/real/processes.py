@@ -46,6 +46,20 @@ def _feed(transport: asyncio.SubprocessTransport, data: bytes) -> None:
         pipe.write_eof()
 
 
+async def _finished(launching: asyncio.Future[tuple[asyncio.SubprocessTransport, _Output]]) -> BaseException | None:
+    """Wait until a program is started or has failed to; return the cancellation that came meanwhile.
+
+    asyncio waits for ever when it is cancelled between starting a program and connecting its pipes (Python 3.11).
+    """
+    canceled = None
+    while not launching.done():
+        try:
+            await asyncio.wait([launching])
+        except asyncio.CancelledError as error:
+            canceled = error
+    return canceled
+
+
 async def _kill(transport: asyncio.SubprocessTransport, output: _Output) -> None:
     """Kill the process group and wait until the program is reaped; its children may hold its pipes for ever."""
     with contextlib.suppress(ProcessLookupError):
@@ -85,15 +99,21 @@ class Processes:
         timeout: float = 60.0,
     ) -> interface.Completed:
         """Run a program until it has ended and its output is closed."""
-        transport, output = await asyncio.get_running_loop().subprocess_exec(
-            _Output,
-            *arguments,
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            env=environment,
-            cwd=directory,
-            start_new_session=True,
+        launching = asyncio.ensure_future(
+            asyncio.get_running_loop().subprocess_exec(
+                _Output,
+                *arguments,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                env=environment,
+                cwd=directory,
+                start_new_session=True,
+            )
         )
+        canceled = await _finished(launching)
+        transport, output = launching.result()
         try:
+            if canceled is not None:
+                raise canceled
             _feed(transport, stdin)
             async with asyncio.timeout(timeout):
                 await asyncio.shield(output.closed)

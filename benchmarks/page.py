@@ -1,0 +1,29 @@
+"""Renders the figures of one run as the reference page, so that nobody copies a figure by hand."""
+
+from collections.abc import Iterable, Mapping
+
+from benchmarks.figure import Figure
+
+HEAD = """# Benchmarks
+
+The figures of one run of `make bench`, which wrote this page: `make bench PAGE=docs/reference/benchmarks.md`. Each row
+is the median of its samples, with the smallest and the largest, beside what it must reach on two cores. Machines are
+noisy: compare the figures of one run with each other, and trust ratios before figures.
+
+"""
+
+
+def render(machine: Mapping[str, object], figures: Iterable[Figure]) -> str:
+    """Return the page, in Markdown."""
+    facts = [f"| {key} | {value} |" for key, value in machine.items()]
+    rows = [_row(figure) for figure in figures]
+    return HEAD + "\n".join(
+        ["| machine | |", "|---|---|", *facts, "", "| benchmark | median | unit | spread | must reach | |"]
+        + ["|---|---|---|---|---|---|", *rows, ""]
+    )
+
+
+def _row(figure: Figure) -> str:
+    wanted = f"{'at least' if figure.at_least else 'at most'} {figure.limit:g}" if figure.limit is not None else ""
+    verdict = {True: "reached", False: "**missed**", None: ""}[figure.reached]
+    return f"| {figure.name} | {figure.median:.4g} | {figure.unit} | {figure.spread} | {wanted} | {verdict} |"
