@@ -3,11 +3,12 @@
 .NOTPARALLEL:
 
 BIN = .venv/bin
-PYTEST = $(BIN)/pytest -n 2
+PYTEST = $(BIN)/pytest -n 2 --dist loadgroup
 JSON =
 PAGE =
 FUZZ = 3000
 ONLY =
+SEEDS = 0-9999
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +65,9 @@ test-real: system venv ## the tests with VMs and namespaces, as root
 test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples; minutes
 	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) tests/fuzz tests/long
 
+simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 runs fewer, SEEDS=7-7 the one; half an hour
+	@PYTHONHASHSEED=0 $(BIN)/python -m gantry.sim.program --seeds $(SEEDS)
+
 golden: venv ## writes the golden files anew; read the difference before you commit it
 	@GOLDEN=1 $(PYTEST) tests/golden
 
@@ -74,4 +78,4 @@ promises: venv ## how many promises the last full run of the tests kept, and whi
 	@$(BIN)/python tools/promises.py
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-types \
-	test unit test-real test-long golden bench promises
+	test unit test-real test-long simulate golden bench promises

@@ -8,7 +8,7 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ("tools.promise_plugin",)
+pytest_plugins = ("tools.promise_plugin", "tools.figure_plugin")
 
 settings.register_profile("same", derandomize=True)
 if not os.environ.get("GANTRY_FUZZ"):

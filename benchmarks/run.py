@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import addresses, cluster, jobs, page, state
+from benchmarks import addresses, cluster, jobs, page, scale, state
 from benchmarks.figure import Figure
 
 Benchmark = Callable[[], Iterable[Figure]]
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     **state.BENCHMARKS,
     **cluster.BENCHMARKS,
     **jobs.BENCHMARKS,
+    **scale.BENCHMARKS,
 }
 
 

@@ -10,6 +10,7 @@
 """
 
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -116,6 +117,7 @@ def opcode_page() -> str:
     for one in opcodes.ALL:
         name = f"OP_{re.sub(r'(?<!^)(?=[A-Z])', '_', one.__name__).upper()}"
         lines += [f"## {name}", "", _text(one), "", *_field_table(one, opcodes.Opcode.__struct_fields__)]
+    lines += ["## Fields of other clients", "", *FOREIGN.strip().splitlines(), "", *_foreign_table()]
     for struct in _opcodes():
         parts.update(dict.fromkeys(_parts(struct)))
     lines += ["## Structures", ""]
@@ -123,6 +125,21 @@ def opcode_page() -> str:
         array = " It is written as a list." if types.type_info(part).array_like else ""  # type: ignore[attr-defined]
         lines += [f"### {part.__name__}", "", _text(part) + array, "", *_field_table(part, ())]
     return _page("Opcodes", OPCODES, lines)
+
+
+FOREIGN = """
+Clients of older clusters send fields that no opcode has here. They are let pass while they ask for nothing: null,
+empty, or one of the values in the second column. A field without an entry in the third is let pass with any value.
+"""
+
+
+def _foreign_table() -> list[str]:
+    rows: list[tuple[str, ...]] = []
+    for name, others in opcodes.FOREIGN.items():
+        for field, about in others.items():
+            idle = ", ".join(_code(json.dumps(value)) for value in about.idle)
+            rows.append((f"{name} {_code(field)}", idle, about.about))
+    return _table(("field", "also let pass", "refused, because it asks for"), rows)
 
 
 def _opcodes() -> list[type]:
@@ -246,14 +263,18 @@ def field_page() -> str:
 
 
 PARAMETERS = """
-Parameters are set for the cluster (`gnt-cluster init`) or for one instance, the nearest wins, and only what was set is
-stored. The word `default` as a value takes a setting back.
+Parameters are set for the cluster (`gnt-cluster init`, `gnt-cluster modify`) or for one instance, the nearest wins, and
+only what was set is stored. The word `default` as a value takes a setting back.
 """
 
 
 def parameter_page() -> str:
     """Return the page of the parameters."""
     classes = {
+        "Cluster": (
+            parameters.CLUSTER,
+            "Settings of the cluster itself; [how they are changed](../how-to/settings.md).",
+        ),
         "Backend": (parameters.BACKEND, "`-B`; `memory` sets `minmem` and `maxmem` together."),
         "NIC": (
             parameters.NIC,
@@ -318,7 +339,12 @@ def missing() -> Iterator[str]:
                 yield f"{struct.__name__}.{field.name}"
     for resource, known in fields.REGISTRY.items():
         yield from (f"field {resource} {field.name}" for field in known.values() if not field.doc)
-    for name, group in {"backend": parameters.BACKEND, "NIC": parameters.NIC, **parameters.HYPERVISORS}.items():
+    for name, group in {
+        "cluster": parameters.CLUSTER,
+        "backend": parameters.BACKEND,
+        "NIC": parameters.NIC,
+        **parameters.HYPERVISORS,
+    }.items():
         yield from (f"parameter {name} {key}" for key, one in group.items() if not one.text)
 
 

@@ -117,6 +117,11 @@ ALLOWED = {
         "os.getenv": "settings come from the environment, read once at the start",
         "gantry.runtime.real": "a program is where the real runtime is made",
     },
+    "sim": {
+        "random.Random": "the sources of a simulated world are seeded ones",
+        "concurrent.futures.ProcessPoolExecutor": "its program spreads seeds over the processors of the real machine",
+        "os.cpu_count": "its program spreads seeds over the processors of the real machine",
+    },
     "cli": {
         "time": "shows progress and waits for a job; the commands have no runtime, they start in 30 ms",
         "datetime": "prints times of the calendar",

@@ -83,6 +83,13 @@ class WrongStateError(PrerequisiteError):
     """The object is in a state that does not allow the request."""
 
 
+class FencedError(WrongStateError):
+    """The call comes from a master that has been replaced."""
+
+    # on the wire between master and node; doors never see it, the master ends
+    status = 412
+
+
 class EnvironmentFaultError(PrerequisiteError):
     """Something outside the cluster's own state stands in the way."""
 

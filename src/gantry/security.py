@@ -8,6 +8,7 @@ request or token raises ValueError.
 """
 
 import datetime
+import functools
 import ipaddress
 import ssl
 from collections.abc import Iterable
@@ -206,6 +207,12 @@ def _context(protocol: int) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
+
+
+@functools.cache
+def unchecked_context(protocol: int) -> ssl.SSLContext:
+    """Return a context without certificates, for a simulated network, which looks at none; always the same one."""
+    return _context(protocol)
 
 
 def bootstrap_server_context(certificate: str, key: str) -> ssl.SSLContext:

@@ -39,14 +39,17 @@ def test_an_owner_of_many_numbers_is_one_string() -> None:
 
 
 class HoldingsMachine(RuleBasedStateMachine):
-    """The model: number to holder. Owners are few and their keys are the numbers, so each owner has many."""
+    """The model: number to holder. Three owners have many numbers, under the numbers as keys; others have one each."""
 
-    @initialize()
-    def begin(self) -> None:
-        self.held = holdings.Holdings()
+    @initialize(base=st.sampled_from([0, 200, FAR]))
+    def begin(self, base: int) -> None:
+        self.base = base
+        self.held = holdings.Holdings(base=base)
         self.model: dict[int, holdings.Holder] = {}
 
     def holder(self, number: int) -> holdings.Holder:
+        if number % 5 == 0:
+            return f"owner of {number}", "" if number % 2 else "only", number % 7 / 2
         return f"owner{number % 3}", str(number), number % 7 / 2
 
     @rule(start=starts, count=st.integers(1, 250), step=st.sampled_from([1, 3, -1, 1 << 70]))
@@ -68,7 +71,7 @@ class HoldingsMachine(RuleBasedStateMachine):
     def load(self) -> None:
         numbers = sorted(self.model)
         owners, keys, times = zip(*map(self.model.__getitem__, numbers), strict=True) if numbers else ((), (), ())
-        self.held = holdings.Holdings.of(numbers, owners, keys=keys, times=times)
+        self.held = holdings.Holdings.of(numbers, owners, keys=keys, times=times, base=self.base)
 
     @rule(start=starts, size=st.one_of(st.integers(1, 300), st.just(FAR)))
     def look_at_a_range(self, start: int, size: int) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,18 @@ def test_an_export_is_printed_or_written_to_a_file_of_its_owner(gnt: Gnt, master
     assert json.loads(file.read_text()) == {"cluster": {"name": "c.example"}}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "No such file" in gnt(f"gantry export-config --output {root}/no/where").err
+
+
+def test_a_simulation_runs_its_program_with_one_order_of_names(gnt: Gnt, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[tuple[list[str], object]] = []
+
+    def run(words: list[str], *, env: dict[str, str], check: bool) -> subprocess.CompletedProcess[str]:
+        called.append((words[1:], env["PYTHONHASHSEED"]))
+        return subprocess.CompletedProcess(words, 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert gnt("gantry simulate --seed 7").code == 1
+    assert gnt("gantry simulate --seeds 0-99 --processes 3").code == 1
+    assert called == [(["--seed", "7"], "0"), (["--seeds", "0-99", "--processes", "3"], "0")]
+    assert "needed" in gnt("gantry simulate").err
+    assert gnt("gantry simulate --seed 1 --seeds 1-2").code == 1

@@ -11,7 +11,8 @@ def numbers(*addresses: str) -> list[int]:
 
 
 def drawn(pool: ledger.Pool, subnet: ledger.Subnet, *used: str, canvas: maps.Canvas | None = None) -> list[str]:
-    return list(maps.draw(pool, subnet, numbers(*used), canvas=canvas or maps.Canvas()))[1:]
+    lines = maps.draw(pool, subnet, numbers(*used), canvas=canvas or maps.Canvas())
+    return [line for line in lines if " free, " not in line and not line.startswith("pool")]
 
 
 LAN = networks.subnet("10.0.0.0/24", gateway="10.0.0.1", external=["10.0.0.10-10.0.0.12"])
@@ -33,13 +34,15 @@ def test_a_heading_tells_how_full_the_pool_is() -> None:
     (heading, row) = maps.draw(pool, LAN, numbers(), canvas=maps.Canvas())
     assert heading == "pool web 10.0.0.8-10.0.0.15 of subnet 10.0.0.0/24: 8 addresses, 5 free, 37.5 % in use"
     assert row == "  10.0.0.8   ..EEE..."
+    title, counts, _ = maps.draw(pool, LAN, numbers(), canvas=maps.Canvas(80))
+    assert (title, counts) == (heading.partition(": ")[0] + ":", "  8 addresses, 5 free, 37.5 % in use")
 
 
 def test_what_the_master_refuses_without_a_reason_seen_here_is_held_back() -> None:
     assert drawn(networks.pool("10.0.0.2-10.0.0.5", refused="X.X."), LAN, "10.0.0.2") == ["  10.0.0.2  X.H."]
 
 
-def test_the_ends_of_a_31_and_of_ipv6_are_addresses_like_others() -> None:
+def test_the_ends_of_the_smallest_subnets_are_addresses_like_others() -> None:
     assert drawn(networks.pool("10.0.0.0/31"), networks.subnet("10.0.0.0/31")) == ["  10.0.0.0  .."]
     assert drawn(networks.pool("2001:db8::/127"), networks.subnet("2001:db8::/127")) == ["  2001:db8::   .."]
 
@@ -55,7 +58,7 @@ def test_a_pool_above_the_limit_is_shown_as_runs() -> None:
     net = networks.subnet("10.8.0.0/16", external=["10.8.1.0-10.8.1.255"])
     pool = networks.pool("10.8.0.0-10.8.31.255")
     assert drawn(pool, net, "10.8.0.1", "10.8.0.2", "10.8.2.9") == [
-        "  10.8.0.0                  1  N network or broadcast address",
+        "  10.8.0.0                  1  N end of the subnet",
         "  10.8.0.1-10.8.0.2         2  X in use",
         "  10.8.0.3-10.8.0.255     253  . free",
         "  10.8.1.0-10.8.1.255     256  E reserved externally",
@@ -66,8 +69,9 @@ def test_a_pool_above_the_limit_is_shown_as_runs() -> None:
 
 
 def test_the_largest_pool_takes_no_longer_than_what_is_in_it() -> None:
-    (row,) = drawn(networks.pool("2001:db8::/64"), networks.subnet("2001:db8::/64"))
-    assert row.split() == ["2001:db8::-2001:db8::ffff:ffff:ffff:ffff", str(2**64), ".", "free"]
+    first, rest = drawn(networks.pool("2001:db8::/64"), networks.subnet("2001:db8::/64"))
+    assert first.split() == ["2001:db8::", "1", "N", "end", "of", "the", "subnet"]
+    assert rest.split() == ["2001:db8::1-2001:db8::ffff:ffff:ffff:ffff", str(2**64 - 1), ".", "free"]
 
 
 def test_runs_and_marks_say_the_same() -> None:
@@ -85,4 +89,13 @@ def test_colours_are_put_around_marks_only_where_they_are_wanted() -> None:
     assert drawn(pool, LAN, "10.0.0.3", "10.0.0.4", canvas=maps.Canvas(80, colours=True)) == [
         "  10.0.0.2  .\x1b[31mXX\x1b[0m."
     ]
-    assert "\x1b" not in maps.legend(maps.Canvas())
+    (line,) = maps.legend(maps.Canvas())
+    assert "\x1b" not in line
+
+
+def test_the_legend_is_not_wider_than_the_terminal() -> None:
+    (whole,) = maps.legend(maps.Canvas())
+    for width in (80, 40):
+        lines = list(maps.legend(maps.Canvas(width)))
+        assert max(map(len, lines)) <= width
+        assert "  ".join(lines) == whole

@@ -13,12 +13,11 @@ def added(gnt: Gnt, master: Master, options: str) -> dict[str, Any]:
 
 @pytest.mark.promise("networks-23")
 def test_subnets_are_options_like_nics(gnt: Gnt, master: Master) -> None:
-    op = added(
-        gnt, master, "--subnet cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan --subnet cidr=2001:db8::/64,pool"
-    )
+    lan, six = "cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan", "cidr=2001:db8::/64,pool,no_dhcp"
+    op = added(gnt, master, f"--subnet {lan} --subnet {six}")
     assert op["subnets"] == [
         {"cidr": "10.0.0.0/24", "gateway": "10.0.0.1", "dhcp": True, "name": "lan"},
-        {"cidr": "2001:db8::/64", "pool": True},
+        {"cidr": "2001:db8::/64", "pool": True, "dhcp": False},
     ]
 
 

@@ -23,7 +23,7 @@ def asked(gnt: Gnt, master: Master, line: str) -> list[Any]:
         ("gnt-node list", "node", "name dtotal dfree mtotal mnode mfree pinst_cnt sinst_cnt"),
         ("gnt-network list", "network", "name network gateway mac_prefix group_list tags"),
         ("gnt-job list", "job", "id status summary"),
-        ("gnt-debug locks", "lock", "name mode owner pending"),
+        ("gnt-debug locks", "lock", "name mode owner pending waits"),
         ("gnt-instance list -o name,ip", "instance", "name ip"),
         ("gnt-instance list -o +ip", "instance", "name hypervisor os pnode status oper_ram ip"),
         ("gnt-job list --archived", "job", "id status summary archived"),

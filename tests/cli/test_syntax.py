@@ -141,9 +141,15 @@ def test_disks_have_sizes_and_modes() -> None:
         {"size": 10240, "mode": "ro"},
         {"size": 512, "mode": "r", "name": "data"},
     ]
+    # a disk whose size is not said has the default one
+    assert syntax.disks(["0:mode=ro", "1", "2:size=auto"]) == [
+        {"mode": "ro", "size": "auto"},
+        {"size": "auto"},
+        {"size": "auto"},
+    ]
 
 
-@pytest.mark.parametrize("text", ["0", "0:mode=ro", "0:size=0", "0:size=-1", "0:size=1g,colour=red", "0:size"])
+@pytest.mark.parametrize("text", ["0:size=0", "0:size=-1", "0:size=1g,colour=red", "0:size"])
 def test_a_disk_without_a_good_size_is_refused(text: str) -> None:
     with pytest.raises(failures.InvalidError):
         syntax.disks([text])

@@ -37,3 +37,11 @@ def test_no_tags_are_a_mistake(gnt: Gnt, master: Master, program: str, kind: str
     assert ran.code == 1
     assert "no tags are given; write them behind the name, or use --from" in ran.err
     assert not master.ops
+
+
+def test_tags_are_searched_everywhere(gnt: Gnt, master: Master) -> None:
+    master.results["OP_TAGS_SEARCH"] = [["/cluster", "web"], ["/nodes/node1", "web:2"]]
+    assert gnt("gnt-cluster search-tags ^web") == (0, "/cluster web\n/nodes/node1 web:2\n", "")
+    assert master.ops[0]["pattern"] == "^web"
+    master.results["OP_TAGS_SEARCH"] = []
+    assert gnt("gnt-cluster search-tags red") == (1, "", "")

@@ -59,7 +59,7 @@ def reserved(cluster: lab.Lab, network: str = "cable") -> int:
     return int(cluster.rows("gnt-network", "reserved_count", network)[0][0])
 
 
-@pytest.mark.promise("networks-62")
+@pytest.mark.promise("networks-6", "networks-62")
 def test_an_instance_gets_an_explicit_address_one_of_any_pool_and_one_of_a_named_pool(cluster: lab.Lab) -> None:
     add(cluster, "0:ip0=10.30.0.4,ip1=pool,ip2=few,network=cable")
     assert addresses(cluster) == [["10.30.0.4", "10.30.0.10", "10.30.0.220"]]
@@ -287,3 +287,24 @@ def _all_succeed(luxi: lab.Luxi, ops: list[dict[str, object]]) -> None:
         assert good, number
         status, results, *_ = luxi.finished(number)
         assert status == "success", results
+
+
+@pytest.mark.promise("cluster-5")
+@pytest.mark.parametrize("count", [0, 1, 3, 8])
+def test_an_instance_has_as_many_nics_as_it_was_given(shared: lab.Lab, count: int) -> None:
+    words = [word for index in range(count) for word in ("--net", f"{index}:mode=routed,link=main")] or ["--no-nics"]
+    name = f"many{count}.example"
+    shared.run("gnt-instance", "add", "-t", "diskless", "-n", "node1", *words, name)
+    try:
+        assert shared.rows("gnt-instance", "nic.count,status", name) == [[str(count), "running"]]
+        with shared.luxi() as luxi:
+            rows = luxi.value("QueryInstances", [name], ["nic.macs"], False)
+        assert isinstance(rows, list)
+        assert len(set(rows[0][0])) == count
+    finally:
+        shared.run("gnt-instance", "remove", "-f", name)
+
+
+def test_a_ninth_nic_is_refused(shared: lab.Lab) -> None:
+    words = [word for index in range(9) for word in ("--net", f"{index}:mode=routed,link=main")]
+    assert "8" in shared.refused("gnt-instance", "add", "-t", "diskless", "-n", "node1", *words, "nine.example")

@@ -40,6 +40,17 @@ def test_a_message_of_a_gigabyte_is_cut_off_without_being_kept(shared: lab.Lab) 
     _alive(shared)
 
 
+def test_a_request_of_the_longest_length_costs_bounded_memory(own: lab.Lab) -> None:
+    with own.luxi() as luxi:
+        luxi.send(b'{"method": "SubmitJob", "args": [[' + b"{}," * ((16 << 20) // 3 - 100) + b"{}]]}\x03")
+        answer = json.loads(luxi.receive())
+    assert (answer["success"], answer["result"][0]) == (False, "OpPrereqError")
+    status = Path(f"/proc/{own.master_pid()}/status").read_text().splitlines()
+    resident = int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+    assert resident < 1024 * 1024, f"{resident} KiB"
+    _alive(own)
+
+
 def test_a_client_that_hangs_up_in_the_middle_disturbs_nobody(shared: lab.Lab) -> None:
     for _ in range(20):
         with shared.luxi() as luxi:

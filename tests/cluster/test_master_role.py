@@ -59,7 +59,7 @@ def test_a_candidate_takes_over_from_a_living_master_and_its_jobs_go_with_the_ro
     lab.wait_until(lambda: three.rows("gnt-job", "status", str(running)) == [["running"]], "the first job to run")
     jobs = three.rows("gnt-job", "id")
     old = three.master_pid()
-    assert _failover(three, 1) < 10
+    assert _failover(three, 1, "--yes-do-it") < 10
     lab.wait_until(lambda: lab.is_gone(old), "the end of the old master")
     assert _masters(three) == ["node2"] * 3
     assert dict(three.rows("gnt-node", "name,role")) == {"node1": "C", "node2": "M", "node3": "C"}
@@ -71,6 +71,23 @@ def test_a_candidate_takes_over_from_a_living_master_and_its_jobs_go_with_the_ro
     three.run("gnt-debug", "delay", "0")
     assert three.run("gnt-cluster", "getmaster", on=three.nodes[0]).stdout == "node2\n"
     three.refused("gnt-cluster", "master-ping", on=three.nodes[0])
+
+
+@pytest.mark.promise("cluster-41")
+def test_a_living_master_that_runs_jobs_is_replaced_only_on_demand(three: lab.Lab) -> None:
+    with three.luxi() as luxi:
+        running = luxi.value("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 300, "on_nodes": ["node3"]}])
+    lab.wait_until(lambda: three.rows("gnt-job", "status", str(running)) == [["running"]], "the job to run")
+    old = three.master_pid()
+    said = three.refused("gnt-cluster", "master-failover", on=three.nodes[1])
+    assert f"node1, is alive and runs jobs that would be broken off: {running}" in said
+    assert "add --yes-do-it" in said
+    assert three.master_pid() == old
+    assert three.rows("gnt-job", "status", str(running)) == [["running"]]
+    three.run("gnt-cluster", "queue", "drain")
+    _failover(three, 1, "--yes-do-it")
+    assert three.run("gnt-cluster", "queue", "info").stdout == "The drain flag is set\n"
+    assert three.rows("gnt-job", "status", str(running)) == [["error"]]
 
 
 @pytest.mark.promise("cluster-24", "cluster-28", "cluster-29")

@@ -12,6 +12,7 @@ from tests.cluster import lab, test_refused_requests, wires
         ("--subnet add:cidr=192.0.2.128/25", "subnets 192.0.2.0/24 and 192.0.2.128/25 overlap"),
         ("--subnet add:cidr=198.51.100.9/24", "its network is '198.51.100.0/24'"),
         ("--subnet add:cidr=::ffff:10.0.0.0/104", "in IPv6 spelling"),
+        ("--subnet add:cidr=::/80", "subnet ::/80 has the addresses ::ffff:0:0/96, which are IPv4 addresses"),
         ("--subnet add:cidr=fe80::%eth0/64", "has a scope id"),
         ("--subnet add:cidr=198.51.100.0/24,gateway=192.0.2.1", "gateway 192.0.2.1 is outside its subnet"),
         ("--subnet add:cidr=198.51.100.0/24,gateway=198.51.100.0", "is the first address of the subnet"),
@@ -30,6 +31,10 @@ from tests.cluster import lab, test_refused_requests, wires
         ("--pool add:192.0.2.30,name=pool6", "pool name pool6 is taken"),
         ("--pool add:192.0.2.30,name=192.0.2.30", "reads as an address"),
         ("--pool add:192.0.2.99999", "192.0.2.99999"),
+        ("--pool add:start=192.0.2.250,size=9", "pool of 9 addresses from 192.0.2.250 on reaches out of 192.0.2.0/24"),
+        ("--pool add:start=192.0.2.250,size=0", "a range of 0 addresses is empty"),
+        ("--subnet nowhere:remove", "has no subnet nowhere; its subnets are: 192.0.2.0/24 (lan), 10.0.0.0/8"),
+        ("--subnet add:cidr=198.51.100.0/24,dhcp=yes", "both have dhcp; one of each IP version may have it"),
         ("--pool remove:192.0.2.30-192.0.2.40", "no pool of network"),
         ("--pool web:modify", "there is nothing to modify"),
         ("--add-reserved-ips 192.0.2.45-192.0.2.60", "overlaps external reservation 192.0.2.50-192.0.2.59"),
@@ -67,11 +72,12 @@ def crowded(shared: lab.Lab) -> Iterator[wires.Wire]:
         ("ip=192.0.2.1", "192.0.2.1 is the gateway of the subnet"),
         ("ip=::ffff:192.0.2.9", "in IPv6 spelling"),
         ("ip=2001:db8::1%eth0", "has a scope id"),
-        ("ip=pool6", "has no IPV6 pool"),
+        ("ip=pool6", "has no IPv6 pool"),
+        ("ip0=web,ip1=192.0.2.11-192.0.2.19", "has no pool 192.0.2.11-192.0.2.19; its named pools are: web"),
     ],
 )
 def test_addresses_that_nobody_can_have(crowded: wires.Wire, ips: str, said: str) -> None:
-    assert said.lower() in crowded.not_given(ips).lower()
+    assert said in crowded.not_given(ips)
 
 
 def test_a_malformed_option_is_shown_with_a_mark_and_its_grammar(crowded: wires.Wire) -> None:

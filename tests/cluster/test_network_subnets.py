@@ -13,6 +13,9 @@ def test_a_network_may_have_ipv6_only(wire: wires.Wire) -> None:
     assert wire.query("network", "network6", "gateway6") == [None, "2001:db8:6::/64", "2001:db8:6::1"]
     assert wire.use("ip=pool") == ["2001:db8:6::10"]
     assert wire.use("ip=2001:db8:6::77") == ["2001:db8:6::77"]
+    made = wires.made(wire.cluster, "--subnet cidr=2001:db8:7::/64,pool")
+    assert made.use("ip=pool") == ["2001:db8:7::1"]
+    made.remove()
 
 
 @pytest.mark.promise("networks-21")
@@ -150,6 +153,7 @@ def test_one_subnet_of_each_family_has_dhcp(wire: wires.Wire) -> None:
 @pytest.mark.promise("networks-32")
 def test_name_and_dhcp_of_a_subnet_are_changed(lan: wires.Wire) -> None:
     lan.modify("--subnet 192.0.2.0/24:modify,dhcp=true")
+    assert [(one["name"], one["dhcp"]) for one in lan.subnets] == [("lan", True)]
     lan.modify("--subnet lan:modify,dhcp=false,name=foo")
     assert [(one["name"], one["dhcp"]) for one in lan.subnets] == [("foo", False)]
     assert "has no subnet lan" in lan.refused("--subnet lan:modify,dhcp=true")

@@ -11,11 +11,11 @@ from tests.cluster import lab
 from gantry.doors import watcher
 
 
-def _watch(cluster: lab.Lab, *, code: int = 0) -> str:
+def _watch(cluster: lab.Lab, *options: str, code: int = 0) -> str:
     """Do one round; return what it added to its log."""
     log = cluster.master / "log/watcher.log"
     before = len(log.read_text()) if log.exists() else 0
-    program = [sys.executable, "-m", "gantry.daemons.watcher", "--root", str(cluster.master)]
+    program = [sys.executable, "-m", "gantry.daemons.watcher", *options, "--root", str(cluster.master)]
     done = subprocess.run(program, capture_output=True, text=True, timeout=lab.PATIENCE, check=False)
     assert done.returncode == code, done.stderr
     return log.read_text()[before:] if log.exists() else ""
@@ -97,6 +97,19 @@ def test_a_node_that_does_not_answer_is_reported_with_what_to_do(guests: lab.Lab
     assert "node node1 does not answer its calls" in said
     assert "gnt-node modify --offline yes node1" in said
     assert "attempt" not in said
+
+
+@pytest.mark.promise("cluster-94")
+def test_a_node_that_does_not_answer_is_put_offline_if_that_is_wanted(guests: lab.Lab) -> None:
+    for _ in range(2):
+        guests.add_node()
+    guests.nodes[2].stop()
+    said = _watch(guests, "--offline-after", "2")
+    assert "put it offline" not in said
+    said = _watch(guests, "--offline-after", "2")
+    number = guests.rows("gnt-job", "id")[-1][0]
+    assert f"node node3: job {number} is to put it offline" in said
+    lab.wait_until(lambda: guests.rows("gnt-node", "role", "node3") == [["O"]], "the node to be offline")
 
 
 def test_without_a_master_daemon_there_is_nothing_to_do_or_it_is_said(guests: lab.Lab, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class Case:
         self._folders = folders
         self._namespace = namespace
         self.driver = self.restarted()
+        self.other = DRIVERS[kind](paths.Paths.below(f"{folders.lib}/other"), namespace)
 
     def instance(self, name: str = "vm1", *nics: calls.Nic) -> calls.Instance:
         hvparams = samples.kvm() if self.kind == "kvm" else {}
@@ -77,8 +78,9 @@ async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
         try:
             yield made
         finally:
-            for running in await made.driver.running():
-                await made.driver.stop(running.name, timeout=0)
+            for driver in (made.driver, made.other):
+                for name in ("vm1", *(running.name for running in await driver.running())):
+                    await driver.stop(name, timeout=0)
 
 
 async def test_what_is_started_runs_and_what_is_stopped_does_not(case: Case) -> None:
@@ -186,3 +188,128 @@ async def test_nics_of_what_does_not_run_are_gone_and_cannot_be_plugged_in(case:
         await case.driver.plug_nic(case.instance(), samples.nic())
     with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
         await case.driver.update_nic(case.instance(), samples.nic())
+
+
+async def begin(case: Case, vm: calls.Instance) -> None:
+    """Begin to send a running instance from the driver to the other one."""
+    info = await case.driver.migration_info(vm)
+    reception = await case.other.accept(vm, info, address="127.0.0.1", mirror=False)
+    await case.driver.migrate(vm, reception, live=True)
+
+
+async def ended(case: Case, vm: calls.Instance) -> calls.MigrationStatus:
+    async with asyncio.timeout(60):
+        while not (status := await case.driver.migration_status(vm, wait=1)).final:
+            assert status.transferred <= status.total
+    return status
+
+
+async def states(case: Case) -> tuple[str, str]:
+    here, there = await case.driver.info("vm1"), await case.other.info("vm1")
+    return (here.state if here else "", there.state if there else "")
+
+
+async def test_an_instance_moves_and_runs_in_one_place_at_any_time(case: Case) -> None:
+    vm = case.instance()
+    await case.driver.start(vm, paused=False)
+    assert (await case.driver.migration_status(vm, wait=0)).status == "none"
+    await begin(case, vm)
+    assert (await ended(case, vm)).status == "completed"
+    assert await states(case) == ("migrated", await arrived(case))
+    assert await case.other.running() == ()
+    for _ in range(2):
+        await case.other.finalize_target(vm, success=True)
+    for _ in range(2):
+        await case.driver.finalize_source(vm, success=True)
+    assert await states(case) == ("", "running")
+    assert [running.name for running in await case.other.running()] == ["vm1"]
+
+
+async def arrived(case: Case) -> str:
+    """Return what the target says of an instance that has arrived: fake ones are not told."""
+    state = (await states(case))[1]
+    assert state in ("arrived", "incoming")
+    return state
+
+
+async def test_a_migration_that_is_not_to_be_goes_back(case: Case) -> None:
+    vm = case.instance()
+    await case.driver.start(vm, paused=False)
+    await begin(case, vm)
+    assert (await ended(case, vm)).status == "completed"
+    for _ in range(2):
+        await case.other.finalize_target(vm, success=False)
+        await case.driver.finalize_source(vm, success=False)
+    assert await states(case) == ("running", "")
+    await begin(case, vm)
+    assert (await ended(case, vm)).status == "completed"
+
+
+async def test_a_migration_can_be_given_up(case: Case) -> None:
+    vm = case.instance()
+    await case.driver.start(vm, paused=False)
+    await begin(case, vm)
+    with contextlib.suppress(errors.WrongStateError):
+        await case.driver.finalize_source(vm, success=True)
+        pytest.fail("it had not left")
+    assert (await case.driver.cancel_migration(vm)).final
+    await case.other.finalize_target(vm, success=False)
+    await case.driver.finalize_source(vm, success=False)
+    assert await states(case) == ("running", "")
+
+
+async def test_what_runs_at_the_target_is_not_overrun_and_what_waits_there_is_not_started(case: Case) -> None:
+    vm = case.instance()
+    await case.driver.start(vm, paused=False)
+    info = await case.driver.migration_info(vm)
+    await case.other.start(vm, paused=False)
+    with pytest.raises(errors.ExistsError, match="vm1"):
+        await case.other.accept(vm, info, address="127.0.0.1", mirror=False)
+    await case.other.finalize_target(vm, success=False)
+    assert await states(case) == ("running", "running")
+    await case.other.stop("vm1", timeout=0)
+    for _ in range(2):
+        await case.other.accept(vm, info, address="127.0.0.1", mirror=False)
+    with pytest.raises(errors.WrongStateError, match="vm1"):
+        await case.other.start(vm, paused=False)
+    with pytest.raises(errors.InvalidError, match="no migration info"):
+        await case.other.accept(vm, "{}", address="127.0.0.1", mirror=False)
+
+
+async def test_what_does_not_run_cannot_be_moved_and_is_finished_already(case: Case) -> None:
+    vm = case.instance()
+    with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+        await case.driver.migration_info(vm)
+    with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+        await case.driver.migration_status(vm, wait=0)
+    with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+        await case.driver.finalize_target(vm, success=True)
+    await case.driver.finalize_source(vm, success=True)
+    await case.driver.finalize_target(vm, success=False)
+
+
+async def test_memory_stays_between_its_bounds(case: Case) -> None:
+    vm = case.instance()
+    with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+        await case.driver.balloon(vm, 16)
+    await case.driver.start(vm, paused=False)
+    for outside in (15, 17):
+        with pytest.raises(errors.InvalidError, match="vm1 can have 16 to 16 MiB"):
+            await case.driver.balloon(vm, outside)
+    assert await case.driver.balloon(vm, 16) == 16
+
+
+async def test_disks_of_what_does_not_run_are_gone_and_cannot_be_plugged_in(case: Case) -> None:
+    disk = calls.Disk(index=0, uuid="d15c0000-0000-4000-8000-000000000000", dev_type="file", size=4)
+    await case.driver.unplug_disk(case.instance(), disk)
+    for change in (case.driver.plug_disk, case.driver.resize_disk):
+        with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
+            await change(case.instance(), disk)
+    await case.driver.start(case.instance(), paused=False)
+    assert not await case.driver.resize_disk(case.instance(), disk)
+
+
+async def test_nobody_has_ended_who_was_stopped(case: Case) -> None:
+    await case.driver.start(case.instance(), paused=False)
+    await case.driver.stop("vm1", timeout=0)
+    assert await case.driver.endings() == ()

@@ -17,8 +17,8 @@ def decode(**fields: object) -> bootstrap.Description:
 
 
 def test_a_description_needs_names_and_an_address() -> None:
-    wanted = decode()
-    assert (wanted.port, wanted.enabled_hypervisors, wanted.candidate_pool_size) == (1811, ("kvm",), 10)
+    assert decode().port == 1811
+    assert (made().enabled_hypervisors, made().candidate_pool_size) == (("kvm",), 10)
     for name in PLAIN:
         with pytest.raises(errors.InvalidError, match=name):
             bootstrap.decode(msgspec.json.encode({key: value for key, value in PLAIN.items() if key != name}))
@@ -28,6 +28,9 @@ def test_a_description_needs_names_and_an_address() -> None:
     ("fields", "said"),
     [
         ({"colour": "red"}, "colour"),
+        ({"OP_ID": "OP_NODE_ADD"}, "OP_NODE_ADD"),
+        ({"default_hypervisor": "fake"}, "hypervisor fake is not enabled"),
+        ({"hvparams": {"kvm": {"acel": "tcg"}}}, "did you mean accel?"),
         ({"cluster_name": ""}, "cluster_name"),
         ({"cluster_name": "a b"}, "cluster_name"),
         ({"node_name": "node1\n"}, "node_name"),
@@ -36,11 +39,11 @@ def test_a_description_needs_names_and_an_address() -> None:
         ({"port": 65536}, "port"),
         ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
         ({"mac_prefix": "01:00:00"}, "multicast"),
-        ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are kvm, fake"),
-        ({"enabled_hypervisors": []}, "unknown hypervisor (none given)"),
+        ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are fake, kvm"),
+        ({"enabled_hypervisors": []}, "no hypervisor is named"),
         ({"enabled_disk_templates": ["drbd"]}, "unknown disk template drbd"),
-        ({"enabled_disk_templates": []}, "unknown disk template (none given)"),
-        ({"candidate_pool_size": 0}, "candidate pool size is below 1"),
+        ({"enabled_disk_templates": []}, "no disk template is named"),
+        ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is below 1"),
     ],
 )
 def test_descriptions_that_are_refused(fields: dict[str, object], said: str) -> None:
@@ -74,7 +77,11 @@ def test_only_what_differs_from_the_defaults_is_kept() -> None:
         beparams={"memory": "256", "vcpus": "default"},
         nicparams={"link": "100", "mode": "routed"},
         mac_prefix="AA:00:0F",
+        default_disk_size="1g",
+        default_hypervisor="fake",
+        enabled_hypervisors=["kvm", "fake"],
     )
+    assert (given.default_disk_size, given.enabled_hypervisors) == (1024, ("fake", "kvm"))
     assert given.hvparams == {"kvm": {"acpi": False, "kernel_args": "1"}}
     assert given.beparams == {"default": {"minmem": 256, "maxmem": 256}}
     assert given.nicparams == {"default": {"link": "100", "mode": "routed"}}

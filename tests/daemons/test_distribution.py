@@ -3,13 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import msgspec
 import pytest
 from tests.operations import build
 from tests.state import build as state_build
 
+from gantry import errors
 from gantry.daemons import distribution
+from gantry.node import ssconf as files
 from gantry.rpc import calls, client, targets
 from gantry.runtime import simulated
 from gantry.state import replication
@@ -17,22 +20,33 @@ from gantry.state import snapshot as states
 
 
 class Nodes(client.Client):
-    """Keeps what was sent; ``deaf`` nodes do not answer."""
+    """Nodes that keep their files; ``deaf`` ones do not answer, ``sent`` and ``whole`` are who was sent what."""
 
-    def __init__(self, machine: simulated.SimulatedRuntime) -> None:
-        super().__init__(machine.network, None)
-        self.sent: list[tuple[str, dict[str, str]]] = []
+    def __init__(self, world: simulated.World) -> None:
+        super().__init__(world.machine("node1").network, None)
+        self.sent: list[str] = []
+        self.whole: list[tuple[str, list[str]]] = []
+        self.bytes = 0
         self.deaf: set[str] = set()
-        self.inner = build.FakeNodes()
+        self.world = world
 
-    async def fan_out(
-        self, where: Sequence[targets.Target], call: calls.Call[build.Result]
-    ) -> list[targets.Answer[build.Result]]:
-        values = call.values if isinstance(call, calls.WriteSsconf) else {}
-        for target in where:
-            self.inner.machine(target).down = target.name in self.deaf
-            self.sent.append((target.name, values))
-        return await self.inner.fan_out(where, call)
+    def files(self, name: str) -> files.Files:
+        return files.Files(self.world.machine(name).disk, state_build.WHERE)
+
+    async def call(self, target: targets.Target, call: calls.Call[build.Result]) -> build.Result:
+        self.bytes += len(msgspec.json.encode(call))
+        result: object = None
+        if isinstance(call, calls.UpdateSsconf):
+            self.sent.append(target.name)
+        if target.name in self.deaf:
+            raise errors.RemoteError(f"node {target.name} cannot be reached")
+        match call:
+            case calls.UpdateSsconf():
+                result = await self.files(target.name).update(call)
+            case calls.WriteSsconf():
+                self.whole.append((target.name, sorted(call.values)))
+                await self.files(target.name).write(call.values)
+        return cast("build.Result", result)
 
 
 class Candidates(replication.Candidates):
@@ -47,10 +61,9 @@ class House:
         self.world = world
         machine = world.machine("node1")
         self.state = states.Snapshot().apply([states.Put(value) for value in build.FIRST], serial=1)
-        self.nodes = Nodes(machine)
+        self.nodes = Nodes(world)
         self.candidates = Candidates(machine, replication.Nobody())
-        self.last: list[tuple[str, dict[str, str]]] = []
-        self.distribution = distribution.Distribution(self.nodes, self.candidates, lambda: self.state, epoch=lambda: 1)
+        self.distribution = distribution.Distribution(self.nodes, self.candidates, lambda: self.state)
 
     def start(self) -> list[str]:
         async def begin() -> None:
@@ -62,8 +75,11 @@ class House:
     def settle(self, seconds: float = 1.0) -> list[str]:
         """Let time pass; return the names of the nodes that files were sent to since the last time."""
         self.world.run(asyncio.sleep(seconds))
-        self.last, self.nodes.sent = self.nodes.sent, []
-        return [name for name, _ in self.last]
+        told, self.nodes.sent, self.nodes.whole = self.nodes.sent, [], []
+        return told
+
+    def read(self, key: str) -> set[str]:
+        return {self.nodes.files(name).read(key) for name in EVERYBODY}
 
     def put(self, *values: states.Stored) -> list[str]:
         changes = [states.Put(value) for value in values]
@@ -96,7 +112,7 @@ def test_files_are_sent_only_when_a_change_shows_in_them(house: House) -> None:
     assert house.put(msgspec.structs.replace(build.NODES[1], master_candidate=True)) == EVERYBODY
     assert house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", nics=())) == EVERYBODY
     house.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
-    assert {values["cluster_tags"] for _, values in house.last} == {"red\n"}
+    assert house.read("cluster_tags") == {"red"}
 
 
 def test_changes_that_come_together_are_sent_together(house: House) -> None:
@@ -107,7 +123,7 @@ def test_changes_that_come_together_are_sent_together(house: House) -> None:
         house.state = before.apply(changes, serial=before.serial + 1)
         house.distribution.follow(before, house.state, changes)
     assert house.settle() == EVERYBODY
-    assert all("net-4" in values["networks"] for _, values in house.last)
+    assert all("net-4" in text for text in house.read("networks"))
 
 
 def test_nodes_that_are_offline_are_left_alone(house: House) -> None:
@@ -145,3 +161,46 @@ def test_only_candidates_keep_copies_and_the_master_is_none_of_them(house: House
     before, house.state = house.state, states.Snapshot().apply([states.Put(one) for one in build.FIRST], serial=1)
     house.distribution.follow(before, house.state, ())
     assert house.candidates.wanted == []
+
+
+def names(count: int) -> list[states.Stored]:
+    return [
+        msgspec.structs.replace(build.VM, uuid=f"m{number}", name=f"many-{number:05}.example.com", nics=(), disks=())
+        for number in range(count)
+    ]
+
+
+def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are(house: House) -> None:
+    costs = []
+    for count in (10, 5000):
+        many = [states.Put(one) for one in names(count)]
+        house.state = states.Snapshot().apply([*map(states.Put, build.FIRST), *many], serial=1)
+        house.distribution.follow(house.state, house.state, ())
+        house.start() if count == 10 else house.settle()
+        house.nodes.bytes = 0
+        assert house.put(msgspec.structs.replace(build.VM, uuid="new", name=f"new-{count}", nics=())) == EVERYBODY
+        assert all(f"new-{count}" in text for text in house.read("instance_list"))
+        costs.append(house.nodes.bytes)
+    assert costs[1] < costs[0] * 1.1
+
+
+def test_names_of_instances_wait_for_others_to_go_with_them_and_for_nothing_else(house: House) -> None:
+    house.start()
+    told = []
+    for number, one in enumerate(names(40)):
+        house.state, before = house.state.apply([states.Put(one)], serial=house.state.serial + 1), house.state
+        house.distribution.follow(before, house.state, [states.Put(one)])
+        told += house.settle(0.01)
+        if number == 20:
+            told += house.put(msgspec.structs.replace(build.OWNER, tags=("red",)))
+    told += house.settle(10)
+    rounds = 40 * 0.01 / (distribution.SHARE * 3) + 3
+    assert len(told) <= 3 * rounds
+    assert all("many-00039" in text for text in house.read("instance_list"))
+
+
+def test_a_node_whose_files_are_others_gets_those_whole(house: House) -> None:
+    house.start()
+    house.world.run(house.nodes.files("node2").write({"node_list": "nonsense"}))
+    house.put(msgspec.structs.replace(build.NODES[2], drained=True))
+    assert house.read("node_list") == {"node1\nnode2\nnode3"}

@@ -46,6 +46,13 @@ def test_a_single_node_confirms_itself() -> None:
     assert decide([], taking_over=True) is CONFIRMED
 
 
+@pytest.mark.parametrize(("given_up", "wanted"), [((4, 50), CONFIRMED), ((4, 51), REFUSED), ((5, 1), REFUSED)])
+def test_a_node_that_gave_up_a_newer_copy_refuses(given_up: tuple[int, int], wanted: vote.Outcome) -> None:
+    gone = answer(2, msgspec.structs.replace(NONE, given_up=given_up))
+    assert decide([answer(1), gone]) is wanted
+    assert decide([answer(1), gone], taking_over=True) is wanted
+
+
 @pytest.mark.promise("cluster-25")
 @pytest.mark.parametrize("others", range(1, 7))
 def test_half_plus_one_must_answer_and_the_rest_may_be_silent(others: int) -> None:

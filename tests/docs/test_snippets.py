@@ -19,7 +19,8 @@ from gantry.cli import command, failures, main
 
 HOW_TO = sorted(page for page in (pages.DOCS / "how-to").glob("*.md") if page.name != "README.md")
 TUTORIAL = pages.DOCS / "tutorial/first-cluster.md"
-JOINED = {"nodes.md": 1}
+NETWORKS = pages.DOCS / "tutorial/networks.md"
+JOINED = {"master.md": 3, "nodes.md": 1}
 """How many nodes the cluster has when a page begins; two where nothing is said. Three machines wait in any case."""
 
 LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) ")
@@ -149,6 +150,43 @@ def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Plac
     cluster.run(pages.steps(page))
 
 
+@pytest.mark.promise("networks-84")
+@pytest.mark.parametrize("page", [NETWORKS], ids=lambda page: page.stem)
+def test_the_commands_of_the_tutorial_of_networks_do_what_it_says(page: Path, cluster: Place) -> None:
+    cluster.run(pages.steps(page))
+
+
+USES = {
+    "simple": [
+        *(
+            r"add --subnet cidr=\d.*,pool lan",
+            r"add wire",
+            r"add --subnet cidr=2001.*,pool",
+            r"connect -N mode=\S+ lan",
+        ),
+        *(r"--add-reserved-ips \S*,\S*-", r"--net 0:ip=pool,lan"),
+    ],
+    "advanced": [
+        *(
+            r"--subnet add:.*dhcp=",
+            r"--subnet \S+:modify,cidr=",
+            r"--subnet \S+:modify,.*name=",
+            r"--subnet \S+:remove",
+        ),
+        *(r"--pool add:.*name=", r"--pool add:start=", r"--pool remove:", r"--net \S*ip0=\S*,ip1=\S*,ip2="),
+        *(r"--net 0:modify,ip1=none", r"--net -1:add,ip0=pool,ip1=", r"--force", r"history .*--address"),
+    ],
+}
+"""What "simple and advanced examples" are to have at least; what a page has is run by the tests above."""
+
+
+@pytest.mark.promise("networks-84")
+@pytest.mark.parametrize("use", [use for uses in USES.values() for use in uses])
+def test_every_use_of_networks_has_an_example_that_is_run(use: str) -> None:
+    run = [step.text for step in pages.steps(NETWORKS) if isinstance(step, pages.Command)]
+    assert [line for line in run if re.search(use, line.replace("\\\n", " "))]
+
+
 @pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 @pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="QEMU is not installed")
@@ -170,7 +208,9 @@ def _clean(prefix: str) -> None:
     subprocess.run([pages.CHECKOUT / "demo/net.sh", "down", prefix], check=True)
 
 
-@pytest.mark.parametrize("page", [pages.CHECKOUT / "README.md", TUTORIAL, *HOW_TO], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [pages.CHECKOUT / "README.md", TUTORIAL, NETWORKS, *HOW_TO], ids=lambda page: page.stem
+)
 def test_every_command_of_a_page_has_options_that_exist(page: Path) -> None:
     for line in pages.typed(page):
         for found in re.finditer(r"\b(gnt-[a-z]+) ([^|;&)]*)", re.sub(r"\d?[<>]\S*", "", line)):

@@ -30,6 +30,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "QueryInstances": (["vm1"], ["name"], False),
     "QueryGroups": ([], ["name"], False),
     "QueryNetworks": ([], ["name"], False),
+    "QueryExports": ([], False),
     "QueryConfigValues": (["cluster_name"],),
     "QueryClusterInfo": (),
     "QueryTags": ("cluster", ""),

@@ -9,7 +9,7 @@ from tests.doors import talk
 from tests.doors.talk import DELAY, LONG, METHODS
 
 from gantry import errors
-from gantry.doors import luxi
+from gantry.doors.luxi import queries
 from gantry.jobs import queue
 from gantry.rpc import calls
 from gantry.sim import cluster
@@ -131,7 +131,7 @@ def test_what_does_not_fit_a_jobs_state_is_answered_and_changes_nothing(lab: clu
         assert talk.failure(lab, method, ended)[0] == "JobLost"
 
 
-@pytest.mark.parametrize("limit", [0, -1, luxi.ROW_LIMIT + 1, 1 << 64])
+@pytest.mark.parametrize("limit", [0, -1, queries.ROW_LIMIT + 1, 1 << 64])
 def test_a_limit_of_rows_is_bounded(lab: cluster.SimulatedCluster, limit: int) -> None:
     name, said = talk.failure(lab, "QueryNetworkHistory", "net1", None, None, limit)
     assert name == "OpPrereqError"

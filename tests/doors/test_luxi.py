@@ -11,6 +11,7 @@ from tests.doors.talk import DELAY, ETX, LIMIT, LONG, METHODS, ask, failure, req
 
 from gantry import errors
 from gantry.doors import luxi
+from gantry.doors.luxi import jobs, queries
 from gantry.sim import cluster
 
 
@@ -100,7 +101,32 @@ RESULTS: dict[str, object] = {
 
 
 def test_every_method_is_in_the_table() -> None:
-    assert set(METHODS) == set(luxi._METHODS)
+    assert set(METHODS) == set(luxi.METHODS)
+
+
+async def _seen(lab: cluster.SimulatedCluster) -> object:
+    """Return all jobs and the serial of the newest change."""
+    events = msgspec.convert(await lab.luxi("WaitForEvents", 0, 1, 0), dict[str, object])
+    return await lab.luxi("QueryJobs", None, ["id", "status"]), events["serial"]
+
+
+@pytest.mark.promise("cluster-14")
+def test_methods_are_of_two_classes_and_queries_change_nothing_and_wait_for_nothing(
+    lab: cluster.SimulatedCluster,
+) -> None:
+    assert not jobs.METHODS.keys() & queries.METHODS.keys()
+    number = lab.run(_job(lab))
+    lab.run(lab.luxi("SetDrainFlag", True))
+    try:
+        before = lab.run(_seen(lab))
+        for method in queries.METHODS:
+            arguments = json.loads(json.dumps(METHODS[method]).replace('"job"', str(number)))
+            lab.run(lab.luxi(method, *arguments))
+        assert lab.run(_seen(lab)) == before
+        for method in ("SubmitJob", "SubmitManyJobs"):
+            assert failure(lab, method, *METHODS[method])[0] == "JobQueueDrainError"
+    finally:
+        lab.run(lab.luxi("SetDrainFlag", False))
 
 
 @pytest.mark.promise("cluster-64")
@@ -225,6 +251,34 @@ def test_a_query_says_what_its_fields_are(lab: cluster.SimulatedCluster) -> None
         ],
         "data": [[[0, "vm1"], [1, None], [0, False]]],
     }
+
+
+CLUSTER_KEYS = """
+software_version protocol_version config_version os_api_version export_version vcs_version architecture
+name master uuid ctime mtime tags default_hypervisor enabled_hypervisors hvparams os_hvp
+beparams osparams nicparams ndparams diskparams ipolicy candidate_pool_size max_running_jobs max_tracked_jobs
+mac_prefix master_netdev master_netmask use_external_mip_script primary_ip_version instance_communication_network
+volume_group_name drbd_usermode_helper file_storage_dir shared_file_storage_dir gluster_storage_dir
+enabled_disk_templates reserved_lvs prealloc_wipe_disks install_image zeroing_image compression_tools
+maintain_node_health uid_pool default_iallocator default_iallocator_params hidden_os blacklisted_os
+enabled_user_shutdown enabled_data_collectors data_collector_interval modify_ssh_setup ssh_key_type ssh_key_bits
+"""
+
+
+def test_the_cluster_has_every_key_that_clients_read(lab: cluster.SimulatedCluster) -> None:
+    info = lab.run(lab.luxi("QueryClusterInfo"))
+    assert isinstance(info, dict)
+    assert set(CLUSTER_KEYS.split()) <= set(info)
+    assert (info["primary_ip_version"], info["volume_group_name"], info["default_iallocator"]) == (4, None, "")
+    policy = msgspec.convert(info["ipolicy"], dict[str, object])
+    assert set(policy) == {"minmax", "std", "disk-templates", "vcpu-ratio", "spindle-ratio"}
+
+
+def test_there_are_no_exports_on_nodes_that_exist(lab: cluster.SimulatedCluster) -> None:
+    assert lab.run(lab.luxi("QueryExports", [], False)) == []
+    assert lab.run(lab.luxi("QueryExports", ["node1"], False)) == []
+    assert "node9" in failure(lab, "QueryExports", ["node9"], False)[1]
+    assert failure(lab, "QueryExports", [], True) == ("OpPrereqError", "Sync queries are not allowed")
 
 
 def test_the_older_queries_take_no_locks_and_give_nulls(lab: cluster.SimulatedCluster) -> None:

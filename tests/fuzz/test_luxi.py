@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doors import talk
 from tests.fuzz import budget, damage
 
 from gantry.doors import luxi
@@ -35,6 +36,12 @@ GOOD = [
     _request("QueryJobs", None, ["id"]),
     _request("QueryTags", "cluster", ""),
     _request("NoSuchMethod"),
+]
+
+
+ALL = [
+    _request(method, *json.loads(json.dumps(arguments).replace('"job"', "1")))
+    for method, arguments in talk.METHODS.items()
 ]
 
 
@@ -92,7 +99,7 @@ def test_pipelined_requests_have_one_answer_each_in_order(
 
 
 @budget.slow
-@given(messages=st.lists(st.sampled_from(GOOD), min_size=1, max_size=5), edit=damage.edited(), cuts=CUTS)
+@given(messages=st.lists(st.sampled_from(GOOD + ALL), min_size=1, max_size=5), edit=damage.edited(), cuts=CUTS)
 def test_damaged_requests_are_answered_or_cut_off(
     lab: cluster.SimulatedCluster, messages: list[bytes], edit: damage.Edit, cuts: list[float]
 ) -> None:

@@ -136,6 +136,7 @@ OPERATIONS: dict[str, opcodes.Opcode] = {
     ),
     "network-disconnect": opcodes.NetworkDisconnect(network_name="six", group_name="default"),
     "cluster-init": opcodes.ClusterPostInit(),
+    "cluster-modify": opcodes.ClusterSetParams(mac_prefix="aa:00:07"),
     "cluster-verify": opcodes.ClusterVerify(),
 }
 
@@ -146,6 +147,7 @@ WITHOUT = {
     opcodes.InstanceQueryData,
     opcodes.OsDiagnose,
     opcodes.TagsDel,
+    opcodes.TagsSearch,
     opcodes.TagsSet,
     opcodes.TestDelay,
 }

@@ -16,7 +16,6 @@ from gantry.state import snapshot as states
 from gantry.state import transaction
 
 T = TypeVar("T")
-DRAIN_FILE = "/queue/drain"
 
 
 class MemoryStore:
@@ -146,7 +145,6 @@ class House:
             self.processor,
             self.runtime,
             archived=self.archived.get,
-            drain_file=DRAIN_FILE,
             limit=self.limit,
         )
 

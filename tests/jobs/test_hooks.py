@@ -70,7 +70,7 @@ def around(
         path="network-add",
         object_type="NETWORK",
         environment={"COUNT": "0"},
-        after=lambda newest: {"COUNT": str(len(newest.networks))},
+        later=lambda newest: {"COUNT": str(len(newest.networks))},
         nodes_pre=pre,
         nodes_post=post,
         nodes_leaving=leaving,

@@ -4,20 +4,20 @@ from collections.abc import Iterable
 import pytest
 
 from gantry import errors
-from gantry.jobs import lock_table
+from gantry.jobs import lock_modes, lock_table
 from gantry.jobs.lock_table import State
 from gantry.operations.base import ALL_NAMES, Level, LockSet, Mode
 
 S, X = Mode.SHARED, Mode.EXCLUSIVE
 A, B, N = (Level.INSTANCE, "a"), (Level.INSTANCE, "b"), (Level.NODE, "n")
 ALL = (Level.INSTANCE, ALL_NAMES)
-BGL = (Level.CLUSTER, lock_table.CLUSTER_LOCK)
+BGL = (Level.CLUSTER, lock_modes.CLUSTER_LOCK)
 
 
 class CountingTable(lock_table.LockTable):
     checks = 0
 
-    def _obstacle(self, request: lock_table.Request) -> lock_table.Key | None:
+    def _obstacle(self, request: lock_table.Request) -> lock_modes.Key | None:
         self.checks += 1
         return super()._obstacle(request)
 

@@ -7,12 +7,14 @@ import msgspec
 import pytest
 from tests.jobs.house import House, Script, op
 
+from gantry import errors
 from gantry.model import cluster
 from gantry.model import job as jobs
+from gantry.operations import base
 from gantry.operations.base import Level, Mode
 from gantry.runtime import paths, simulated
+from gantry.state import archive, jobfiles, transaction
 from gantry.state import snapshot as states
-from gantry.state import transaction
 
 WHERE = paths.Paths.below("/g")
 LOCK = {(Level.NODE, "n"): Mode.EXCLUSIVE}
@@ -82,3 +84,134 @@ def test_an_archived_job_moves_to_the_history_folder_and_is_not_loaded_again(wor
     world.run(on_machine(world, before()))
     world.kill("node1")
     world.run(on_machine(world, after()))
+
+
+def test_no_end_is_shown_that_a_crash_could_take_back(world: simulated.World) -> None:
+    house = House(world)
+    disk = world.machine("node1").disk
+
+    async def before() -> None:
+        await open_store(house)
+        await house.queue.submit([op(seconds=5)])
+        await house.queue.submit([op(depends=[(1, ["success"])])])
+        await house.until(1, "running")
+        disk.fail_sync = True
+        found = await house.queue.wait_for_change(
+            1, lambda job: [job.status], previous=["running"], serial=None, timeout=60
+        )
+        assert found is None
+        assert house.statuses() == {1: "running", 2: "queued"}
+        assert not await house.queue.archive(1)
+
+    async def after() -> None:
+        await open_store(house)
+        assert await house.wait(1, 2) == ["error", "error"]
+
+    world.run(on_machine(world, before()))
+    world.crash("node1")
+    disk.fail_sync = False
+    world.run(on_machine(world, after()))
+
+
+def test_an_end_is_shown_and_counts_when_the_disk_takes_it_at_last(world: simulated.World) -> None:
+    house = House(world)
+    disk = world.machine("node1").disk
+
+    async def before() -> None:
+        await open_store(house)
+        await house.queue.submit([op(seconds=5)])
+        await house.queue.submit([op(depends=[(1, ["success"])])])
+        await house.until(1, "running")
+        disk.fail_sync = True
+        await asyncio.sleep(60)
+        assert house.statuses() == {1: "running", 2: "queued"}
+        disk.fail_sync = False
+        assert await house.wait(1, 2) == ["success", "success"]
+
+    async def after() -> None:
+        await open_store(house)
+        assert house.statuses() == {1: "success", 2: "success"}
+
+    world.run(on_machine(world, before()))
+    world.crash("node1")
+    world.run(on_machine(world, after()))
+
+
+def test_log_messages_are_shown_while_the_disk_fails(world: simulated.World) -> None:
+    house = House(world)
+    disk = world.machine("node1").disk
+
+    async def speak(environment: base.Environment) -> None:
+        await environment.sleep(5)
+        environment.log.info("still here")
+        await environment.sleep(5)
+
+    house.scripts["speaks"] = Script(inspect=speak)
+
+    async def scenario() -> None:
+        await open_store(house)
+        await house.queue.submit([op("speaks")])
+        await house.until(1, "running")
+        disk.fail_sync = True
+        found = await house.queue.wait_for_change(
+            1, lambda job: [job.status], previous=["running"], serial=None, timeout=60
+        )
+        assert found is not None
+        values, log = found
+        assert values == ["running"]
+        assert [entry[3] for entry in log] == ["still here"]
+        disk.fail_sync = False
+        assert await house.wait(1) == ["success"]
+        assert [entry[3] for entry in house.job(1).ops[0].log] == ["still here"]
+
+    world.run(on_machine(world, scenario()))
+
+
+def test_a_cancelation_or_priority_that_the_disk_did_not_take_is_not_confirmed(world: simulated.World) -> None:
+    house = House(world)
+    disk = world.machine("node1").disk
+
+    async def before() -> None:
+        await open_store(house)
+        await house.queue.submit_many([[op(seconds=1000)], [op(seconds=1000)], [op()], [op()]])
+        await asyncio.sleep(1)
+        assert list(house.statuses().values()) == ["running", "running", "queued", "queued"]
+        disk.fail_sync = True
+        with pytest.raises(errors.StorageError, match="job 3 is changed, but that is not stored yet"):
+            await house.queue.cancel(3)
+        with pytest.raises(errors.StorageError, match="job 4"):
+            await house.queue.change_priority(4, -10)
+        assert house.job(3).status is jobs.Status.QUEUED
+        disk.fail_sync = False
+        await house.until(3, "canceled")
+
+    async def after() -> None:
+        await open_store(house)
+        assert await house.wait(3, 4) == ["canceled", "success"]
+
+    world.run(on_machine(world, before()))
+    world.crash("node1")
+    world.run(on_machine(world, after()))
+
+
+def test_a_job_is_always_in_the_queue_or_in_the_archive(world: simulated.World) -> None:
+    house = House(world)
+
+    async def scenario() -> None:
+        await open_store(house)
+        store = house.store
+        assert isinstance(store, transaction.Store)
+        archived = archive.Archive(house.runtime.disk, WHERE.queue, store.leaving)
+        await house.wait(await house.queue.submit([op()]))
+        moving = asyncio.create_task(house.queue.archive(1))
+        for _ in range(round(3 * jobfiles.DELAY / 0.01)):
+            found = house.queue.jobs().get(1) or archived.job(1)
+            assert found is not None
+            assert found.status is jobs.Status.SUCCESS
+            assert 1 in house.queue.jobs() or 1 in archived.numbers()
+            await asyncio.sleep(0.01)
+        assert await moving
+        assert not store.leaving
+        assert archived.numbers() == {1}
+
+    world.run(on_machine(world, scenario()))

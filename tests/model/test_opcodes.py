@@ -105,3 +105,48 @@ def test_an_opcode_is_json_with_its_op_id() -> None:
         "OP_ID": "OP_NODE_REMOVE",
         "node_name": "n1",
     }
+
+
+OTHERS = {
+    "snode": None,
+    "iallocator": ".",
+    "wait_for_sync": True,
+    "ip_check": True,
+    "name_check": False,
+    "compress": "none",
+}
+
+
+def test_fields_of_other_clients_that_ask_for_nothing_are_let_pass_and_forgotten() -> None:
+    op = opcodes.decode(CREATE | OTHERS | {"osparams_private": {}, "forthcoming": False, "identify_defaults": "no"})
+    assert op == opcodes.decode(CREATE)
+    verify = opcodes.decode({"OP_ID": "OP_CLUSTER_VERIFY", "skip_checks": ["nplusone_mem"], "ignore_errors": []})
+    assert verify == opcodes.decode({"OP_ID": "OP_CLUSTER_VERIFY"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "about"),
+    [
+        ("snode", "node2", "mirrored"),
+        ("iallocator", "hail", "allocator programs"),
+        ("forthcoming", True, "only planned"),
+        ("src_path", "/export", "from an export"),
+        ("osparams_secret", {"password": "x"}, "secret parameters"),
+    ],
+)
+def test_fields_of_other_clients_that_ask_for_what_is_not_built_are_refused(
+    field: str, value: object, about: str
+) -> None:
+    with pytest.raises(errors.InvalidError, match=f"OP_INSTANCE_CREATE cannot do what {field} asks for: .*{about}"):
+        opcodes.decode(CREATE | {field: value})
+
+
+def test_a_field_of_another_opcode_is_unknown_still() -> None:
+    with pytest.raises(errors.InvalidError, match="snode"):
+        opcodes.decode(DELAY | {"snode": None})
+
+
+def test_an_opcodes_own_fields_count_first() -> None:
+    for kind in opcodes.ALL:
+        others = opcodes.FOREIGN.get(str(kind.__struct_config__.tag), {})
+        assert not others.keys() & set(kind.__struct_fields__)

@@ -113,7 +113,10 @@ def test_backend_parameters_that_are_refused(given: dict[str, object], said: str
     [
         ("vmware", {}, "unknown hypervisor vmware; known are fake, kvm"),
         ("kvm", {"colour": "red"}, "unknown kvm hypervisor parameter colour"),
-        ("kvm", {"boot_order": "floppy"}, "is not one of disk, cdrom, network"),
+        ("kvm", {"boot_order": "disk:tape"}, "is not one of disk, cdrom, network, floppy"),
+        ("kvm", {"disk_type": "paravirtuel"}, "is not one of paravirtual, ide"),
+        ("kvm", {"vnc_bind_adress": "::1"}, "did you mean vnc_bind_address?"),
+        ("kvm", {"migration_port": 65536}, "above 65535"),
         ("kvm", {"kernel_path": 7}, "is no str"),
         ("kvm", {"serial_speed": "-1"}, "is below 1"),
         ("fake", {"migration_mode": "quick"}, "is not one of live, non-live"),
@@ -143,4 +146,16 @@ def test_every_default_is_a_value_that_could_be_given(name: str) -> None:
 def test_hypervisors_share_the_names_that_mean_the_same() -> None:
     names = {name for known in parameters.HYPERVISORS.values() for name in known}
     assert {"vnc_bind_address", "kernel_path", "initrd_path", "boot_order", "cdrom_image_path"} <= names
-    assert not [name for name in names if name.startswith(("kvm_", "hvm_", "fake_")) and name != "kvm_path"]
+    own = {"kvm_path", "kvm_extra", "kvm_pci_reservations"}
+    assert {name for name in names if name.startswith(("kvm_", "hvm_", "fake_"))} == own
+
+
+def test_devices_to_boot_from_are_a_list() -> None:
+    assert parameters.hypervisor("kvm", {"boot_order": "cdrom:network"}) == {"boot_order": "cdrom:network"}
+
+
+def test_what_concerns_pairs_of_nodes_is_set_for_the_cluster_alone() -> None:
+    assert parameters.hypervisor("kvm", {"migration_bandwidth": "64"}) == {"migration_bandwidth": 64}
+    with pytest.raises(errors.InvalidError, match="migration_bandwidth cannot be set for an instance"):
+        parameters.instance_hypervisor("kvm", {"migration_bandwidth": "64"})
+    assert parameters.instance_hypervisor("kvm", {"migration_downtime": 50}) == {"migration_downtime": 50}

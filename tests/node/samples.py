@@ -60,6 +60,7 @@ def instance(
     nics: tuple[calls.Nic, ...] = (),
     definition: str = "busybox+small",
     memory: int = 16,
+    network_port: int = 0,
 ) -> calls.Instance:
     return calls.Instance(
         name=name,
@@ -70,6 +71,7 @@ def instance(
         secondary_nodes=("node2", "node3"),
         hvparams=dict(kvm() if hvparams is None else hvparams),
         beparams={"maxmem": memory, "minmem": memory, "vcpus": 1, "auto_balance": True},
+        network_port=network_port,
         osparams={"mirror": "http://deb"},
         disks=disks,
         nics=nics,
@@ -97,7 +99,8 @@ def namespace() -> Iterator[str]:
     subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         subprocess.run(["ip", "-n", name, "link", "add", "br0", "type", "bridge"], check=True)
-        subprocess.run(["ip", "-n", name, "link", "set", "br0", "up"], check=True)
+        for device in ("br0", "lo"):
+            subprocess.run(["ip", "-n", name, "link", "set", device, "up"], check=True)
         yield name
     finally:
         with contextlib.suppress(subprocess.CalledProcessError):

@@ -91,7 +91,7 @@ async def test_a_node_joins_and_answers_the_master_at_once(cluster: Cluster) -> 
     async with cluster.master() as master:
         await cluster.join(master)
         known = await master.call(cluster.target, calls.Version())
-    assert known == calls.VersionInfo(software="test", node="node1", cluster="one")
+    assert known == calls.VersionInfo(software="test", node="node1", uuid=UUID, cluster="one")
     assert not cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token")
     for name in ("node.pem", "node.key", "authority.pem"):
         assert cluster.runtime.disk.status(f"{cluster.folders.certificates}/{name}").mode == 0o600
@@ -273,7 +273,7 @@ def test_a_simulated_node_joins_and_answers_its_master() -> None:
             await nodes.call(cluster.target, calls.NodeInfo())
             return await nodes.call(cluster.target, calls.Version())
 
-        assert world.run(scenario()) == calls.VersionInfo(software="sim", node="node1", cluster="one")
+        assert world.run(scenario()) == calls.VersionInfo(software="sim", node="node1", uuid=UUID, cluster="one")
 
 
 async def test_every_declared_call_is_answered(folders: paths.Paths) -> None:
@@ -294,3 +294,35 @@ async def test_a_bug_in_a_handler_is_an_answer_and_not_the_end(
     monkeypatch.setattr(enrolment.Enrolment, "member", bug)
     answer = await agent.answer(interface.HttpRequest("POST", "/version", b"{}"))
     assert answer.body == b"""[false,["ProgrammerError",["version: KeyError: 'oops'"]]]"""
+
+
+async def test_a_master_that_was_replaced_can_look_but_start_nothing(cluster: Cluster) -> None:
+    vm = calls.Instance(name="i1", uuid="u1", hypervisor="fake")
+    listing = calls.InstanceList(hypervisors=("fake",))
+    heard: list[errors.FencedError] = []
+    async with cluster.master() as old, cluster.master() as new:
+        await cluster.join(old)
+        old.fence(lambda: 3, heard.append)
+        new.fence(lambda: 4, heard.append)
+        await new.call(cluster.target, calls.WriteSsconf(values={"master_node": "node2"}))
+        assert heard == []
+        with pytest.raises(errors.FencedError, match=r"epoch 3 has passed.* takes node2 for the master"):
+            await old.call(cluster.target, calls.InstanceStart(instance=vm))
+        assert len(heard) == 1
+        assert await old.call(cluster.target, listing) == ()
+        with pytest.raises(errors.FencedError):
+            await old.call(cluster.target, calls.WriteSsconf(values={"master_node": "node1"}))
+        await new.call(cluster.target, calls.InstanceStart(instance=vm))
+        assert [one.name for one in await new.call(cluster.target, listing)] == ["i1"]
+        await new.call(cluster.target, calls.InstanceShutdown(instance=vm, timeout=0))
+
+
+async def test_an_epoch_that_is_no_number_is_refused(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    own = security.issue_master(cluster.authority, cluster.runtime.clock.now())
+    der = ssl.PEM_cert_to_DER_cert(own.certificate.decode())
+    for epoch in ("", "-1", "1.5", "x"):
+        answer = await cluster.agent.answer(
+            interface.HttpRequest("POST", "/version", b"{}", {calls.EPOCH_HEADER: epoch}, der)
+        )
+        assert answer.status == 400

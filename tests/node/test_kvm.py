@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -76,7 +77,7 @@ async def test_a_guest_gets_its_disks_and_nics_and_takes_them_along_when_it_stop
     assert any(disk.logical_id[-1] in argument for argument in arguments)
     await node.kvm.stop("vm1", timeout=0)
     assert (node.taps(), node.remains()) == ([], [])
-    assert node.registry.block_device("file").exists(disk)
+    assert await node.registry.block_device("file").find(disk)
 
 
 async def test_a_guest_that_died_is_noticed_and_cleared_away(node: Node) -> None:
@@ -85,8 +86,11 @@ async def test_a_guest_that_died_is_noticed_and_cleared_away(node: Node) -> None
     os.kill(pid, signal.SIGKILL)
     await until(lambda: not node.runtime.processes.alive(pid))
     assert await node.kvm.running() == ()
-    assert (node.taps(), node.remains()) == ([], [])
+    (ending,) = await node.kvm.endings()
+    assert (ending.name, ending.how) == ("vm1", "crashed")
+    assert (node.taps(), os.listdir(node.guests.files("vm1").folder)) == ([], ["ended"])
     await node.kvm.start(samples.instance(nics=(samples.nic(),)), paused=False)
+    assert await node.kvm.endings() == ()
     assert node.pid() != pid
 
 
@@ -122,10 +126,23 @@ async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.Monke
 
 
 async def test_a_start_that_fails_says_what_qemu_said_and_leaves_nothing(node: Node) -> None:
-    vm = samples.instance(hvparams=samples.kvm(machine_version="nonsense"), nics=(samples.nic(),))
-    with pytest.raises(errors.HypervisorError, match=r"ended at once: .*unsupported machine type.*log/kvm/vm1.log"):
+    vm = samples.instance(hvparams=samples.kvm(cpu_type="nonsense"), nics=(samples.nic(),))
+    with pytest.raises(errors.HypervisorError, match=r"ended at once: .*unable to find CPU model.*log/kvm/vm1.log"):
         await node.kvm.start(vm, paused=False)
     assert (node.taps(), node.remains()) == ([], [])
+
+
+async def test_a_machine_that_qemu_does_not_know_is_refused_with_the_nearest_name(node: Node) -> None:
+    wanted = samples.kvm(machine_version="pc-i440fx-7.22")
+    with pytest.raises(errors.InvalidError, match=r"QEMU of node node1 does not know .*did you mean pc-i440fx-7.2\?"):
+        await node.kvm.validate(wanted)
+
+
+async def test_the_machine_type_is_fixed_while_the_guest_runs(node: Node) -> None:
+    await node.kvm.start(samples.instance(), paused=False)
+    record = node.guests.record("vm1")
+    assert record is not None
+    assert re.fullmatch(r"pc-i440fx-\d+\.\d+", record.kind)
 
 
 async def test_a_missing_bridge_stops_the_start_before_qemu_runs(node: Node) -> None:
@@ -222,7 +239,7 @@ async def test_a_guest_that_an_older_daemon_started_is_taken_over(node: Node) ->
     found = await node.kvm.info("vm1")
     assert found is not None
     rewritten = json.loads(samples.read(path))
-    assert rewritten["version"] == 2
+    assert rewritten["version"] == guests.VERSION
     assert rewritten["nics"][0]["ip"] == ["192.0.2.7"]
     assert await node.kvm.update_nic(vm, nic)
     assert json.loads(samples.read(path))["nics"][0]["ip"] == [address.ip for address in samples.ADDRESSES]

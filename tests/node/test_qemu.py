@@ -1,8 +1,9 @@
+import msgspec
 import pytest
 from tests.node import samples
 
 from gantry import errors
-from gantry.node import qemu
+from gantry.node import qemu, slots
 from gantry.rpc import calls
 from gantry.runtime import paths
 
@@ -17,11 +18,23 @@ def arguments(
     nics: tuple[calls.Nic, ...] = (),
     accelerator: str = "tcg",
     paused: bool = False,
+    incoming: bool = False,
 ) -> str:
     vm = samples.instance(hvparams=samples.kvm(**(hvparams or {})), disks=disks, nics=nics)
     places = tuple(disk.logical_id[-1] for disk in disks)
     taps = tuple(f"tap{nic.index}" for nic in nics)
-    return " ".join(qemu.arguments(qemu.Machine(vm, accelerator, FILES, disks=places, taps=taps, paused=paused)))
+    machine = qemu.Machine(
+        vm,
+        accelerator,
+        FILES,
+        disks=places,
+        taps=taps,
+        places=slots.assign(vm),
+        kind=str(vm.hvparams["machine_version"]),
+        paused=paused,
+        incoming=incoming,
+    )
+    return " ".join(qemu.arguments(machine))
 
 
 def test_a_machine_has_memory_processors_identity_and_control_sockets() -> None:
@@ -50,10 +63,23 @@ def test_a_machine_has_memory_processors_identity_and_control_sockets() -> None:
         ("boot_order", "network", "-boot order=n"),
         ("use_localtime", True, "-rtc base=localtime"),
         ("reboot_behavior", "exit", "-no-reboot"),
-        ("vnc_bind_address", "127.0.0.1", "-vnc 127.0.0.1:0,to=99 -device VGA"),
+        ("boot_order", "cdrom:disk", "-boot order=dc"),
+        ("vnc_bind_address", "127.0.0.1", "-vnc 127.0.0.1:0,to=99 -device VGA,addr=0x2"),
+        ("vga", "cirrus", "-device cirrus-vga,addr=0x2"),
+        ("usb_mouse", "tablet", "-device qemu-xhci,id=usb,addr=0x6 -device usb-tablet"),
+        ("usb_devices", "usb-kbd usb-mouse", "-device usb-kbd -device usb-mouse"),
+        ("soundhw", "hda", "-device intel-hda,addr=0x7 -device hda-duplex"),
+        ("cpu_cores", 2, "-smp 1,cores=2"),
+        ("use_chroot", True, "-chroot /r/run/instances/vm1/root"),
+        ("use_guest_agent", True, "name=org.qemu.guest_agent.0"),
+        ("mem_path", "/huge", '"mem-path":"/huge","size":16777216}'),
+        ("kvm_extra", "-global 'a b'", " -global a b"),
+        ("firmware", "uefi", '"filename":"/r/run/instances/vm1/efi"}} -machine pflash1=efi-variables'),
+        ("floppy_image_path", "/floppy", '"drive":"floppy"'),
+        ("spice_bind", "127.0.0.1", "-spice port=0,addr=127.0.0.1,disable-ticketing=on,playback-compression=on"),
         ("vnc_bind_address", "::1", "-vnc [::1]:0,to=99"),
         ("vnc_bind_address", "/run/vnc", "-vnc unix:/run/vnc/vm1.vnc"),
-        ("cdrom_image_path", "/iso", '"filename":"/iso"}} -device ide-cd,drive=cdrom'),
+        ("cdrom_image_path", "/iso", '"filename":"/iso"}} -device {"driver":"ide-cd","drive":"cdrom"'),
     ],
 )
 def test_a_parameter_has_its_option(parameter: str, value: calls.Value, part: str) -> None:
@@ -70,16 +96,42 @@ def test_a_kernel_is_told_its_root_and_console() -> None:
     assert "-kernel /k -initrd /i -append root=/dev/vda ro quiet console=ttyS0,38400 no_timer_check" in line
 
 
-def test_each_disk_becomes_a_device_of_the_wanted_kind() -> None:
+def test_each_disk_becomes_a_device_of_the_wanted_kind_with_a_place_of_its_own() -> None:
     disks = (samples.disk(FOLDERS), samples.disk(FOLDERS, index=1))
     line = arguments(disks=disks)
-    assert line.count('"driver":"virtio-blk-pci"') == 2
-    assert '"drive":"disk1"' in line
+    names = [slots.disk_name(disk) for disk in disks]
+    for name, place in zip(names, ("0xc", "0xd"), strict=True):
+        device = f'"driver":"virtio-blk-pci","drive":"{name}","id":"dev-{name}","bus":"pci.0","addr":"{place}"'
+        assert device in line
+        assert len(name) <= 31
     assert f'"filename":"{disks[1].logical_id[-1]}"' in line
     assert '"driver":"ide-hd"' in arguments({"disk_type": "ide"}, disks=disks)
     scsi = arguments({"disk_type": "scsi"}, disks=disks)
-    assert "-device lsi53c895a,id=scsi" in scsi
-    assert '"driver":"scsi-hd"' in scsi
+    assert '"driver":"lsi53c895a","id":"scsi"' in scsi
+    assert f'"driver":"scsi-hd","drive":"{names[1]}","id":"dev-{names[1]}","bus":"scsi.0","scsi-id":1' in scsi
+    assert '"driver":"virtio-scsi-pci"' in arguments(
+        {"disk_type": "scsi", "scsi_controller_type": "virtio-scsi-pci"}, disks=disks
+    )
+    assert '"bus":"pcie.0"' in arguments({"machine_version": "q35"}, disks=disks)
+
+
+def test_a_block_device_is_opened_as_one() -> None:
+    disk = msgspec.structs.replace(samples.disk(FOLDERS), logical_id=("vg", "/dev/vg/disk"))
+    assert '"driver":"host_device","filename":"/dev/vg/disk"' in arguments(disks=(disk,))
+
+
+def test_how_disks_are_read_is_passed_on() -> None:
+    disks = (samples.disk(FOLDERS),)
+    assert '"aio":"io_uring"' in arguments({"disk_aio": "io_uring"}, disks=disks)
+    assert "aio" not in arguments(disks=disks)
+    assert '"discard":"ignore"' in arguments({"disk_discard": "ignore"}, disks=disks)
+
+
+def test_more_devices_than_the_bus_holds_are_refused() -> None:
+    first = samples.disk(FOLDERS)
+    many = tuple(msgspec.structs.replace(first, index=n, uuid=f"{n:032x}") for n in range(20))
+    with pytest.raises(errors.NoRoomError, match="vm1 has no free place for another device"):
+        arguments(disks=many)
 
 
 def test_the_cache_mode_of_disks_is_passed_on() -> None:
@@ -90,11 +142,42 @@ def test_the_cache_mode_of_disks_is_passed_on() -> None:
 
 
 def test_each_nic_becomes_a_device_on_its_tap() -> None:
-    line = arguments(nics=(samples.nic(), samples.nic(index=1)))
-    name = qemu.nic_name(samples.nic(index=1))
-    assert f"tap,id={name},ifname=tap1,script=no,downscript=no" in line
-    assert f"virtio-net-pci,netdev={name},mac=aa:00:00:00:00:01,id=dev-{name}" in line
-    assert "e1000,netdev=nic-" in arguments({"nic_type": "e1000"}, nics=(samples.nic(),))
+    nics = (samples.nic(), samples.nic(index=1))
+    line = arguments(nics=nics)
+    name = slots.nic_name(nics[1])
+    assert f"tap,id={name},ifname=tap1,script=no,downscript=no -device" in line
+    assert f'"driver":"virtio-net-pci","netdev":"{name}","mac":"aa:00:00:00:00:01","id":"dev-{name}"' in line
+    assert '"driver":"e1000","netdev":"nic-' in arguments({"nic_type": "e1000"}, nics=nics)
+    fast = arguments({"virtio_net_queues": 2, "vhost_net": True, "vnet_hdr": False}, nics=nics[:1])
+    assert "queues=2,vhost=on,vnet_hdr=off" in fast
+    assert '"mq":true,"vectors":6' in fast
+    assert "queues" not in arguments({"virtio_net_queues": 2, "nic_type": "e1000"}, nics=nics)
+
+
+def test_a_place_is_kept_when_other_devices_come_and_go() -> None:
+    vm = samples.instance(disks=(samples.disk(FOLDERS),), nics=(samples.nic(), samples.nic(index=1)))
+    places = slots.assign(vm)
+    del places[slots.nic_name(vm.nics[0])]
+    again = slots.with_disk(places, vm, samples.disk(FOLDERS, index=2))
+    assert again[slots.nic_name(vm.nics[1])] == places[slots.nic_name(vm.nics[1])]
+    assert sorted(again.values()) == [12, 13, 14]
+
+
+def test_vnc_and_spice_are_protected_as_the_parameters_say() -> None:
+    secured = arguments(
+        {"vnc_bind_address": "::", "vnc_password_file": "/pw", "vnc_tls": True, "vnc_x509_path": "/x", "keymap": "de"}
+    )
+    assert "-vnc [::]:0,to=99,password-secret=vnc-password,tls-creds=vnc-tls -k de" in secured
+    assert "secret,id=vnc-password,file=/pw" in secured
+    assert "tls-creds-x509,id=vnc-tls,dir=/x,endpoint=server,verify-peer=off" in secured
+    spice = arguments({"spice_bind": "::1", "spice_use_tls": True, "vnc_x509_path": "/x", "spice_ip_version": 6})
+    assert "tls-port=0,addr=::1,disable-ticketing=on,x509-dir=/x,tls-ciphers=HIGH" in spice
+    assert "ipv6=on" in spice
+    assert "-device qxl-vga,addr=0x2" in spice
+
+
+def test_a_machine_that_waits_for_a_migration_stands_still() -> None:
+    assert " -S -incoming defer " in arguments(incoming=True)
 
 
 @pytest.mark.parametrize(

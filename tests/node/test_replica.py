@@ -1,5 +1,7 @@
 """A candidate's copy, fed by the master's own store on simulated machines, and opened by it."""
 
+import asyncio
+import hashlib
 from collections.abc import Coroutine, Iterator
 from typing import TypeVar
 
@@ -8,7 +10,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.node import replica, ssconf
+from gantry.node import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 from gantry.state import frame, replication, transaction
@@ -48,7 +50,8 @@ class Pair:
 
     def fresh(self) -> replica.Replica:
         """Return a replica that knows nothing, as after a restart of the daemon."""
-        return replica.Replica(self.node, WHERE, files=ssconf.Files(self.node.disk, WHERE))
+        files = ssconf.Files(self.node.disk, WHERE)
+        return replica.Replica(self.node, WHERE, files=files, barrier=fence.Fence(self.node, WHERE, files=files))
 
     async def open(self) -> transaction.Store:
         candidates = replication.Candidates(self.master, Caller(self.copy))
@@ -128,6 +131,25 @@ def append(previous: str, *, epoch: int = 0, serial: int = 1, line: bytes = b"")
     return calls.JournalAppend(epoch=epoch, previous=previous, frame=made.decode())
 
 
+def stored(config: str, jobs: dict[str, str] | None = None, *, epoch: int = 0) -> calls.CheckpointStore:
+    digest = hashlib.sha256(config.encode()).hexdigest()
+    return calls.CheckpointStore(epoch=epoch, digest=digest, config=config, jobs=jobs or {})
+
+
+def in_parts(whole: calls.CheckpointStore, count: int) -> list[calls.CheckpointStore]:
+    size = len(whole.config) // count + 1
+    return [
+        msgspec.structs.replace(
+            whole,
+            part=number,
+            last=number == count - 1,
+            config=whole.config[number * size : (number + 1) * size],
+            jobs={f"job-{number + 1}": "{}"},
+        )
+        for number in range(count)
+    ]
+
+
 def test_a_frame_that_does_not_follow_is_not_written(pair: Pair) -> None:
     pair.replicated(2)
     before = pair.at_node(pair.copy.status())
@@ -162,11 +184,11 @@ def test_a_master_of_an_earlier_epoch_is_refused(pair: Pair) -> None:
     pair.replicated(1)
     end = pair.at_node(pair.copy.status())
     pair.at_node(pair.copy.append(append(end.digest, epoch=5, serial=3)))
-    with pytest.raises(errors.WrongStateError, match="epoch 4 has passed"):
+    with pytest.raises(errors.FencedError, match="epoch 4 has passed"):
         pair.at_node(pair.copy.append(append(end.digest, epoch=4, serial=4)))
     config = pair.node.disk.read(WHERE.config).decode()
-    with pytest.raises(errors.WrongStateError, match="epoch 4 has passed"):
-        pair.at_node(pair.copy.store(calls.CheckpointStore(epoch=4, config=config, jobs={})))
+    with pytest.raises(errors.FencedError, match="epoch 4 has passed"):
+        pair.at_node(pair.copy.store(stored(config, epoch=4)))
     assert pair.at_node(pair.copy.status()).serial == 3
 
 
@@ -177,7 +199,7 @@ def test_files_of_a_running_master_daemon_are_not_touched(pair: Pair) -> None:
         pair.at_node(pair.copy.append(append("", serial=9)))
     config = pair.node.disk.read(WHERE.config).decode()
     with pytest.raises(errors.WrongStateError, match="a master daemon"):
-        pair.at_node(pair.copy.store(calls.CheckpointStore(epoch=9, config=config, jobs={})))
+        pair.at_node(pair.copy.store(stored(config, epoch=9)))
     pair.at_node(pair.copy.forget())
     pair.at_node(store.commit(build.put(build.vm(99)), build.CAUSE))
     pair.at_node(store.close())
@@ -209,13 +231,13 @@ def test_a_damaged_copy_ends_before_the_damage_and_nothing_is_removed_by_looking
 def test_a_checkpoint_is_there_as_a_whole_or_not_at_all(pair: Pair) -> None:
     pair.replicated(3)
     config = pair.node.disk.read(WHERE.config).decode()
-    stored = calls.CheckpointStore(epoch=0, config=config, jobs={"job-7": "{}", "serial": "7\n", "version": "1\n"})
+    whole_copy = stored(config, {"job-7": "{}", "serial": "7\n", "version": "1\n"})
     whole = 0
     for steps in range(40):
-        pair.at_node(pair.fresh().store(stored))
+        pair.at_node(pair.fresh().store(whole_copy))
 
         async def interrupted(ticks: int = steps) -> None:
-            pair.node.spawn(pair.fresh().store(stored))
+            pair.node.spawn(pair.fresh().store(whole_copy))
             await pair.node.clock.sleep(ticks * 0.0005)
 
         pair.world.run(interrupted())
@@ -229,12 +251,58 @@ def test_a_checkpoint_is_there_as_a_whole_or_not_at_all(pair: Pair) -> None:
     assert whole > 0
 
 
+def test_a_copy_that_comes_in_parts_counts_when_the_last_is_there(pair: Pair) -> None:
+    pair.replicated(3)
+    whole = stored(pair.node.disk.read(WHERE.config).decode())
+    *parts, last = in_parts(whole, 4)
+    for part in parts:
+        assert pair.at_node(pair.copy.store(part)).serial == 0
+        assert pair.at_node(pair.copy.status()).serial == 0
+    assert pair.at_node(pair.copy.store(last)).serial == 1
+    pair.world.crash("node1")
+    assert pair.at_node(pair.fresh().status()).serial == 1
+    assert pair.node.disk.read(WHERE.config).decode() == whole.config
+    assert {f"job-{number}" for number in range(1, 5)} <= set(pair.node.disk.names(WHERE.queue))
+
+
+@pytest.mark.parametrize("wrong", ["skipped", "repeated", "restarted", "another", "older"])
+def test_a_part_that_does_not_follow_is_refused_and_the_whole_can_begin_again(pair: Pair, wrong: str) -> None:
+    pair.replicated(1)
+    config = pair.node.disk.read(WHERE.config).decode()
+    parts = in_parts(stored(config, epoch=3), 3)
+    for part in parts[:2]:
+        pair.at_node(pair.copy.store(part))
+    bad = {
+        "skipped": msgspec.structs.replace(parts[2], part=3),
+        "repeated": parts[1],
+        "restarted": parts[2],
+        "another": msgspec.structs.replace(parts[2], digest="0" * 64),
+        "older": msgspec.structs.replace(parts[0], epoch=2),
+    }
+    kind = errors.WrongStateError if wrong == "older" else errors.ProtocolError
+    with pytest.raises(kind, match="epoch 2 has passed" if wrong == "older" else "without the one before it"):
+        pair.at_node((pair.fresh() if wrong == "restarted" else pair.copy).store(bad[wrong]))
+    assert pair.at_node(pair.copy.status()).serial == 0
+    for part in parts:
+        state = pair.at_node(pair.copy.store(part))
+    assert state.serial == 1
+
+
+def test_a_configuration_that_did_not_come_as_it_was_sent_is_none(pair: Pair) -> None:
+    pair.replicated(1)
+    config = pair.node.disk.read(WHERE.config).decode()
+    spoiled = msgspec.structs.replace(stored(config), config=config.replace("node1", "node9"))
+    with pytest.raises(errors.ProtocolError, match="its checksum does not fit"):
+        pair.at_node(pair.copy.store(spoiled))
+    assert pair.at_node(pair.copy.status()).serial == 2
+
+
 @pytest.mark.parametrize("name", ["../config.data", "lock", "archive/0/job-1", "job-x", "job-0"])
 def test_a_checkpoint_writes_files_of_the_queue_and_no_others(pair: Pair, name: str) -> None:
     pair.replicated(1)
     config = pair.node.disk.read(WHERE.config).decode()
     with pytest.raises(errors.ProtocolError, match="is no file of the queue"):
-        pair.at_node(pair.copy.store(calls.CheckpointStore(epoch=0, config=config, jobs={name: ""})))
+        pair.at_node(pair.copy.store(stored(config, {name: ""})))
     assert pair.at_node(pair.copy.status()).serial == 2
 
 
@@ -248,6 +316,44 @@ def test_a_full_disk_fails_the_append_and_leaves_the_copy_whole(pair: Pair) -> N
     pair.node.disk.capacity = None
     assert pair.at_node(pair.copy.status()) == end
     assert pair.at_node(pair.copy.append(append(end.digest, serial=4))).serial == 4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_frame_whose_sync_failed_is_on_the_disk_before_it_is_reported(seed: int) -> None:
+    with simulated.World(seed=seed) as world:
+        pair = Pair(world)
+        pair.replicated(2)
+        end = pair.at_node(pair.copy.status())
+        pair.node.disk.fail_sync = True
+        with pytest.raises(errors.StorageError, match="cannot be written"):
+            pair.at_node(pair.copy.append(append(end.digest, serial=4)))
+        with pytest.raises(errors.StorageError, match="cannot be brought to its disk"):
+            pair.at_node(pair.copy.status())
+        pair.node.disk.fail_sync = False
+        told = pair.at_node(pair.copy.status())
+        world.crash("node1")
+        assert pair.at_node(pair.fresh().status()) == told
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_frame_that_a_killed_daemon_did_not_sync_is_on_the_disk_before_it_is_reported(seed: int) -> None:
+    with simulated.World(seed=seed) as world:
+        pair = Pair(world)
+        pair.replicated(2)
+        end = pair.at_node(pair.copy.status())
+        # in the middle of the sync: a visit to the disk opens the file, the next is to sync it
+        pair.node.disk.delay = (0.01, 0.01)
+
+        async def interrupted() -> None:
+            pair.node.spawn(pair.copy.append(append(end.digest, serial=4)))
+            await asyncio.sleep(0.015)
+
+        world.run(interrupted())
+        world.kill("node1")
+        told = pair.at_node(pair.fresh().status())
+        assert told.serial == 4
+        world.crash("node1")
+        assert pair.at_node(pair.fresh().status()) == told
 
 
 def test_leaving_removes_the_copy(pair: Pair) -> None:

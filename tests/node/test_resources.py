@@ -25,7 +25,7 @@ def test_what_the_kernel_tells_is_told_on() -> None:
             await machine.disk.make_directory(where.lib)
             accelerators = probe.Accelerators(machine, where, bootid="")
             registry = assembly.registry(machine, where, accelerators=accelerators)
-            return await resources.status(machine.disk, registry, accelerators=accelerators, again=False)
+            return await resources.status(machine.disk, registry, accelerators=accelerators, wanted=calls.NodeInfo())
 
         found = world.run(look())
     assert (found.memory_total, found.memory_free, found.memory_node) == (2000, 1000, 1000)
@@ -41,9 +41,14 @@ async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.
     files = ssconf.Files(runtime.disk, folders)
     await files.write({"master_node": "node1"})
     now = runtime.clock.now()
-    good = calls.NodeVerify(hypervisors=("fake",), bridges=("br0",), ssconf={"master_node": "node1"}, now=now)
+    good = calls.NodeVerify(
+        hypervisors=("fake",), bridges=("br0",), ssconf={"master_node": calls.digest_of("node1")}, now=now
+    )
     bad = calls.NodeVerify(
-        hypervisors=("fake", "vax"), bridges=("br0", "br9"), ssconf={"master_node": "n2"}, now=now - 1000
+        hypervisors=("fake", "vax"),
+        bridges=("br0", "br9"),
+        ssconf={"master_node": calls.digest_of("n2")},
+        now=now - 1000,
     )
     found = await resources.verify(runtime, registry, files=files, wanted=good)
     assert found == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}

@@ -75,6 +75,7 @@ class Machine:
     """What a node keeps, and what it would say."""
 
     joined: bool = True
+    uuid: str = ""
     down: bool = False
     status: calls.NodeStatus = STATUS
     disks: dict[str, int] = field(default_factory=dict)
@@ -89,9 +90,9 @@ class Machine:
         """Do what a node daemon does for a call (``rpc.calls``)."""
         match call:
             case calls.Version():
-                return calls.VersionInfo(software="test")
+                return calls.VersionInfo(software="test", uuid=self.uuid)
             case calls.NodeLeave():
-                self.joined = False
+                self.joined, self.uuid = False, ""
                 self.files.clear()
             case calls.NodeInfo():
                 return self.status
@@ -99,6 +100,8 @@ class Machine:
                 return self.complaints
             case calls.WriteSsconf():
                 self.files["ssconf"] = "written"
+            case calls.UpdateSsconf():
+                return () if "ssconf" in self.files else tuple(call.digests)
             case calls.UploadFile():
                 self.files[call.name] = call.content
             case calls.CandidateStatus():
@@ -118,9 +121,8 @@ class Machine:
             case calls.BlockdevPath():
                 return tuple(f"/file/{call.instance}/{uuid}" for uuid in call.uuids)
             case calls.BlockdevCreate():
-                if call.disk.uuid in self.disks:
+                if self.disks.setdefault(call.disk.uuid, call.disk.size) != call.disk.size:
                     raise errors.ExistsError(f"disk {call.disk.uuid} exists already")
-                self.disks[call.disk.uuid] = call.disk.size
             case calls.BlockdevRemove():
                 self.disks.pop(call.disk.uuid, None)
             case calls.InstanceStart():
@@ -194,6 +196,8 @@ class FakeNodes:
         self.made.append((target.name, call))
         if machine.joined:
             raise errors.RemoteError(f"node {target.name} is a member already")
+        if isinstance(call, calls.Join):
+            machine.uuid = call.uuid
         machine.joined = isinstance(call, calls.Enrol)
         return cast("Result", "request" if isinstance(call, calls.Join) else None)
 

@@ -52,7 +52,7 @@ async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(house: buil
     (call,) = house.nodes.asked(calls.NodeVerify, "node1")
     assert isinstance(call, calls.NodeVerify)
     assert (call.bridges, call.hypervisors) == (("br7",), ("fake", "kvm"))
-    assert call.ssconf["master_node"] == "node1\n"
+    assert call.ssconf["master_node"] == calls.digest_of("node1\n")
     (call,) = house.nodes.asked(calls.NodeVerify, "node3")
     assert isinstance(call, calls.NodeVerify)
     assert (call.bridges, call.hypervisors) == ((), ())

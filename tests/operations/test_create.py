@@ -1,12 +1,14 @@
 """The creation of instances: what is asked, refused, planned and done."""
 
+from typing import cast
+
 import msgspec
 import pytest
 from tests.operations import build
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import create
+from gantry.operations import placement
 from gantry.rpc import calls
 
 Disk, Nic = opcodes.DiskSpec, opcodes.NicSpec
@@ -116,13 +118,13 @@ async def test_a_setting_may_be_said_to_be_the_default(house: build.House) -> No
     [(1, 1), (10, 10), ("10", 12), ("12m", 12), ("1G", 1024), ("0.5t", 524288), ("1.5", 4), ("4.5", 8), ("0.1g", 104)],
 )
 def test_text_of_a_size_is_rounded_up_to_4_mib(size: int | str, parsed: int) -> None:
-    assert create.parse_size(size) == parsed
+    assert parameters.size(size) == parsed
 
 
 @pytest.mark.parametrize("size", ["", "g", "1x", "many", "nan", "infg", "1e400g", "1 g g", "0x10"])
 def test_what_is_no_size_is_refused(size: str) -> None:
     with pytest.raises(errors.InvalidError, match="is not valid"):
-        create.parse_size(size)
+        parameters.size(size)
 
 
 OLD = calls.OsScript(name="old", path="/os/old", problem="the script create is missing")
@@ -244,3 +246,45 @@ async def test_a_group_narrows_the_choice(house: build.House) -> None:
     assert "there are no nodes" in str(await house.refused(op(pnode=None, group_name="empty")))
     assert "no such node group: nobody" in str(await house.refused(op(pnode=None, group_name="nobody")))
     assert await house.run(op(pnode=None, group_name="default")) == ["node1"]
+
+
+def large(house: build.House, count: int) -> list[cluster.Node]:
+    """Make the cluster a large one and return the nodes that are new; they have less memory than those of ``build``."""
+    nodes = [
+        msgspec.structs.replace(build.NODES[1], uuid=f"m{one}", name=f"many{one}", primary_ip=f"198.51.{one}.1")
+        for one in range(count)
+    ]
+    house.put(*nodes)
+    for node in nodes:
+        house.machine(node.name).status = msgspec.structs.replace(build.STATUS, memory_free=1024)
+    return nodes
+
+
+async def test_one_instance_does_not_make_the_master_ask_all_nodes_of_a_large_cluster(house: build.House) -> None:
+    large(house, 200)
+    for number in range(10):
+        house.nodes.made.clear()
+        await house.run(op(pnode=None, instance_name=f"new{number}"))
+        assert len(house.nodes.asked(calls.NodeInfo)) == placement.ASKED
+
+
+async def test_instances_spread_over_a_large_cluster(house: build.House) -> None:
+    large(house, 60)
+    for number in range(60):
+        (name,) = cast("list[str]", await house.run(diskless(pnode=None, instance_name=f"new{number}")))
+        machine = house.machine(name)
+        free = machine.status.memory_free - 128
+        machine.status = msgspec.structs.replace(machine.status, memory_free=free)
+    held = [len(house.state.on_node.get(node.uuid) or ()) for node in house.state.nodes.values()]
+    assert max(held) <= 20
+
+
+async def test_the_only_node_with_room_is_found_in_a_large_cluster(house: build.House) -> None:
+    nodes = large(house, 100)
+    for node in house.state.nodes.values():
+        machine = house.machine(node.name)
+        machine.status = msgspec.structs.replace(build.STATUS, memory_free=0)
+    house.machine(nodes[57].name).status = build.STATUS
+    assert await house.run(op(pnode=None)) == [nodes[57].name]
+    error = await house.refused(op(pnode=None, instance_name="huge", beparams={"maxmem": 1 << 30}))
+    assert str(error).count("MiB of memory do not fit") == 103

@@ -175,3 +175,17 @@ async def test_verify_complains_of_a_candidate_whose_copy_lags_and_of_a_pool_tha
     house.log.lines.clear()
     await house.run(opcodes.ClusterVerify())
     assert any("2 master candidates, 3 are wanted" in line for line in house.log.lines)
+
+
+async def test_who_gave_the_flag_up_may_be_chosen_again_unless_it_may_be_none_at_all(house: build.House) -> None:
+    plan = await house.plan(modify("node2", master_candidate=False))
+    assert "node2 may be chosen again when a candidate is missing; --master-capable no keeps it out" in plan.lines
+    await house.run(modify("node2", master_candidate=False))
+    assert roles(house) == "MRC"
+    await house.run(modify("node3", offline=True))
+    assert roles(house) == "MCO"
+    await house.run(modify("node3", offline=False))
+    await house.run(modify("node2", master_capable=False))
+    assert roles(house) == "MRC"
+    await house.run(opcodes.ClusterSetParams(candidate_pool_size=4))
+    assert roles(house) == "MRC"

@@ -260,6 +260,7 @@ async def test_what_a_running_guest_does_not_see_is_said(house: build.House, mon
     assert [step.text for step in plan.steps] == [
         "instance vm1 runs: its parameters hold from its next start",
         "instance vm1 runs: the changes of its NICs hold from its next start",
+        "the guest of vm1 still uses 192.0.2.10: nobody else gets that until it has stopped",
     ]
     original = build._seen
     monkeypatch.setattr(build, "_seen", lambda vm: msgspec.structs.replace(original(vm), hotplug=False))

@@ -168,6 +168,12 @@ async def test_connecting_gives_the_group_the_cable_and_disconnecting_takes_it(h
     assert "network spare is not connected to node group default" in str(gone)
 
 
+@pytest.mark.parametrize("vlan", ["0", "4095", "x", "5:", "-1", "5:5000", ".", "\u00b2"])
+async def test_a_vlan_that_is_none_is_refused(house: build.House, vlan: str) -> None:
+    said = str(await house.refused(connect(network_vlan=vlan)))
+    assert f"VLAN {vlan} is not valid; write a number from 1 to 4094" in said
+
+
 @pytest.mark.parametrize("op", [connect("nowhere"), connect(group_name="nobody")])
 async def test_unknown_names_are_refused(house: build.House, op: opcodes.NetworkConnect) -> None:
     assert isinstance(await house.refused(op), errors.NotFoundError)

@@ -78,3 +78,26 @@ async def test_an_object_has_a_limited_number_of_tags(house: build.House) -> Non
 def test_a_tag_is_a_word(tag: str) -> None:
     with pytest.raises(errors.InvalidError):
         opcodes.decode({"OP_ID": "OP_TAGS_SET", "kind": "network", "name": "net1", "tags": [tag]})
+
+
+async def test_tags_of_all_kinds_of_objects_are_found(house: build.House) -> None:
+    for kind, name, _, _ in KINDS:
+        await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("web:front", "blue")))
+    found = await house.run(opcodes.TagsSearch(pattern="^web"))
+    assert found == [
+        ["/cluster", "web:front"],
+        ["/instances/vm1", "web:front"],
+        ["/network/net1", "web:front"],
+        ["/nodegroup/default", "web:front"],
+        ["/nodes/node2", "web:front"],
+    ]
+    assert await house.run(opcodes.TagsSearch(pattern="front$|nothing")) == found
+    assert await house.run(opcodes.TagsSearch(pattern="red")) == []
+    assert house.unit(opcodes.TagsSearch(pattern="x")).locks(house.state) == {}
+
+
+@pytest.mark.parametrize("pattern", ["(", "*", "(?=a)"])
+async def test_a_pattern_has_to_be_a_regular_expression(house: build.House, pattern: str) -> None:
+    error = await house.refused(opcodes.TagsSearch(pattern=pattern))
+    assert isinstance(error, errors.InvalidError)
+    assert "is no regular expression" in str(error)

@@ -1,11 +1,10 @@
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import pytest
 
 from gantry import errors
-from gantry.operations import base
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface
 from gantry.runtime.real import network
@@ -21,9 +20,13 @@ class Http:
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
         self.asked: list[tuple[str, str, bytes]] = []
+        self.headers: list[dict[str, str]] = []
 
-    async def post(self, host: str, port: int, path: str, body: bytes, *, timeout: float) -> interface.HttpResponse:
+    async def post(
+        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> interface.HttpResponse:
         self.asked.append((host, path, body))
+        self.headers.append(dict(headers or {}))
         return self._reply(host)
 
     async def close(self) -> None: ...
@@ -41,7 +44,7 @@ def ok(result: object) -> interface.HttpResponse:
     return interface.HttpResponse(200, msgspec.json.encode((True, result)))
 
 
-def made(reply: Reply) -> tuple[base.Nodes, Http]:
+def made(reply: Reply) -> tuple[client.Client, Http]:
     http = Http(reply)
     return client.Client(Network(http), None), http
 
@@ -121,3 +124,25 @@ async def test_a_bad_join_token_is_the_callers_fault(token: str) -> None:
     with pytest.raises(errors.InvalidError, match=r"node node1.*join-token"):
         await nodes.join(TARGET, token, calls.Version())
     assert not http.asked
+
+
+async def test_calls_carry_the_epoch_of_a_confirmed_master_and_none_before() -> None:
+    nodes, http = made(lambda _: ok("m"))
+    await nodes.call(TARGET, calls.MasterName())
+    nodes.fence(lambda: 7, lambda error: None)
+    await nodes.call(TARGET, calls.MasterName())
+    await nodes.fan_out([TARGET], calls.NodeDemote())
+    assert http.headers == [{}, {"x-gantry-epoch": "7"}, {"x-gantry-epoch": "7"}]
+
+
+async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refuses_it() -> None:
+    refused = errors.FencedError("epoch 7 has passed", hint="stop it")
+    body = msgspec.json.encode((False, refused.luxi_pair()))
+    nodes, _ = made(lambda _: interface.HttpResponse(refused.status, body))
+    heard: list[errors.FencedError] = []
+    nodes.fence(lambda: 7, heard.append)
+    with pytest.raises(errors.FencedError, match="node node1: epoch 7 has passed; stop it"):
+        await nodes.call(TARGET, calls.NodeDemote())
+    (answer,) = await nodes.fan_out([TARGET], calls.NodeDemote())
+    assert isinstance(answer.error, errors.FencedError)
+    assert len(heard) == 2

@@ -166,6 +166,25 @@ def test_http_post_reaches_the_handler_and_its_answer_comes_back(drive: Drive, p
     drive(check)
 
 
+def test_http_headers_go_along_with_the_post_that_names_them_alone(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        seen: list[str | None] = []
+
+        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+            seen.append(request.headers.get("x-number"))
+            return interface.HttpResponse(200, b"")
+
+        server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
+        client = runtime.network.http_client(tls=None)
+        await client.post("127.0.0.1", port, "/", b"", timeout=30, headers={"x-number": "7"})
+        await client.post("127.0.0.1", port, "/", b"", timeout=30)
+        await client.close()
+        await server.close()
+        assert seen == ["7", None]
+
+    drive(check)
+
+
 def test_http_body_beyond_the_limit_is_answered_with_413(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         network = runtime.network

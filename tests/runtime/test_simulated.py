@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import signal
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -330,7 +331,7 @@ def test_duplicated_requests_are_served_twice_and_answered_once(world: World) ->
         await serve(two, count)
         world.network.duplicate = 1.0
         await ask(one, "two")
-        await world.clock.sleep(1)
+        await world.clock.sleep(2 * world.network.lateness)
         assert served == [b"hello", b"hello"]
 
     world.run(main())
@@ -395,3 +396,193 @@ def test_doors_are_shut_to_the_code_of_a_killed_machine(world: World, make: Call
 
     world.run(main())
     assert passed == []
+
+
+def test_a_partition_in_one_direction_serves_requests_whose_answers_are_lost(world: World) -> None:
+    one, two = world.machine("one"), world.machine("two")
+    served: list[bytes] = []
+
+    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+        served.append(request.body)
+        return interface.HttpResponse(200, b"")
+
+    async def main() -> None:
+        await serve(two, count)
+        world.network.partition("two", "one", one_way=True)
+        with pytest.raises(TimeoutError):
+            await ask(one, "two")
+        assert served == [b"hello"]
+        world.network.heal("one", "two")
+        world.network.partition("one", "two", one_way=True)
+        with pytest.raises(TimeoutError):
+            await ask(one, "two")
+        assert served == [b"hello"]
+
+    world.run(main())
+
+
+def test_a_request_that_is_held_up_arrives_after_later_ones_though_its_sender_has_given_up_or_ended(
+    world: World,
+) -> None:
+    two = world.machine("two")
+    served: list[str] = []
+
+    async def note(request: interface.HttpRequest) -> interface.HttpResponse:
+        served.append(request.path)
+        return interface.HttpResponse(200, b"")
+
+    async def send(machine: SimulatedRuntime, path: str) -> None:
+        client = machine.network.http_client(tls=None)
+        await client.post("two", 1811, path, b"", timeout=0.01)
+
+    async def main() -> None:
+        await serve(two, note)
+        world.network.reorder, world.network.lateness = 1.0, 1000.0
+        with pytest.raises(TimeoutError):
+            await send(world.machine("one"), "/gave-up")
+        world.machine("three").spawn(send(world.machine("three"), "/ended"))
+        await world.clock.sleep(0.001)
+        world.kill("three")
+        world.network.reorder = 0.0
+        await send(world.machine("one"), "/later")
+        await world.clock.sleep(1000)
+        assert served[0] == "/later"
+        assert sorted(served[1:]) == ["/ended", "/gave-up"]
+
+    world.run(main())
+
+
+def test_a_connection_breaks_before_the_request_was_served_or_in_the_middle_of_the_answer(world: World) -> None:
+    one, two = world.machine("one"), world.machine("two")
+    served: list[bytes] = []
+
+    async def count(request: interface.HttpRequest) -> interface.HttpResponse:
+        served.append(request.body)
+        return interface.HttpResponse(200, b"")
+
+    async def main() -> None:
+        await serve(two, count)
+        world.network.reset = 1.0
+        for _ in range(100):
+            with pytest.raises(ConnectionResetError):
+                await ask(one, "two")
+        assert 20 < len(served) < 80
+        world.network.reset = 0.0
+        await ask(one, "two")
+
+    world.run(main())
+
+
+def test_a_calendar_that_jumps_leaves_timers_and_other_machines_alone(world: World) -> None:
+    one, two = world.machine("one"), world.machine("two")
+
+    async def main() -> None:
+        before, since = world.clock.now(), one.clock.monotonic()
+        sleeping = asyncio.create_task(one.clock.sleep(10))
+        one.clock.offset = -86_400.0
+        assert one.clock.now() == pytest.approx(before - 86_400)
+        await one.disk.write("/file", b"")
+        assert one.disk.status("/file").mtime == pytest.approx(before - 86_400, abs=1)
+        await sleeping
+        assert one.clock.monotonic() - since == pytest.approx(10)
+        assert two.clock.now() == world.clock.now() == pytest.approx(before + 10)
+
+    world.run(main())
+
+
+def test_a_machine_can_end_in_the_middle_of_any_write() -> None:
+    """The append begins at the first visit to the device, the file's own sync and that of its name follow."""
+    found: set[tuple[bytes, bytes]] = set()
+    for seed in range(60):
+        with World(seed) as world:
+            machine = world.machine("one")
+            world.run(machine.disk.write("/file", b"old"))
+            world.run(machine.disk.append_file("/journal"))
+            visits = iter(range(seed % 3, -1, -1))
+
+            def end(visits: Iterator[int] = visits, world: World = world) -> None:
+                if next(visits, None) == 0:
+                    world.crash("one")
+
+            async def work(machine: SimulatedRuntime = machine) -> None:
+                file = await machine.disk.append_file("/journal")
+                await file.append(b"xy")
+                await machine.disk.write("/file", b"new")
+                raise AssertionError
+
+            machine.disk.on_visit = end
+            task = machine.spawn(work())
+            world.run(asyncio.wait([task]))
+            assert task.cancelled()
+            found.add((machine.disk.read("/journal"), machine.disk.read("/file")))
+    assert found == {(b"", b"old"), (b"x", b"old"), (b"xy", b"old")}
+
+
+def test_writes_and_reads_fail_now_and_then_and_a_failed_append_has_written_a_part(world: World) -> None:
+    disk = world.machine("one").disk
+    failed = 0
+
+    async def main() -> None:
+        nonlocal failed
+        file = await disk.append_file("/journal")
+        disk.fail_write = 0.5
+        for _ in range(100):
+            size = file.size
+            try:
+                await file.append(b"1234")
+            except OSError:
+                assert file.size == size + 2
+                failed += 1
+        disk.fail_write, disk.fail_read = 1.0, 1.0
+        for attempt in (disk.write("/file", b""), _read(disk, "/journal")):
+            with pytest.raises(OSError):
+                await attempt
+        assert not disk.exists("/file")
+        disk.fail_write = disk.fail_read = 0.0
+        assert len(disk.read("/journal")) == 4 * 100 - 2 * failed
+
+    world.run(main())
+    assert 20 < failed < 80
+
+
+async def _read(disk: interface.Disk, path: str) -> bytes:
+    return disk.read(path)
+
+
+@pytest.mark.parametrize(("number", "gentle"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
+def test_a_daemon_is_a_process_that_a_signal_ends_with_all_that_it_holds(
+    world: World, number: signal.Signals, gentle: bool
+) -> None:
+    machine = world.machine("one")
+    stop = asyncio.Event()
+    said: list[str] = []
+
+    async def silent(reader: interface.Reader, writer: interface.Writer) -> None:
+        await asyncio.Event().wait()
+
+    async def daemon() -> None:
+        machine.disk.lock("/lock")
+        await serve(machine)
+        await machine.network.serve_unix("/sock", silent, mode=0o600, limit=100)
+        await stop.wait()
+        said.append("stopped")
+
+    async def main() -> None:
+        process = machine.launch(["/sbin/daemon", "-d"], daemon(), terminate=stop.set)
+        neighbour = machine.spawn(machine.clock.sleep(3600))
+        await world.clock.sleep(1)
+        pid = int(machine.disk.read("/lock"))
+        assert pid == process.boot.pid
+        assert machine.processes.command_line(pid) == ["/sbin/daemon", "-d"]
+        machine.processes.signal(pid, number)
+        await asyncio.wait([process.task])
+        assert said == (["stopped"] if gentle else [])
+        assert not machine.processes.alive(pid)
+        machine.disk.lock("/lock").release()
+        with pytest.raises(ConnectionRefusedError):
+            await ask(machine, "localhost")
+        with pytest.raises(ConnectionRefusedError):
+            await machine.network.connect_unix("/sock", limit=100)
+        assert not neighbour.done()
+
+    world.run(main())

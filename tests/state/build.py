@@ -1,5 +1,6 @@
 """Small states for the tests of the state: objects, stores on simulated machines, and what is to be compared."""
 
+import re
 from collections.abc import Coroutine
 from typing import TypeVar
 
@@ -72,11 +73,16 @@ def opened(
 
 def content(state: snapshot.Snapshot) -> dict[str, object]:
     """Return a state's objects and indexes as plain data that can be compared."""
-    maps = ("nodegroups", "nodes", "networks", "instances", "jobs", "names", "addresses", "macs")
+    maps = ("nodegroups", "nodes", "networks", "resting", "instances", "jobs", "names", "addresses", "macs")
     sets = ("on_node", "in_network", "nodes_in")
     plain: dict[str, object] = {name: dict(getattr(state, name).items()) for name in maps}
     plain |= {name: {key: set(value) for key, value in getattr(state, name).items()} for name in sets}
     return plain | {"serial": state.serial, "last_job": state.last_job, "cluster": state.cluster}
+
+
+def marked(data: bytes) -> bytes:
+    """Return a ``config.data`` as who edits it leaves it: with the word for that where the checksum was."""
+    return re.sub(rb'"checksum": "[0-9a-f]{64}"', b'"checksum": "edited"', data, count=1)
 
 
 def segments(machine: simulated.SimulatedRuntime) -> list[str]:

@@ -6,7 +6,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state import checkpoint, snapshot, transaction
+from gantry.state import checkpoint, history, snapshot, transaction
 
 
 class File(msgspec.Struct):
@@ -60,8 +60,7 @@ def test_only_values_that_differ_from_the_default_are_stored() -> None:
         build.on(world, machine, machine.disk.write(build.WHERE.config, with_line))
         with pytest.raises(errors.ConfigurationError, match="the checksum does not fit"):
             build.opened(world, machine)
-        none = b"{\n" + with_line.split(b"\n", 2)[2]
-        build.on(world, machine, machine.disk.write(build.WHERE.config, none))
+        build.on(world, machine, machine.disk.write(build.WHERE.config, build.marked(with_line)))
         with pytest.raises(errors.ConfigurationError, match="beparams"):
             build.opened(world, machine)
 
@@ -89,6 +88,63 @@ def test_a_configuration_that_is_no_json_or_does_not_fit_together_is_refused() -
             build.on(world, machine, machine.disk.write(build.WHERE.config, damaged))
             with pytest.raises(errors.ConfigurationError, match=r"damaged: /g/lib/config\.data"):
                 build.opened(world, machine)
+
+
+def stopped(world: simulated.World, *values: snapshot.Stored) -> simulated.SimulatedRuntime:
+    """Return a machine with the files of a daemon that stored some objects and ended."""
+    machine = world.machine("one")
+    store = build.new_store(world, machine)
+    build.on(world, machine, store.commit(build.put(*values), build.CAUSE))
+    build.on(world, machine, store.close())
+    return machine
+
+
+def test_what_is_edited_by_hand_and_said_to_be_counts_and_is_recorded() -> None:
+    with simulated.World(seed=1) as world:
+        machine = stopped(world, build.vm(1), build.queued(1))
+        written = machine.disk.read(build.WHERE.config)
+        edited = build.marked(written.replace(b'"name":"inst1"', b'"name":"renamed"'))
+        build.on(world, machine, machine.disk.write(build.WHERE.config, edited))
+        store = build.opened(world, machine)
+        assert store.snapshot.instances["i1"].name == "renamed"
+        assert store.durable_serial == 3
+        build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
+        world.run(asyncio.sleep(1))
+        world.crash("one")
+        assert b'"checksum": "edited"' not in machine.disk.read(build.WHERE.config)
+        again = build.opened(world, machine)
+        assert set(again.snapshot.names.values()) >= {"i1", "i2"}
+        assert again.durable_serial == 4
+        noted = [one for one in history.records(machine.disk, build.WHERE.journal) if one.serial == 3]
+        assert [one.cause.reason for one in noted] == ["config.data was edited by hand"]
+        assert history.check(machine.disk, build.WHERE.journal, most=1 << 30).problem == ""
+
+
+@pytest.mark.parametrize("without", ["checksum", "end", "middle", "beginning"])
+def test_a_file_of_which_a_part_is_missing_never_passes_for_an_edit(without: str) -> None:
+    with simulated.World(seed=1) as world:
+        machine = stopped(world, *map(build.vm, range(20)))
+        written = machine.disk.read(build.WHERE.config)
+        lines = written.splitlines(keepends=True)
+        damaged = {
+            "checksum": b"".join([lines[0], *lines[2:]]),
+            "end": build.marked(written)[:-200],
+            "middle": b"".join(lines[:12] + lines[15:]),
+            "beginning": b"{\n" + b"".join(lines[3:]),
+        }
+        build.on(world, machine, machine.disk.write(build.WHERE.config, damaged[without]))
+        with pytest.raises(errors.ConfigurationError, match=r"damaged: /g/lib/config\.data"):
+            build.opened(world, machine)
+
+
+def test_an_edit_that_breaks_a_rule_of_the_state_is_refused() -> None:
+    with simulated.World(seed=1) as world:
+        machine = stopped(world, build.vm(1), build.vm(2))
+        written = machine.disk.read(build.WHERE.config)
+        edited = build.marked(written.replace(b'"name":"inst1"', b'"name":"inst2"'))
+        build.on(world, machine, machine.disk.write(build.WHERE.config, edited))
+        with pytest.raises(errors.ConfigurationError, match="instance inst2 exists already"):
+            build.opened(world, machine)
 
 
 def test_a_checkpoint_that_the_disk_refuses_is_logged_and_the_commits_go_on(

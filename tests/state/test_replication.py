@@ -7,10 +7,10 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.node import replica, ssconf
+from gantry.node import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
-from gantry.state import replication, transaction
+from gantry.state import copies, replication, transaction
 from gantry.state import snapshot as states
 
 
@@ -20,13 +20,17 @@ class Cables:
     def __init__(self, world: simulated.World, count: int) -> None:
         self.world = world
         self.machines = {f"n{number}": world.machine(f"node{number}") for number in range(1, count + 1)}
-        self.replicas = {uuid: self._replica(machine) for uuid, machine in self.machines.items()}
+        self.replicas = {uuid: self.fresh(uuid) for uuid in self.machines}
         self.down: set[str] = set()
         self.slow: dict[str, float] = {}
         self.calls: list[tuple[str, str]] = []
 
-    def _replica(self, machine: simulated.SimulatedRuntime) -> replica.Replica:
-        return replica.Replica(machine, build.WHERE, files=ssconf.Files(machine.disk, build.WHERE))
+    def fresh(self, uuid: str) -> replica.Replica:
+        """Return a replica that knows nothing, as after a restart of its daemon."""
+        machine = self.machines[uuid]
+        files = ssconf.Files(machine.disk, build.WHERE)
+        barrier = fence.Fence(machine, build.WHERE, files=files)
+        return replica.Replica(machine, build.WHERE, files=files, barrier=barrier)
 
     @property
     def where(self) -> list[targets.Target]:
@@ -143,6 +147,21 @@ def test_only_the_loss_of_more_than_half_is_logged_as_an_error(caplog: pytest.Lo
         assert "(node1, node2, node3)" in caplog.text
 
 
+def test_one_slow_candidate_of_two_costs_no_time_and_gets_everything_in_the_end() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        cables.slow["n2"] = 3.0
+        for number in range(2, 30):
+            assert master.put(number) < 1
+        wait(world, 120)
+        assert cables.count("CheckpointStore", of="n2") == 1
+        world.crash("node0")
+        assert len(cables.copy_of("n2").instances) == 29
+
+
 def test_a_silent_majority_is_waited_for_once_and_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
     with simulated.World(seed=1) as world:
         cables = Cables(world, 2)
@@ -220,9 +239,27 @@ def test_frames_for_a_slow_candidate_do_not_pile_up(monkeypatch: pytest.MonkeyPa
         assert cables.count("CheckpointStore", of="n2") == 2
         assert cables.count("JournalAppend", of="n2") < 20
         master.put(60)
-        world.crash("node0")
         wait(world, 1)
+        world.crash("node0")
         assert len(cables.copy_of("n2").instances) == 60
+
+
+def test_a_frame_too_long_for_a_message_reaches_a_candidate_with_the_whole_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replication, "FRAME", 2000)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        master = Master(world, cables)
+        master.put(1)
+        many = build.put(*(build.vm(number) for number in range(2, 30)))
+        build.on(world, master.machine, master.store.commit(many, build.CAUSE))
+        wait(world, 10)
+        assert cables.count("CheckpointStore") == 2
+        assert master.put(30) < replication.TIMEOUT
+        assert cables.count("CheckpointStore") == 2
+        world.crash("node0")
+        assert len(cables.copy_of("n1").instances) == 30
 
 
 def test_a_candidates_journal_is_folded_into_a_checkpoint_when_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +272,129 @@ def test_a_candidates_journal_is_folded_into_a_checkpoint_when_it_has_grown(monk
         assert cables.count("CheckpointStore") > 2
         machine = cables.machines["n1"]
         assert sum(machine.disk.status(path).size for path in build.segments(machine)) < 4000
+
+
+@pytest.mark.parametrize("part", [300, 3000, 1 << 20])
+def test_a_state_of_any_size_reaches_a_candidate_in_parts_of_a_bounded_size(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "PART", part)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        sizes: list[int] = []
+        honest = cables.call
+
+        async def watched(target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+            if isinstance(call, calls.CheckpointStore):
+                sizes.append(len(call.config) + sum(map(len, call.jobs.values())))
+            return await honest(target, call)
+
+        monkeypatch.setattr(cables, "call", watched)
+        cables.down.add("n1")
+        monkeypatch.setattr(replication, "BACKLOG", 1)
+        master = Master(world, cables)
+        for number in range(1, 20):
+            build.on(
+                world,
+                master.machine,
+                master.store.commit(build.put(build.vm(number), build.queued(number)), build.CAUSE),
+            )
+        cables.down.clear()
+        wait(world, 60)
+        assert max(sizes) <= max(part, 1000)
+        assert (len(sizes) == 1) == (part > 1 << 19)
+        world.crash("node0")
+        assert build.content(cables.copy_of("n1")) == build.content(master.store.snapshot)
+
+
+def test_a_candidate_that_is_lost_between_two_parts_gets_the_whole_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "PART", 500)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        honest = cables.call
+        broken: list[int] = []
+
+        async def breaking(target: targets.Target, call: calls.Call[replication.Result]) -> replication.Result:
+            if isinstance(call, calls.CheckpointStore) and call.part == 3 and len(broken) < 2:
+                broken.append(call.part)
+                world.crash("node1")
+                cables.replicas["n1"] = cables.fresh("n1")
+                raise errors.RemoteError("node node1 cannot be reached")
+            return await honest(target, call)
+
+        monkeypatch.setattr(cables, "call", breaking)
+        monkeypatch.setattr(replication, "BACKLOG", 1)
+        cables.down.add("n1")
+        master = Master(world, cables)
+        for number in range(1, 10):
+            master.put(number)
+        cables.down.clear()
+        wait(world, 60)
+        assert broken == [3, 3]
+        world.crash("node0")
+        assert build.content(cables.copy_of("n1")) == build.content(master.store.snapshot)
+
+
+@pytest.mark.parametrize("fault", ["full", "failing"])
+def test_a_candidate_whose_disk_takes_nothing_is_left_until_it_does(
+    fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        disk = cables.machines["n2"].disk
+        if fault == "full":
+            disk.capacity = 0
+        disk.fail_sync = fault == "failing"
+        for number in range(2, 9):
+            assert master.put(number) < replication.TIMEOUT
+        assert problems(caplog) == [logging.WARNING]
+        assert "master candidate node2 does not hold the newest changes" in caplog.text
+        assert "cannot be written" in caplog.text
+        disk.capacity, disk.fail_sync = None, False
+        wait(world, 60)
+        assert "node2 holds the newest changes again" in caplog.text
+        world.crash("node2")
+        world.crash("node0")
+        assert set(cables.copy_of("n2").instances) == {f"i{number}" for number in range(1, 9)}
+
+
+def test_transactions_that_come_together_are_one_message_to_each_candidate() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 2)
+        master = Master(world, cables)
+        master.put(1)
+        wait(world, 1)
+        before = cables.count("JournalAppend")
+
+        async def together() -> None:
+            await asyncio.gather(
+                *(master.store.commit(build.put(build.vm(number)), build.CAUSE) for number in range(2, 102))
+            )
+
+        build.on(world, master.machine, together())
+        wait(world, 1)
+        assert cables.count("JournalAppend") - before <= 4
+
+
+def test_an_edited_configuration_reaches_the_candidates_as_a_whole() -> None:
+    with simulated.World(seed=1) as world:
+        cables = Cables(world, 1)
+        first = Master(world, cables)
+        first.put(1)
+        first.put(2)
+        build.on(world, first.machine, first.store.close())
+        written = first.machine.disk.read(build.WHERE.config)
+        lines = [line for line in build.marked(written).splitlines(keepends=True) if not line.startswith(b'"i1"')]
+        build.on(world, first.machine, first.machine.disk.write(build.WHERE.config, b"".join(lines)))
+        second = Master(world, cables)
+        second.put(3)
+        wait(world, 60)
+        world.crash("node0")
+        assert set(cables.copy_of("n1").instances) == {"i2", "i3"}
 
 
 def test_a_candidate_with_another_history_is_brought_back_to_ours() -> None:

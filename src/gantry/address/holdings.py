@@ -1,19 +1,20 @@
 """Holdings: who holds which number, for which request, since when; looked up by number and by owner.
 
-Layout: blocks of at most ``SIZE`` numbers, sorted; a block has a column each for numbers, owners, keys and times. So
-a number costs four slots of eight bytes and no object of its own, whether its neighbours are held or not.
-``_bounds`` has the number from which on a block is the place, and an end above all numbers. A number is found by a
-binary search there and one in its block; the block that was used last is looked at first, because calls that follow
-each other are mostly about neighbours.
+Layout: blocks of at most ``SIZE`` numbers, sorted; a block has a column each for numbers, owners, keys and times.
+Numbers are told by their distance from ``base``, which fits into eight bytes in all but a few blocks. So a number
+costs four slots of eight bytes at most and no object of its own, whether its neighbours are held or not. ``_bounds``
+has the distance from which on a block is the place, and an end above all. A number is found by a binary search there
+and one in its block; the block that was used last is looked at first, because calls that follow each other are mostly
+about neighbours. An owner of one number is known with its block, an owner of several with all of them.
 
-Invariants: there is always a block, the first begins at 0, and no other one is empty; an owner holds one number at most
-under a key. ``reservations`` keeps one and is the only caller.
+Invariants: there is always a block, the first has no lower bound, and no other one is empty; an owner holds one number
+at most under a key. ``reservations`` keeps one and is the only caller.
 """
 
 import bisect
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Self, TypeAlias
 
 from gantry import errors
 from gantry.address import ranges
@@ -27,51 +28,111 @@ END = 1 << 129
 Holder = tuple[str, str, float]
 """Owner, key and time."""
 
+_Column: TypeAlias = "list[int] | array[int]"
+_KEYLESS = ("",) * SIZE
+
+
+def _column(numbers: Sequence[int]) -> _Column:
+    """Return the numbers in eight bytes each, or as they are if one does not fit."""
+    try:
+        return array("Q", numbers)
+    except OverflowError:
+        return list(numbers)
+
 
 class _Block:
-    """Some numbers in order, and what belongs to each at the same place of the other columns."""
+    """Some numbers in order, and what belongs to each at the same place of the other columns.
+
+    ``keys`` is None while all of them are empty.
+    """
 
     __slots__ = ("keys", "numbers", "owners", "times")
 
-    def __init__(self, numbers: list[int], owners: list[str], keys: list[str], times: "array[float]") -> None:
+    def __init__(self, numbers: _Column, owners: list[str], keys: list[str] | None, times: "array[float]") -> None:
         self.numbers = numbers
         self.owners = owners
         self.keys = keys
         self.times = times
 
-    def cut(self, start: int, stop: int | None = None) -> "_Block":
-        part = slice(start, stop)
-        return _Block(self.numbers[part], self.owners[part], self.keys[part], self.times[part])
+    def split(self, at: int) -> "_Block":
+        """Move everything from a place on to a new block."""
+        upper = _Block(self.numbers[at:], self.owners[at:], self.keys and self.keys[at:], self.times[at:])
+        del self.numbers[at:], self.owners[at:], self.times[at:]
+        if self.keys:
+            del self.keys[at:]
+        return upper
+
+    def insert(self, place: int, number: int, owner: str, key: str, time: float) -> None:
+        try:
+            self.numbers.insert(place, number)
+        except OverflowError:
+            self.numbers = list(self.numbers)
+            self.numbers.insert(place, number)
+        if key and self.keys is None:
+            self.keys = [""] * len(self.owners)
+        if self.keys is not None:
+            self.keys.insert(place, key)
+        self.owners.insert(place, owner)
+        self.times.insert(place, time)
+
+    def pop(self, place: int) -> Holder:
+        del self.numbers[place]
+        return self.owners.pop(place), self.keys.pop(place) if self.keys else "", self.times.pop(place)
+
+    def key(self, place: int) -> str:
+        return self.keys[place] if self.keys else ""
 
 
 class Holdings:
-    """Numbers, 0 or greater, each with its holder. A call costs two binary searches at most, however many are held."""
+    """Numbers, each with its holder; cheapest from ``base`` upwards.
 
-    __slots__ = ("_blocks", "_bounds", "_last", "_owned", "_size")
+    A call costs two binary searches at most, however many are held.
+    """
 
-    def __init__(self) -> None:
-        self._bounds = [0, END]
-        self._blocks = [_Block([], [], [], array("d"))]
+    __slots__ = ("_base", "_blocks", "_bounds", "_last", "_owned", "_size")
+
+    def __init__(self, *, base: int = 0) -> None:
+        self._base = base
+        self._bounds = [-END, END]
+        self._blocks = [_Block(array("Q"), [], None, array("d"))]
         self._last = 0
         self._size = 0
-        # The number of an owner's only key, or a dictionary from keys to numbers: most owners have one.
-        self._owned: dict[str, int | dict[str, int]] = {}
+        # The block of an owner's only number, or a dictionary from keys to distances: most owners have one.
+        self._owned: dict[str, _Block | dict[str, int]] = {}
 
     @classmethod
-    def of(cls, numbers: Sequence[int], owners: Sequence[str], *, keys: Sequence[str], times: Sequence[float]) -> Self:
+    def of(
+        cls,
+        numbers: Sequence[int],
+        owners: Sequence[str],
+        *,
+        keys: Sequence[str],
+        times: Sequence[float],
+        base: int = 0,
+    ) -> Self:
         """Return the holdings of all these numbers, which are sorted; much faster than adding one after the other.
 
         NotUniqueError if an owner has two numbers under one key.
         """
-        made = cls()
-        made._owned.update(zip(owners, numbers, strict=True))
-        if len(made._owned) < len(numbers):
-            made._owned, owners = _by_owner(numbers, owners, keys)
-        whole = _Block(list(numbers), list(owners), list(keys), array("d", times))
-        if numbers:
-            made._blocks = [whole.cut(start, start + USUAL) for start in range(0, len(numbers), USUAL)]
-            made._bounds = [0, *(block.numbers[0] for block in made._blocks[1:]), END]
-            made._size = len(numbers)
+        made = cls(base=base)
+        if not numbers:
+            return made
+        distances = [number - base for number in numbers] if base else numbers
+        several: dict[str, dict[str, int]] = {}
+        if len(set(owners)) < len(numbers):
+            several, owners = _several(distances, owners, keys)
+        made._blocks = []
+        for start in range(0, len(numbers), USUAL):
+            part = slice(start, start + USUAL)
+            own = list(owners[part])
+            block = _Block(
+                _column(distances[part]), own, list(keys[part]) if any(keys[part]) else None, array("d", times[part])
+            )
+            made._blocks.append(block)
+            made._owned.update(dict.fromkeys(own, block))
+        made._owned.update(several)
+        made._bounds = [-END, *(block.numbers[0] for block in made._blocks[1:]), END]
+        made._size = len(numbers)
         return made
 
     def __len__(self) -> int:
@@ -82,121 +143,134 @@ class Holdings:
 
     def __iter__(self) -> Iterator[tuple[int, Holder]]:
         """Yield numbers and holders, sorted by number. Not to be changed meanwhile."""
+        base = self._base
         for block in self._blocks:
-            yield from zip(block.numbers, zip(block.owners, block.keys, block.times, strict=True), strict=True)
+            holders = zip(block.owners, block.keys or _KEYLESS, block.times, strict=False)
+            yield from zip((base + distance for distance in block.numbers), holders, strict=True)
 
     def get(self, number: int) -> Holder | None:
         """Return who holds the number, or None."""
-        block, place = self._place(number)
-        if place == len(block.numbers) or block.numbers[place] != number:
+        distance = number - self._base
+        block, place = self._place(distance)
+        if place == len(block.numbers) or block.numbers[place] != distance:
             return None
-        return block.owners[place], block.keys[place], block.times[place]
+        return block.owners[place], block.key(place), block.times[place]
 
     def owner_of(self, number: int) -> str:
         """Return the owner of a number that is held."""
-        block, place = self._place(number)
+        block, place = self._place(number - self._base)
         return block.owners[place]
 
     def find(self, owner: str, key: str) -> int | None:
-        """Return the number that the owner holds under the key, or None."""
+        """Return the number that the owner holds under the key, or None. Cost: a look at a block if it has only one."""
         owned = self._owned.get(owner)
-        if isinstance(owned, int):
-            return owned if self._key_of(owned) == key else None
-        return owned.get(key) if owned else None
+        if owned is None:
+            return None
+        if isinstance(owned, dict):
+            found = owned.get(key)
+            return None if found is None else self._base + found
+        place = owned.owners.index(owner)
+        return self._base + owned.numbers[place] if owned.key(place) == key else None
 
     def numbers_of(self, owner: str) -> list[int]:
         """Return all numbers of an owner, sorted."""
         owned = self._owned.get(owner, {})
-        return [owned] if isinstance(owned, int) else sorted(owned.values())
+        if isinstance(owned, dict):
+            return sorted(self._base + distance for distance in owned.values())
+        return [self._base + owned.numbers[owned.owners.index(owner)]]
 
     def within(self, run: ranges.Range) -> list[int]:
         """Return the held numbers of a range, sorted. Cost: what is held in it."""
+        base = self._base
+        first, last = run.first - base, run.last - base
         found: list[int] = []
-        for index in range(self._index(run.first), len(self._blocks)):
-            if self._bounds[index] > run.last:
+        for index in range(self._index(first), len(self._blocks)):
+            if self._bounds[index] > last:
                 break
             numbers = self._blocks[index].numbers
-            found += numbers[bisect.bisect_left(numbers, run.first) : bisect.bisect_right(numbers, run.last)]
+            part = numbers[bisect.bisect_left(numbers, first) : bisect.bisect_right(numbers, last)]
+            found += [base + distance for distance in part]
         return found
 
     def add(self, number: int, owner: str, key: str, *, time: float) -> None:
         """Put in a number that is not held; nor is the owner's key in use."""
+        distance = number - self._base
+        index = self._index(distance)
+        block = self._blocks[index]
         owned = self._owned.get(owner)
         if owned is None:
-            self._owned[owner] = number
-        elif isinstance(owned, int):
-            self._owned[owner] = {self._key_of(owned): owned, key: number}
+            self._owned[owner] = block
+        elif isinstance(owned, dict):
+            owned[key] = distance
         else:
-            owned[key] = number
-        index = self._index(number)
-        block = self._blocks[index]
-        place = bisect.bisect_left(block.numbers, number)
-        block.numbers.insert(place, number)
-        block.owners.insert(place, owner)
-        block.keys.insert(place, key)
-        block.times.insert(place, time)
+            place = owned.owners.index(owner)
+            self._owned[owner] = {owned.key(place): owned.numbers[place], key: distance}
+        place = bisect.bisect_left(block.numbers, distance)
+        block.insert(place, distance, owner, key, time)
         self._size += 1
         if len(block.numbers) > SIZE:
             # What is filled upwards leaves blocks behind that are fuller than half.
-            half = USUAL if place == SIZE else SIZE // 2
-            self._blocks[index : index + 1] = block.cut(0, half), block.cut(half)
-            self._bounds.insert(index + 1, block.numbers[half])
+            self._split(index, USUAL if place == SIZE else SIZE // 2)
+
+    def _split(self, index: int, at: int) -> None:
+        lower = self._blocks[index]
+        upper = lower.split(at)
+        for owner in upper.owners:
+            if self._owned[owner] is lower:
+                self._owned[owner] = upper
+        self._blocks.insert(index + 1, upper)
+        self._bounds.insert(index + 1, upper.numbers[0])
 
     def pop(self, number: int) -> Holder | None:
         """Take a number out and return who held it, or None."""
-        index = self._index(number)
+        distance = number - self._base
+        index = self._index(distance)
         block = self._blocks[index]
         numbers = block.numbers
-        place = bisect.bisect_left(numbers, number)
-        if place == len(numbers) or numbers[place] != number:
+        place = bisect.bisect_left(numbers, distance)
+        if place == len(numbers) or numbers[place] != distance:
             return None
-        del numbers[place]
+        holder = block.pop(place)
         self._size -= 1
         if not numbers and len(self._blocks) > 1:
             del self._blocks[index], self._bounds[index]
-            self._bounds[0] = self._last = 0
-        owner, key = block.owners.pop(place), block.keys.pop(place)
+            self._bounds[0] = -END
+            self._last = 0
+        owner, key, _ = holder
         owned = self._owned[owner]
-        if isinstance(owned, int) or len(owned) == 1:
-            del self._owned[owner]
-        else:
+        if isinstance(owned, dict) and len(owned) > 1:
             del owned[key]
-        return owner, key, block.times.pop(place)
+        else:
+            del self._owned[owner]
+        return holder
 
-    def _index(self, number: int) -> int:
-        """Return which block the number belongs to."""
+    def _index(self, distance: int) -> int:
+        """Return which block a distance belongs to."""
         index, bounds = self._last, self._bounds
-        if not bounds[index] <= number < bounds[index + 1]:
-            self._last = index = bisect.bisect_right(bounds, number) - 1
+        if not bounds[index] <= distance < bounds[index + 1]:
+            self._last = index = bisect.bisect_right(bounds, distance) - 1
         return index
 
-    def _place(self, number: int) -> tuple[_Block, int]:
-        """Return the block and the place in it where the number is or would be."""
-        block = self._blocks[self._index(number)]
-        return block, bisect.bisect_left(block.numbers, number)
-
-    def _key_of(self, number: int) -> str:
-        block, place = self._place(number)
-        return block.keys[place]
+    def _place(self, distance: int) -> tuple[_Block, int]:
+        """Return the block and the place in it where a distance is or would be."""
+        block = self._blocks[self._index(distance)]
+        return block, bisect.bisect_left(block.numbers, distance)
 
 
-def _by_owner(
-    numbers: Sequence[int], owners: Sequence[str], keys: Sequence[str]
-) -> tuple[dict[str, int | dict[str, int]], list[str]]:
-    """Return the index by owner, and the owners with one string object for all numbers of one."""
-    owned: dict[str, int | dict[str, int]] = {}
+def _several(
+    distances: Sequence[int], owners: Sequence[str], keys: Sequence[str]
+) -> tuple[dict[str, dict[str, int]], list[str]]:
+    """Return those that have several numbers, by key, and the owners with one string object for all numbers of one."""
     places: dict[str, int] = {}
+    several: dict[str, dict[str, int]] = {}
     same = []
     for place, owner in enumerate(owners):
         first = places.setdefault(owner, place)
         same.append(owners[first])
         if first == place:
-            owned[owner] = numbers[place]
             continue
-        known = owned[owner]
-        if isinstance(known, int):
-            known = owned[owner] = {keys[first]: known}
+        known = several.setdefault(owners[first], {keys[first]: distances[first]})
         if keys[place] in known:
             raise errors.NotUniqueError(f"{owner} has two numbers under the key '{keys[place]}'")
-        known[keys[place]] = numbers[place]
-    return owned, same
+        known[keys[place]] = distances[place]
+    return several, same

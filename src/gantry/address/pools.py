@@ -9,9 +9,7 @@ depends on the size of a range, but that of the map.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence, Set
-
-import msgspec
+from collections.abc import Sequence, Set
 
 from gantry import errors
 from gantry.address import ranges, space
@@ -20,18 +18,15 @@ MAP_LIMIT = 65536
 """The longest map that is drawn, a character per address."""
 
 
-class Pool(msgspec.Struct, frozen=True):
-    """A range with a name, which may be empty."""
-
-    range: ranges.Range
-    name: str = ""
-
-
 def never_handed_out(cidr: ranges.Cidr, *, gateway: int | None) -> list[ranges.Range]:
-    """Return what no pool hands out: the gateway, and first and last address of an IPv4 subnet larger than a /31."""
+    """Return what no pool hands out: the gateway, and the ends that no host of the subnet can have.
+
+    Those are first and last address of an IPv4 subnet larger than a /31, and the first of an IPv6 subnet larger than
+    a /127, which all of its routers answer to (RFC 4291 2.6.1, subnet-router anycast).
+    """
     numbers = [] if gateway is None else [gateway]
-    if cidr.family is ranges.Family.IPV4 and cidr.prefix < 31:
-        numbers += [cidr.range.first, cidr.range.last]
+    if cidr.prefix < cidr.family.bits - 1:
+        numbers += [cidr.range.first, *([cidr.range.last] if cidr.family is ranges.Family.IPV4 else [])]
     return ranges.union(ranges.Range(number, number) for number in numbers)
 
 
@@ -75,39 +70,13 @@ def map_text(numbers: space.Space, pool: ranges.Range, *, excluded: Sequence[ran
     return drawn.decode()
 
 
-def remove(pools: Iterable[Pool], run: ranges.Range) -> list[Pool]:
-    """Return the pools without a range: trimmed, split (10-100 less 20-50: 10-19 and 51-100) or gone; names stay."""
-    return [Pool(part, pool.name) for pool in pools for part in pool.range.minus(run)]
-
-
-def check_ranges(cidr: ranges.Cidr, parts: Sequence[ranges.Range], *, what: str) -> None:
-    """Raise InvalidError unless the ranges, of the kind ``what``, lie inside the subnet and apart from each other."""
-    for part in parts:
-        if not cidr.range.covers(part):
-            raise errors.InvalidError(
-                f"{what} {ranges.format_range(cidr.family, part)} is not inside the subnet {cidr}",
-                hint=f"the subnet has {ranges.format_range(cidr.family, cidr.range)}",
-            )
-    overlap = ranges.first_overlap(parts)
-    if overlap:
-        first, second = (ranges.format_range(cidr.family, part) for part in overlap)
-        raise errors.InvalidError(f"{what} {second} overlaps {what} {first}")
-
-
-def check_apart(cidrs: Iterable[ranges.Cidr]) -> None:
-    """Raise InvalidError if two subnets overlap."""
-    for first, second in itertools.pairwise(sorted(cidrs)):
-        if first.family is second.family and first.range.overlaps(second.range):
-            raise errors.InvalidError(f"the subnets {first} and {second} overlap")
-
-
 def check_usable(cidr: ranges.Cidr, number: int, *, gateway: int | None) -> None:
     """Raise InvalidError if no instance can have the address: outside the subnet, its first or last, or its gateway."""
     address = ranges.format_address(cidr.family, number)
     if number not in cidr.range:
         raise errors.InvalidError(f"{address} is not inside the subnet {cidr}")
     if number == gateway:
-        raise errors.InvalidError(f"{address} is the gateway of the subnet {cidr}")
+        raise errors.InvalidError(f"{address} is the gateway of the subnet {cidr}", hint="use another address")
     if ranges.locate(never_handed_out(cidr, gateway=None), number):
         end = "first" if number == cidr.range.first else "last"
         raise errors.InvalidError(f"{address} is the {end} address of the subnet {cidr}", hint="use one between")

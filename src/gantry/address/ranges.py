@@ -176,6 +176,10 @@ def size(parts: Iterable[Range]) -> int:
 
 def parse_address(text: str) -> Address:
     """Read one address; InvalidError for anything else, for IPv4-mapped IPv6 and for scope ids."""
+    return _parse_end(text, mapped=False)
+
+
+def _parse_end(text: str, *, mapped: bool) -> Address:
     address = text.strip()
     if "%" in address:
         raise errors.InvalidError(
@@ -188,7 +192,7 @@ def parse_address(text: str) -> Address:
         raise errors.InvalidError(
             f"'{address}' is not an IP address", hint="write it like 192.0.2.10 or 2001:db8::10"
         ) from None
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped:
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped and not mapped:
         raise errors.InvalidError(
             f"'{address}' is an IPv4 address in IPv6 spelling", hint=f"write '{parsed.ipv4_mapped}'"
         )
@@ -220,12 +224,15 @@ def parse_cidr(text: str) -> Cidr:
 
 
 def parse_range(text: str) -> tuple[Family, Range]:
-    """Read ``FIRST-LAST``, a CIDR or one address; InvalidError for anything else and for a range backwards."""
+    """Read ``FIRST-LAST``, a CIDR or one address; InvalidError for anything else and for a range backwards.
+
+    A range may end among the IPv4-mapped addresses, as ::/80 does, but not begin there.
+    """
     if "/" in text:
         cidr = parse_cidr(text)
         return cidr.family, cidr.range
     try:
-        ends = [parse_address(end) for end in text.split("-")]
+        ends = [_parse_end(end, mapped=place > 0) for place, end in enumerate(text.split("-"))]
     except errors.InvalidError as error:
         raise errors.InvalidError(
             f"'{text}' is not an address range: {error.message}", hint=error.hint or FORMS

@@ -58,6 +58,7 @@ class Reservations:
     """
 
     __slots__ = (
+        "_base",
         "_covered",
         "_held",
         "_resting",
@@ -83,8 +84,9 @@ class Reservations:
         self.hold = hold
         self.oldest_first = oldest_first
         self.text = text
-        self.space = space.Space.of(self.excluded, base=self.parts[0].first if self.parts else 0)
-        self._held = holdings.Holdings()
+        self._base = self.parts[0].first if self.parts else 0
+        self.space = space.Space.of(self.excluded, base=self._base)
+        self._held = holdings.Holdings(base=self._base)
         # Ordered by time; an OrderedDict, because a dictionary's front is slow to pop.
         self._resting: OrderedDict[int, Rest] = OrderedDict()
         self._covered: set[int] = set()
@@ -277,7 +279,7 @@ class Reservations:
 
         NotUniqueError if an owner has two numbers under one key.
         """
-        self._held = holdings.Holdings.of(numbers, owners, keys=keys, times=times)
+        self._held = holdings.Holdings.of(numbers, owners, keys=keys, times=times, base=self._base)
         if self.excluded:
             self._covered.update(number for number in numbers if not self.space.take(number))
         else:

@@ -75,7 +75,10 @@ class Call:
 
 
 class Command(NamedTuple):
-    """A sub-command: ``help`` is one line, ``text`` what its own help says besides."""
+    """A sub-command: ``help`` is one line, ``text`` what its own help says besides.
+
+    Of a ``verbatim`` one nothing behind its first argument is an option.
+    """
 
     name: str
     function: Callable[[Call], int]
@@ -84,6 +87,7 @@ class Command(NamedTuple):
     options: tuple[Option, ...] = ()
     aliases: tuple[str, ...] = ()
     text: str = ""
+    verbatim: bool = False
 
 
 EVERY = (
@@ -138,11 +142,23 @@ def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:
         parser.add_argument(*option.names, **_keywords(option))
     parser.add_argument("arguments", nargs="*")
     split = words.index("--") if "--" in words else len(words)
+    if command.verbatim:
+        split = _first_argument(words, options)
+    rest = words[split + 1 :] if words[split : split + 1] == ["--"] else words[split:]
     namespace = parser.parse_intermixed_args(_joined(words[:split], options))
-    call = Call(program, command, options=namespace, arguments=[*namespace.arguments, *words[split + 1 :]])
+    call = Call(program, command, options=namespace, arguments=[*namespace.arguments, *rest])
     if not namespace.help:
         _check_count(call)
     return call
+
+
+def _first_argument(words: Sequence[str], options: Sequence[Option]) -> int:
+    """Return where the words stop to be options and their values."""
+    names = {name for option in options if option.takes_value for name in option.names}
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] != "--":
+        place += 2 if words[place] in names else 1
+    return min(place, len(words))
 
 
 def _keywords(option: Option) -> dict[str, Any]:

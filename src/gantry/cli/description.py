@@ -163,17 +163,31 @@ def network(found: Record) -> Record:
         "Subnets": [_subnet(_record(one)) for one in _list(found.get("subnets"))],
         "connected to node groups": [_connection(_list(one)) for one in _list(found.get("group_list"))],
         f"used by {len(users)} instances": users,
-        "addresses in use": {str(address): f"{name}, NIC {index}" for address, name, index in held},
+        "addresses in use": {str(address): f"{name}, {_end(index)}" for address, name, index in held},
         "Tags": found.get("tags"),
     }
 
 
 def _users(names: Sequence[object], held: Sequence[Sequence[object]]) -> dict[str, list[str]]:
-    """Return the instances, each with the addresses of its NICs as ``index of the NIC:address,address``."""
+    """Return the instances, each with the addresses of its NICs as ``index of the NIC:address,address``.
+
+    Behind ``guest:`` stand those that only the running guest still has.
+    """
     nics: dict[str, dict[object, list[str]]] = {str(name): {} for name in names}
     for address, name, index in held:
         nics.setdefault(str(name), {}).setdefault(index, []).append(str(address))
-    return {name: [f"{index}:{','.join(found)}" for index, found in sorted(of.items())] for name, of in nics.items()}
+    return {
+        name: [f"{'guest' if index is None else index}:{','.join(of[index])}" for index in sorted(of, key=_order)]
+        for name, of in nics.items()
+    }
+
+
+def _order(index: object) -> tuple[bool, float]:
+    return index is None, _number(index)
+
+
+def _end(index: object) -> str:
+    return "its guest until that has stopped" if index is None else f"NIC {index}"
 
 
 def _percent(value: object) -> output.Verbatim | None:
@@ -227,6 +241,8 @@ CLUSTER_PARAMETERS = {
     "default_iallocator": "default instance allocator",
     "primary_ip_version": "primary ip version",
     "enabled_disk_templates": "enabled disk templates",
+    "default_disk_size": "default disk size",
+    "ipam_hold_time": "hold time of addresses",
     "network_thresholds": "network thresholds",
 }
 

@@ -23,7 +23,7 @@ MARKS = {
     "E": "reserved externally",
     "B": "both",
     "G": "gateway",
-    "N": "network or broadcast address",
+    "N": "end of the subnet",
     "H": "held back",
 }
 COLOURS = {"X": "31", "E": "33", "B": "35", "G": "36", "N": "2", "H": "34"}
@@ -45,17 +45,30 @@ class Canvas(NamedTuple):
 
 
 def draw(pool: ledger.Pool, subnet: ledger.Subnet, used: Collection[int], *, canvas: Canvas) -> Iterator[str]:
-    """Yield the lines of a pool: a heading, then rows of marks or runs; ``used`` are the addresses in use."""
+    """Yield the lines of a pool: one or two of heading, then marks or runs; ``used`` are the addresses in use."""
     name = f"pool {pool.name}" if pool.name else "pool"
     share = f"{pool.free} free, {pool.utilization:g} % in use"
-    yield f"{name} {pool.range} of subnet {subnet.label}: {pool.range.size} addresses, {share}"
+    title, counts = f"{name} {pool.range} of subnet {subnet.label}:", f"{pool.range.size} addresses, {share}"
+    if canvas.width and len(title) + 1 + len(counts) > canvas.width:
+        yield from (title, f"  {counts}")
+    else:
+        yield f"{title} {counts}"
     found = runs(pool, subnet, used)
     yield from (_rows if pool.range.size <= CONDENSED else _condensed)(pool.range, found, canvas)
 
 
-def legend(canvas: Canvas) -> str:
-    """Return what the marks mean."""
-    return "  ".join(f"{_coloured(mark, mark, canvas)} {text}" for mark, text in MARKS.items())
+def legend(canvas: Canvas) -> Iterator[str]:
+    """Yield what the marks mean, in as many lines as it takes."""
+    line, length = "", 0
+    for mark, text in MARKS.items():
+        entry = f"{_coloured(mark, mark, canvas)} {text}"
+        room = length + len(text) + 4
+        if line and canvas.width and room > canvas.width:
+            yield line
+            line, length = entry, len(text) + 2
+        else:
+            line, length = f"{line}  {entry}" if line else entry, room if line else len(text) + 2
+    yield line
 
 
 def runs(pool: ledger.Pool, subnet: ledger.Subnet, used: Collection[int]) -> Iterator[Run]:
@@ -76,8 +89,8 @@ class _Marker:
         self._used = frozenset(used)
         self._external = subnet.external
         self._gateway = None if subnet.gateway is None else int(subnet.gateway)
-        ends = (subnet.range.first, subnet.range.last)
-        self._ends = ends if subnet.range.version == 4 and subnet.cidr.prefixlen < 31 else ()
+        ends = (subnet.range.first, subnet.range.last)[: 2 if subnet.range.version == 4 else 1]
+        self._ends = ends if subnet.cidr.prefixlen < subnet.cidr.max_prefixlen - 1 else ()
         self._refused = frozenset(pool.range.first + index for index, mark in enumerate(pool.map) if mark == "X")
 
     def cuts(self) -> Iterator[int]:

@@ -25,6 +25,9 @@ TRUTH = {"yes": True, "true": True, "no": False, "false": False}
 RESET = "default"
 """The word that takes a parameter's setting back."""
 
+AUTO = "auto"
+"""The size of a disk that has the cluster's default (seed: "size=auto")."""
+
 MEMORY = ("memory", "maxmem", "minmem")
 NIC_KEYS = ("mac", "network", "mode", "link", "vlan", "bridge", "name")
 DISK_KEYS = ("size", "mode", "access", "name")
@@ -161,12 +164,11 @@ def _devices(texts: Sequence[str], option: str) -> list[Values]:
 def _disk(values: Values, *, place: str) -> Structure:
     _check_keys(values, DISK_KEYS, place=place)
     given = _texts(values, place=place)
-    if "size" not in given:
-        raise failures.InvalidError(f"{place} has no size, as in 0:size=10g")
+    size_text = str(given.get("size", AUTO))
     if "access" in given:
         # The seed's word, with r and w as values.
         given["mode"] = given.pop("access")
-    return {**given, "size": size(str(given["size"]))}
+    return {**given, "size": size_text if size_text == AUTO else size(size_text)}
 
 
 def nic(values: Values, *, place: str) -> Structure:

@@ -1,4 +1,7 @@
-"""The commands ``list-tags``, ``add-tags`` and ``remove-tags`` of every program whose objects have tags."""
+"""The commands ``list-tags``, ``add-tags`` and ``remove-tags`` of every program whose objects have tags.
+
+``search-tags`` is the cluster's, and finds them wherever they are.
+"""
 
 from gantry.cli import client, command, failures, machine, waiting
 
@@ -36,3 +39,20 @@ def commands(kind: str, *names: command.Argument) -> tuple[command.Command, ...]
             "remove-tags", lambda call: edit("OP_TAGS_DEL", call), f"Remove tags of {noun}", (*names, tags), options
         ),
     )
+
+
+def search(call: command.Call) -> int:
+    """Print the objects that have a tag in which the pattern is found, with the tag; the exit code is 1 for none."""
+    found = client.expect(waiting.ask(call, {"OP_ID": "OP_TAGS_SEARCH", "pattern": call.arguments[0]}), list)
+    for path, tag in found:
+        print(path, tag)
+    return 0 if found else 1
+
+
+SEARCH = command.Command(
+    "search-tags",
+    search,
+    "Find tags of all objects by a regular expression",
+    (command.Argument("PATTERN"),),
+    command.PRIORITY,
+)

@@ -13,57 +13,39 @@ import msgspec
 from gantry import errors, security
 from gantry.address import ranges
 from gantry.daemons import identity
-from gantry.model import base, cluster, opcodes, parameters
-from gantry.operations import joining, nics
+from gantry.model import cluster, opcodes
+from gantry.operations import joining, settings
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
 from gantry.state import snapshot, transaction
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a new cluster shall be."""
+    """What a new cluster shall be; ``settings`` are those that ``gnt-cluster modify`` changes later."""
 
     cluster_name: opcodes.Name
     node_name: opcodes.Name
     primary_ip: str
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 1811
-    mac_prefix: str = "aa:00:00"
-    master_netdev: str = ""
-    enabled_hypervisors: tuple[str, ...] = ("kvm",)
-    enabled_disk_templates: tuple[str, ...] = ("file", "diskless")
-    candidate_pool_size: int = 10
-    network_thresholds: tuple[int, int] = (80, 95)
-    hvparams: dict[str, base.Parameters] = {}
-    beparams: base.Parameters = {}
-    nicparams: base.Parameters = {}
+    settings: opcodes.ClusterSetParams = opcodes.ClusterSetParams()
 
 
 def decode(data: bytes) -> Description:
-    """Read and check a description; InvalidError."""
+    """Read and check a description, an object with the settings beside the names; InvalidError."""
     try:
-        wanted = msgspec.json.decode(data, type=Description, strict=False)
+        given = msgspec.json.decode(data, type=dict[str, object])
+        names = {name: given.pop(name) for name in ("cluster_name", "node_name", "primary_ip", "port") if name in given}
+        wanted = msgspec.convert(names | {"settings": given}, Description, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise errors.InvalidError(f"description of the cluster is not valid: {error}") from None
     ranges.parse_address(wanted.primary_ip)
-    nics.checked_prefix(wanted.mac_prefix)
-    unknown = [name for name in wanted.enabled_hypervisors if name not in parameters.HYPERVISORS]
-    if unknown or not wanted.enabled_hypervisors:
-        known = ", ".join(parameters.HYPERVISORS)
-        raise errors.InvalidError(
-            f"unknown hypervisor {', '.join(unknown) or '(none given)'}", hint=f"known are {known}"
-        )
-    wrong = [name for name in wanted.enabled_disk_templates if name not in ("file", "diskless")]
-    if wrong or not wanted.enabled_disk_templates:
-        raise errors.InvalidError(f"unknown disk template {', '.join(wrong) or '(none given)'}", hint="file, diskless")
-    if wanted.candidate_pool_size < 1:
-        raise errors.InvalidError("candidate pool size is below 1")
-    warning, critical = wanted.network_thresholds
-    if not 0 < warning <= critical <= 100:
-        raise errors.InvalidError(
-            f"network thresholds {warning},{critical} are not valid",
-            hint="two percentages, first that of warnings, as in 80,95",
-        )
+    settings.applied(_bare(wanted), wanted.settings)
     return wanted
+
+
+def _bare(wanted: Description, *, uuid: str = "", master: str = "", now: float = 0.0) -> cluster.Cluster:
+    """Return a cluster that has no settings of its own."""
+    return cluster.Cluster(uuid=uuid, name=wanted.cluster_name, ctime=now, mtime=now, master_node=master)
 
 
 def objects(wanted: Description, inputs: interface.Randomness, now: float) -> list[snapshot.Put]:
@@ -79,27 +61,7 @@ def objects(wanted: Description, inputs: interface.Randomness, now: float) -> li
         group=group.uuid,
         master_candidate=True,
     )
-    nic = parameters.merge({}, parameters.check(wanted.nicparams, parameters.NIC, what="NIC"))
-    backend = parameters.merge({}, parameters.backend(wanted.beparams))
-    hypervisors = {
-        name: parameters.merge({}, parameters.hypervisor(name, given)) for name, given in wanted.hvparams.items()
-    }
-    owner = cluster.Cluster(
-        uuid=inputs.uuid(),
-        name=wanted.cluster_name,
-        ctime=now,
-        mtime=now,
-        master_node=node.uuid,
-        mac_prefix=wanted.mac_prefix.lower(),
-        master_netdev=wanted.master_netdev,
-        enabled_hypervisors=wanted.enabled_hypervisors,
-        enabled_disk_templates=wanted.enabled_disk_templates,
-        candidate_pool_size=wanted.candidate_pool_size,
-        network_thresholds=wanted.network_thresholds,
-        hvparams=hypervisors,
-        beparams={"default": backend} if backend else {},
-        nicparams={"default": nic} if nic else {},
-    )
+    owner = settings.applied(_bare(wanted, uuid=inputs.uuid(), master=node.uuid, now=now), wanted.settings)
     return [snapshot.Put(group), snapshot.Put(node), snapshot.Put(owner)]
 
 

@@ -1,8 +1,12 @@
 """Carries what follows from the state to the nodes: ssconf files to all, the journal to the master candidates.
 
-An observer of the store. A change that ssconf shows wakes one task, which sends the newest values to every node that
+An observer of the store. A change that ssconf shows wakes one task, which brings the newest values to every node that
 is online; changes that come meanwhile are sent together afterwards. A node that cannot be reached is logged once, and
 tried again every ``PAUSE`` seconds until it has the values; ``gnt-cluster verify`` shows that it lags.
+
+Instances come and go much more often than nodes, and all that the files show of them is a list of names. So a change of
+that alone waits ``SHARE`` seconds for each node, for others to go with it: the messages for it have a bound, whatever
+the number of instances made and of nodes.
 """
 
 import asyncio
@@ -11,12 +15,14 @@ import logging
 from collections.abc import Callable, Sequence
 
 from gantry.model import cluster
-from gantry.rpc import calls, client
+from gantry.operations import redistribution
+from gantry.rpc import client
 from gantry.state import replication, snapshot, ssconf
 
 log = logging.getLogger(__name__)
 
 PAUSE = 30.0
+SHARE = 0.03
 
 
 class Distribution:
@@ -27,21 +33,20 @@ class Distribution:
         nodes: client.Client,
         candidates: replication.Candidates,
         state: Callable[[], snapshot.Snapshot],
-        *,
-        epoch: Callable[[], int],
     ) -> None:
         self._nodes = nodes
         self._candidates = candidates
         self._state = state
-        self._epoch = epoch
-        self._wanted = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._sent: dict[str, str] = {}
         self._lagging: set[str] = set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin; everything is sent once."""
         self._set_candidates(self._state())
-        self._wanted.set()
+        self._wake()
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -54,8 +59,14 @@ class Distribution:
         """Observe a change of the state."""
         if not changes or any(change.kind in ("nodes", "cluster") for change in changes):
             self._set_candidates(after)
-        if not changes or ssconf.affects(before, after, changes):
-            self._wanted.set()
+        if not changes or ssconf.affects(before, after, [one for one in changes if one.kind != "instances"]):
+            self._wake()
+        elif ssconf.affects(before, after, changes):
+            self._changed.set()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._urgent.set()
 
     def _set_candidates(self, state: snapshot.Snapshot) -> None:
         owner = state.the_cluster
@@ -64,21 +75,30 @@ class Distribution:
 
     async def _run(self) -> None:
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PAUSE if self._lagging else None):
-                    await self._wanted.wait()
-            everybody = self._wanted.is_set()
-            self._wanted.clear()
+            await _wait(self._changed, PAUSE if self._lagging else None)
+            everybody = self._changed.is_set()
+            if everybody:
+                await _wait(self._urgent, SHARE * len(self._state().nodes))
+            self._changed.clear()
+            self._urgent.clear()
             state = self._state()
             online = [node for node in _by_name(state) if not node.offline]
             where = [state.target(node) for node in online if everybody or node.uuid in self._lagging]
-            answers = await self._nodes.fan_out(
-                where, calls.WriteSsconf(values=ssconf.values(state), epoch=self._epoch())
-            )
-            for answer in answers:
-                if answer.error and answer.target.uuid not in self._lagging:
-                    log.warning("ssconf files were not written: %s", answer.error)
-            self._lagging = {answer.target.uuid for answer in answers if answer.error}
+            values = ssconf.values(state)
+            failed = await redistribution.spread(self._nodes, where, values, before=self._sent)
+            if everybody:
+                self._sent = values
+            for target, error in failed.items():
+                if target.uuid not in self._lagging:
+                    log.warning("ssconf files were not written: %s", error)
+            self._lagging = {target.uuid for target in failed}
+
+
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
+    """Return when the event is there, or after some seconds."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def _by_name(state: snapshot.Snapshot) -> list[cluster.Node]:

@@ -15,7 +15,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from gantry import __version__, errors
@@ -36,6 +36,7 @@ from gantry.operations import (
     network,
     node,
     redistribution,
+    settings,
     system,
     tags,
 )
@@ -43,7 +44,7 @@ from gantry.operations.query import engine
 from gantry.rpc import client
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import events, history, jobfiles, replication, snapshot, transaction
+from gantry.state import archive, events, history, replication, snapshot, transaction
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,10 @@ UNITS = (
     node.NodeRemove,
     flags.NodeSetParams,
     redistribution.ClusterRedistConf,
+    settings.ClusterSetParams,
     system.OsDiagnose,
     tags.TagsDel,
+    tags.TagsSearch,
     tags.TagsSet,
 )
 
@@ -86,7 +89,7 @@ FAREWELL = 2.0
 
 
 class Master:
-    """A running master daemon: made by ``start``, ended by ``close``; ``secure`` as in ``identity.client_context``.
+    """A master daemon: made by ``start``, which ``live`` or ``close`` follows; ``secure`` as in ``identity``.
 
     ``destroyed`` is set when its cluster is no more, ``candidates.refused`` when another node has become the master.
     """
@@ -127,15 +130,15 @@ class Master:
         self._closing.push_async_callback(self.store.close)
         own = role.Role(runtime, folders, store=self.store, nodes=self.nodes, wish=self._wish)
         await own.confirm()
-        ledger = embedded.Ledger()
+        ledger = embedded.Ledger(runtime.clock.now)
         ledger.follow(self.store.snapshot, self.store.snapshot, ())
         self.store.observe(ledger.follow)
-        self.distribution = distribution.Distribution(
-            self.nodes, candidates, lambda: self.store.snapshot, epoch=lambda: self.store.epoch
-        )
+        self.distribution = distribution.Distribution(self.nodes, candidates, lambda: self.store.snapshot)
         self.store.observe(self.distribution.follow)
         self.store.observe(self._watch_for_the_end)
         await own.begin()
+        self.nodes.fence(lambda: self.store.position.epoch, candidates.refuse)
+        await own.announce()
         self._wire_queue(authority, ledger)
         self._closing.push_async_callback(self.distribution.close)
         self.distribution.start()
@@ -152,32 +155,29 @@ class Master:
             nodes=self.nodes, ledger=ledger, authority=authority, runtime=runtime, past=past
         )
         book = records.Records(self.store, runtime.clock)
-        manager = locks.LockManager()
+        manager = self.locks = locks.LockManager()
         runner = processor.Processor(book, manager, units=REGISTRY, services=services)
-        drain_file = f"{self._folders.queue}/drain"
-        archived = _archived(runtime.disk, self._folders.queue)
-        self.queue = queue.Queue(book, runner, runtime, archived=archived, drain_file=drain_file)
+        past_jobs = archive.Archive(runtime.disk, self._folders.queue, self.store.leaving)
+        self.queue = queue.Queue(book, runner, runtime, archived=past_jobs.job)
         source = engine.Source(
             snapshot=lambda: self.store.snapshot,
             ledger=ledger,
             nodes=self.nodes,
             jobs=self.queue.jobs,
-            archived_job=archived,
-            archived_numbers=lambda: _archived_numbers(runtime.disk, f"{self._folders.queue}/archive"),
+            archived_job=past_jobs.job,
+            archived_numbers=past_jobs.numbers,
             locks=lambda: [_lock_row(usage) for usage in manager.owners_and_waiters()],
         )
-        self.door = luxi.Door(
-            runtime,
-            self._folders,
-            luxi.Services(
-                queue=self.queue,
-                source=source,
-                snapshot=lambda: self.store.snapshot,
-                history=past,
-                events=events.Events(self.store, past),
-                pause_watcher=self._pause_watcher,
-            ),
+        services_of_door = luxi.Services(
+            queue=self.queue,
+            source=source,
+            snapshot=lambda: self.store.snapshot,
+            history=past,
+            events=events.Events(self.store, past),
+            pause_watcher=self._pause_watcher,
+            folders=self._folders,
         )
+        self.door = luxi.Door(runtime, services_of_door)
 
     async def _pause_watcher(self, until: float | None) -> None:
         """Keep until when the watcher rests, over a change of the master too."""
@@ -203,6 +203,22 @@ class Master:
         """Stop listening, then the queue, then the state."""
         await self._closing.aclose()
 
+    async def live(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set or the cluster is destroyed; WrongStateError when there is a newer master."""
+        waiting = [asyncio.create_task(event.wait()) for event in (stop, self.destroyed, self.candidates.refused)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        destroyed = self.destroyed.is_set()
+        if destroyed or self.candidates.refusal is not None:
+            await self._runtime.clock.sleep(FAREWELL)
+        await self.close()
+        if destroyed:
+            await self.forget()
+        if self.candidates.refusal is not None:
+            raise self.candidates.refusal
+        log.info("master has stopped")
+
     async def forget(self) -> None:
         """Remove what a cluster that was destroyed leaves on its master."""
         disk, folders = self._runtime.disk, self._folders
@@ -211,33 +227,15 @@ class Master:
         await disk.remove(folders.config)
 
 
-def _archived(disk: interface.Disk, folder: str) -> Callable[[int], job.Job | None]:
-    def read(number: int) -> job.Job | None:
-        # A job that was archived a moment ago may not have been moved yet.
-        for place in (f"{folder}/archive/{number // jobfiles.ARCHIVE_SIZE}", folder):
-            found = jobfiles.read(disk, place, number)
-            if isinstance(found, job.Job):
-                return found
-        return None
-
-    return read
-
-
-def _archived_numbers(disk: interface.Disk, archive: str) -> list[int]:
-    """Return the numbers of the archived jobs (contract: queue files)."""
-    folders = [f"{archive}/{name}" for name in (disk.names(archive) if disk.exists(archive) else [])]
-    files = [name.removeprefix("job-") for folder in folders for name in disk.names(folder)]
-    return [int(name) for name in files if name.isdecimal()]
-
-
 def _lock_row(usage: lock_table.Usage) -> engine.LockRow:
     owners = [f"job/{owner}" for owner in usage.owners]
     pending = [(mode, [f"job/{owner}" for owner in waiting]) for mode, waiting in usage.pending]
-    return usage.name, usage.mode, owners or None, pending
+    waits = [(f"job/{waiter}", [(f"job/{one}", why) for one, why in others]) for waiter, others in usage.waits]
+    return usage.name, usage.mode, owners or None, pending, waits
 
 
 async def serve(runtime: interface.Runtime, folders: paths.Paths, wish: role.Wish) -> None:
-    """Run the master until a signal comes or the cluster is destroyed; WrongStateError when there is a newer master."""
+    """Run the master as ``Master.live`` says, a signal being what stops it."""
     master = Master(runtime, folders, wish=wish)
     await master.start()
     if wish.taking_over:
@@ -246,19 +244,7 @@ async def serve(runtime: interface.Runtime, folders: paths.Paths, wish: role.Wis
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    waiting = [asyncio.create_task(event.wait()) for event in (stop, master.destroyed, master.candidates.refused)]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()
-    destroyed = master.destroyed.is_set()
-    if destroyed or master.candidates.refusal is not None:
-        await runtime.clock.sleep(FAREWELL)
-    await master.close()
-    if destroyed:
-        await master.forget()
-    if master.candidates.refusal is not None:
-        raise master.candidates.refusal
-    log.info("master has stopped")
+    await master.live(stop)
 
 
 async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
@@ -281,6 +267,7 @@ def _wish(options: argparse.Namespace) -> role.Wish:
         taking_over=options.action == "failover",
         voting=not options.no_voting,
         ignore_offline=options.ignore_offline_nodes,
+        breaking_off=options.yes_do_it,
     )
 
 
@@ -294,7 +281,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="init reads JSON from stdin; failover makes this master candidate the master and runs it",
     )
     parser.add_argument("--no-voting", action="store_true", help="do not ask the nodes for the master's role")
-    parser.add_argument("--yes-do-it", action="store_true", help="mean --no-voting")
+    parser.add_argument("--yes-do-it", action="store_true", help="mean --no-voting; break off running jobs")
     parser.add_argument("--ignore-offline-nodes", action="store_true", help="do not wait for nodes that are offline")
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
     parser.add_argument("--debug", action="store_true", help="log more")

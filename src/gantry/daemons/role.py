@@ -1,7 +1,7 @@
 """The master's role: it is confirmed by the nodes at each start, or taken over (seed "Master startup/failover").
 
 The master daemon makes a ``Role`` over its store, before anything is committed, awaits ``confirm``, lets the store
-reach its candidates, and awaits ``begin``. All nodes are
+reach its candidates, and awaits ``begin``, and then ``announce`` with calls that carry the epoch. All nodes are
 asked at once, those that are offline too, each for at most ``ROUND`` seconds; ``vote`` decides. While missing answers
 could still turn the outcome they are asked again, for ``PATIENCE`` seconds. A copy here that lacks the last frames of
 one and the same history gets them first: a master that lost its power may have sent what it had not yet written.
@@ -21,7 +21,7 @@ import msgspec
 
 from gantry import errors
 from gantry.daemons import vote
-from gantry.model import cluster
+from gantry.model import cluster, job
 from gantry.operations import base
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
@@ -40,16 +40,23 @@ PAUSE = 1.0
 STOP_PATIENCE = 2.0
 """Seconds that an old master's daemon has to end by itself."""
 
+SHOWN = 10
+"""How many jobs a message names."""
+
 OVERRIDE = "--no-voting --yes-do-it"
 
 
 @dataclass(frozen=True)
 class Wish:
-    """How the role is wanted: taken over or only confirmed; without a vote; without offline nodes that are silent."""
+    """How the role is wanted: taken over or only confirmed; without a vote; without offline nodes that are silent.
+
+    ``breaking_off`` is that a master which is alive may be replaced though it runs jobs.
+    """
 
     taking_over: bool = False
     voting: bool = True
     ignore_offline: bool = False
+    breaking_off: bool = False
 
 
 class _Member(msgspec.Struct, frozen=True):
@@ -104,29 +111,32 @@ class Role:
         wish: Wish,
     ) -> None:
         self._runtime = runtime
+        self._folders = folders
         self._own = _member(runtime.disk, folders)
         self._store = store
         self._nodes = nodes
         self._wish = wish
         self._answers: list[vote.Answer] = []
+        self._epoch = 0
 
     async def confirm(self) -> None:
         """Return when the role is this machine's; WrongStateError says who said what, and what to do."""
         self._check_claim()
         self._answers = await self._confirm(before_stop=self._wish.taking_over)
-        if self._wish.taking_over and await self._stop_old(self._answers):
-            self._answers = await self._confirm()
+        if self._wish.taking_over:
+            self._check_at_rest(self._answers)
+            if await self._stop_old(self._answers):
+                self._answers = await self._confirm()
+        self._epoch = await self._win_epoch(self._answers)
+        self._store.claim(self._epoch)
 
     async def begin(self) -> None:
-        """Begin the epoch of the master that was confirmed, and tell all nodes of one that is new."""
+        """Begin the epoch of the master that was confirmed."""
         changes: Sequence[states.Change] = ()
         if self._wish.taking_over:
             changes = handover(self._store.snapshot, self._own.uuid, now=self._runtime.clock.now())
-        above = vote.highest_epoch(self._answers)
-        epoch = await self._store.begin_epoch(changes, above=above, who=f"node {self._own.node}")
+        epoch = await self._store.begin_epoch(changes, above=self._epoch - 1, who=f"node {self._own.node}")
         log.info("node %s is the master, epoch %d: %s", self._own.node, epoch, vote.described(self._answers))
-        if self._wish.taking_over:
-            await self._announce()
 
     def _check_claim(self) -> None:
         state = self._store.snapshot
@@ -159,7 +169,11 @@ class Role:
             if not self._wish.voting:
                 log.warning("no vote is held: what is here is taken for right; %s", vote.described(answers))
                 return answers
+            before = self._store.position
             await self._catch_up(answers)
+            if self._store.position != before:
+                # What came may say that there are other nodes, or other candidates.
+                continue
             verdict = vote.decide(self._claim(), self._taken_for_granted(answers) if before_stop else answers)
             if verdict.outcome is vote.Outcome.CONFIRMED:
                 return answers
@@ -167,6 +181,49 @@ class Role:
                 raise self._refusal(verdict, answers)
             log.info("asking again: %s", "; ".join(verdict.reasons))
             await clock.sleep(PAUSE)
+
+    async def _win_epoch(self, answers: Sequence[vote.Answer]) -> int:
+        """Return an epoch that enough nodes have promised to this one, and so to nobody else.
+
+        Whoever is confirmed at the same moment asks for the same one: both try again, with a higher one each time.
+        """
+        clock = self._runtime.clock
+        until = clock.monotonic() + PATIENCE
+        highest = max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
+        while True:
+            epoch = highest + 1
+            await self._promise_self(epoch)
+            if not self._wish.voting:
+                return epoch
+            promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch) for answer in answers))
+            granted = [
+                answer if promise and promise.granted else dataclasses.replace(answer, copy=None)
+                for answer, promise in zip(answers, promises, strict=True)
+            ]
+            verdict = vote.decide(dataclasses.replace(self._claim(), taking_over=True), granted)
+            highest = max([epoch, *(promise.epoch for promise in promises if promise)])
+            # One that has promised more would take no record from us, and end us with the first.
+            if verdict.outcome is vote.Outcome.CONFIRMED and highest == epoch:
+                return epoch
+            if clock.monotonic() > until:
+                raise self._refusal(verdict, granted)
+            await clock.sleep(PAUSE * self._runtime.random.below(100) / 100)
+
+    async def _ask_promise(self, name: str, epoch: int) -> calls.Promise | None:
+        position = self._store.position
+        wanted = calls.MasterPromise(epoch=epoch, node=self._own.node, newest=(position.epoch, position.serial))
+        nodes = {node.name: node for node in self._others()}
+        answer = await self._call(nodes[name], wanted)
+        return None if isinstance(answer, errors.GantryError) else answer
+
+    def _own_promise(self) -> calls.Promised:
+        """Return what this machine's node daemon has promised: it does not while the queue's lock is held here."""
+        disk, path = self._runtime.disk, f"{self._folders.lib}/promise"
+        return msgspec.json.decode(disk.read(path), type=calls.Promised) if disk.exists(path) else calls.Promised()
+
+    async def _promise_self(self, epoch: int) -> None:
+        promise = calls.Promised(epoch=epoch, node=self._own.node)
+        await self._runtime.disk.write(f"{self._folders.lib}/promise", msgspec.json.encode(promise), mode=0o444)
 
     def _copy(self) -> calls.CandidateState:
         position, state = self._store.position, self._store.durable
@@ -250,6 +307,19 @@ class Role:
                     await self._store.adopt(line.encode())
                 log.info("node %s had more, up to serial %d", answer.node, self._store.position.serial)
 
+    def _check_at_rest(self, answers: Sequence[vote.Answer]) -> None:
+        """Refuse to break off what a living master runs: locks are its own and end with it (seed "Library details")."""
+        state = self._store.snapshot
+        old = state.nodes.get(state.the_cluster.master_node)
+        alive = any(old and answer.node == old.name and answer.reached and not answer.copy for answer in answers)
+        running = sorted(one.id for one in state.jobs.values() if one.status is job.Status.RUNNING)
+        if old and alive and running and not self._wish.breaking_off:
+            raise errors.WrongStateError(
+                f"the master, {old.name}, is alive and runs jobs that would be broken off: "
+                f"{', '.join(map(str, running[:SHOWN]))}{' ...' if len(running) > SHOWN else ''}",
+                hint="wait until they have ended (gnt-cluster queue drain keeps new ones out), or add --yes-do-it",
+            )
+
     async def _stop_old(self, answers: Sequence[vote.Answer]) -> bool:
         """End the old master's daemon; tell whether one was ended."""
         state = self._store.snapshot
@@ -265,15 +335,18 @@ class Role:
             log.warning("the old master was not stopped: %s", error)
             return False
 
-    async def _announce(self) -> None:
-        """Tell the nodes that answer who the master is, before anybody relies on it: the next vote asks them."""
-        values = ssconf.values(self._store.snapshot)
+    async def announce(self) -> None:
+        """Tell the nodes that answer of a new master, before anybody relies on it: the next vote asks them.
+
+        The calls carry the epoch, so the old master is kept out from here on.
+        """
+        if not self._wish.taking_over:
+            return
+        values = ssconf.master(self._store.snapshot)
         silent = {answer.node for answer in self._answers if not answer.reached}
-        nodes = self._store.snapshot.nodes.values()
+        nodes = sorted(self._store.snapshot.nodes.values(), key=lambda node: node.name)
         everybody = [node for node in nodes if not node.offline and node.name not in silent]
-        told = await asyncio.gather(
-            *(self._call(node, calls.WriteSsconf(values=values, epoch=self._store.epoch)) for node in everybody)
-        )
+        told = await asyncio.gather(*(self._call(node, calls.WriteSsconf(values=values)) for node in everybody))
         for node, outcome in zip(everybody, told, strict=True):
             if isinstance(outcome, errors.GantryError):
                 log.warning("node %s was not told of the new master: %s", node.name, outcome)

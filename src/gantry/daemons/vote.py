@@ -8,9 +8,10 @@
   master;
 - the role: at least half plus one of all nodes take this one for the master. Not asked when it takes the role over.
 
-The node that asks is counted, with its own copy as its answer. A node that holds no copy knows of nothing newer. It is
-a confirmation and no election: nobody promises anything, and who asks twice is answered twice. It cannot turn out
-``CONFIRMED`` for a copy that lacks what a majority of the candidates has acknowledged.
+The node that asks is counted, with its own copy as its answer. A node that holds no copy knows of nothing newer, unless
+it gave up one that was: it may have been among those that acknowledged. It cannot turn out ``CONFIRMED`` for a copy
+that lacks what a majority of the candidates has acknowledged. It is a confirmation: who asks twice is answered twice.
+That only one of two begins, ``role`` has promised by the same majorities.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -148,6 +149,9 @@ def _contradictions(claim: Claim, answers: Sequence[Answer]) -> Iterator[str]:
             yield f"node {answer.node} holds a newer copy, {_extent(copy)}, {here}"
         elif (copy.epoch, copy.serial) == (mine.epoch, mine.serial) and copy.digest != mine.digest:
             yield f"node {answer.node} holds another copy of {_extent(copy)}"
+        elif copy.given_up > (mine.epoch, mine.serial):
+            epoch, serial = copy.given_up
+            yield f"node {answer.node} gave up a newer copy, epoch {epoch} serial {serial}, {here}"
         elif copy.heard > mine.epoch:
             yield f"node {answer.node} has heard of a later master, of epoch {copy.heard}, {here}"
 

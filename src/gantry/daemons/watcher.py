@@ -1,6 +1,6 @@
 """gantry-watcher: restarts what should run, archives old jobs, reports nodes that fail (``doors.watcher``).
 
-    gantry-watcher [--interval SECONDS] [--root DIR] [--debug]
+    gantry-watcher [--interval SECONDS] [--offline-after ROUNDS] [--root DIR] [--debug]
 
 Without an interval it does one round and ends, for cron or a timer. It may run on every node: where no master daemon is
 to be, it does nothing. Its log is ``log/watcher.log``. One runs at a time; a second one ends at once.
@@ -22,14 +22,15 @@ from gantry.runtime import interface, paths, real
 log = logging.getLogger(__name__)
 
 
-async def _round(runtime: interface.Runtime, folders: paths.Paths) -> bool:
+async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_after: int) -> bool:
     """Do one round; tell whether it went well."""
     if not runtime.disk.exists(folders.luxi_socket):
         log.debug("no master daemon runs here")
         return True
     master = luxi.Client(runtime.network, folders.luxi_socket)
+    path = f"{folders.lib}/watcher.data"
     try:
-        await watcher.Watcher(runtime, f"{folders.lib}/watcher.data", master=master).run()
+        await watcher.Watcher(runtime, path, master=master, offline_after=offline_after).run()
     except errors.GantryError as error:
         log.error("%s", error)
         return False
@@ -48,10 +49,10 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
         log.info("another watcher runs")
         return 0
     try:
-        good = await _round(runtime, folders)
+        good = await _round(runtime, folders, offline_after=options.offline_after)
         while options.interval:
             await runtime.clock.sleep(options.interval)
-            await _round(runtime, folders)
+            await _round(runtime, folders, offline_after=options.offline_after)
     finally:
         lock.release()
     return 0 if good else 1
@@ -60,6 +61,13 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gantry-watcher", description="Keeps a Gantry cluster's instances running.")
     parser.add_argument("--interval", type=float, default=0.0, metavar="SECONDS", help="go on, with this pause between")
+    parser.add_argument(
+        "--offline-after",
+        type=int,
+        default=0,
+        metavar="ROUNDS",
+        help="put a node offline that is silent for so many rounds, and take it back when it answers (default: never)",
+    )
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
     parser.add_argument("--debug", action="store_true", help="log more")
     parser.add_argument("--version", action="version", version=f"gantry-watcher {__version__}")

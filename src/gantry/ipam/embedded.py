@@ -8,26 +8,33 @@ the same cost however full a pool is.
 Between a plan and its transaction hooks may run, and after it steps that may have to be undone. So what a running
 job takes or gives up is held for it (``hold``, ``release``): no other plan picks it, and a failed job has it back.
 
+With a hold time (``Cluster.ipam_hold_time``) an address that an instance gives back rests (``resting``).
+
 Use: the master registers ``follow`` as an observer of the store; units ask for ``allocations(snapshot)``, one set for
-each plan; the processor holds and releases; the doors ask for ``view``.
+each plan; the processor holds and releases, and adds ``resting.changes`` to what it commits; doors ask for ``view``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gantry import errors
 from gantry.address import pools, ranges, space
-from gantry.ipam import driver
+from gantry.ipam import driver, resting
 from gantry.model import instance, network
 from gantry.state import snapshot as states
 
 MAP_LIMIT = pools.MAP_LIMIT
 
+TRIED = 5
+"""How many pools a message names that says that they are full."""
+
 
 class Ledger:
-    """The used addresses of all networks."""
+    """The used addresses of all networks; ``now`` tells the time, for those that rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
+        self.resting = resting.Resting(now)
         self._spaces: dict[tuple[str, ranges.Family], space.Space] = {}
         self._held: dict[tuple[str, ranges.Family], dict[int, int]] = {}
         self._holds: dict[int, list[tuple[str, ranges.Address]]] = {}
@@ -35,15 +42,22 @@ class Ledger:
     def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
         """Bring the spaces from one snapshot to the next; without changes, build them anew (after a rollback)."""
         if not changes:
-            self._spaces = {}
+            self._spaces, self.resting = {}, resting.Resting(self.resting.now)
             for vm in after.instances.values():
                 self._mark(vm, used=True)
+            for rest in after.resting.values():
+                self._lay(rest)
             return
         touched = {change.key for change in changes if change.kind == "instances"}
+        rests = {change.key for change in changes if change.kind == "resting"}
+        for rest in filter(None, map(self.resting.drop, rests)):
+            self._number(rest, used=False)
         for key in touched:
             self._mark(before.instances.get(key), used=False)
         for key in touched:
             self._mark(after.instances.get(key), used=True)
+        for rest in filter(None, map(after.resting.get, rests)):
+            self._lay(rest)
 
     def _mark(self, vm: instance.Instance | None, *, used: bool) -> None:
         for cable, address in _addresses(vm):
@@ -52,6 +66,18 @@ class Ledger:
                 numbers.take(address.value)
             else:
                 numbers.give(address.value)
+
+    def _lay(self, rest: network.Rest) -> None:
+        self._number(rest, used=True)
+        self.resting.lay(rest)
+
+    def _number(self, rest: network.Rest, *, used: bool) -> None:
+        address = ranges.parse_address(rest.ip)
+        numbers = self._spaces.setdefault((rest.network, address.family), space.Space())
+        if used:
+            numbers.take(address.value)
+        else:
+            numbers.give(address.value)
 
     def hold(self, job: int, before: states.Snapshot, *, changes: Iterable[states.Change]) -> None:
         """Keep what instances have before or after the changes of a job from other plans, until ``release``."""
@@ -73,12 +99,17 @@ class Ledger:
         return self._held.setdefault((network_uuid, family), {})
 
     def space(self, network_uuid: str, family: ranges.Family) -> space.Space:
-        """Return the used numbers of a network's addresses of one family."""
+        """Return the used numbers of a network's addresses of one family, those that rest among them."""
+        for rest in self.resting.due():
+            self._number(rest, used=False)
         return self._spaces.setdefault((network_uuid, family), space.Space())
 
-    def allocations(self, snapshot: states.Snapshot) -> "Allocations":
-        """Return a set of picks for one plan; nothing is taken until the plan's transaction is applied."""
-        return Allocations(self, snapshot)
+    def allocations(self, snapshot: states.Snapshot, *, owner: str = "") -> "Allocations":
+        """Return a set of picks for one plan; nothing is taken until the plan's transaction is applied.
+
+        ``owner`` is the UUID of the instance that asks: what it has given back itself does not rest for it.
+        """
+        return Allocations(self, snapshot, owner)
 
     def view(self, net: network.Network, subnet: network.Subnet, pool: network.Pool) -> driver.PoolView:
         """Return what a pool holds; the map is empty above ``MAP_LIMIT`` addresses."""
@@ -92,13 +123,13 @@ class Ledger:
 
 def _addresses(vm: instance.Instance | None) -> Iterator[tuple[str, ranges.Address]]:
     """Return the addresses of an instance that networks give out, with the networks' UUIDs."""
-    for nic in vm.nics if vm else ():
-        for text in nic.ip if nic.network else ():
-            yield nic.network, ranges.parse_address(text)
+    for place in vm.places() if vm else ():
+        if place.network:
+            yield place.network, ranges.parse_address(place.ip)
 
 
 def excluded_ranges(subnet: network.Subnet) -> list[ranges.Range]:
-    """Return what no pool of a subnet hands out: external reservations, gateway, network and broadcast address."""
+    """Return what no pool of a subnet hands out: external reservations, gateway, and its ends."""
     gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
     never = pools.never_handed_out(ranges.parse_cidr(subnet.cidr), gateway=gateway)
     return ranges.union([*never, *(ranges.parse_range(text)[1] for text in subnet.external)])
@@ -110,6 +141,7 @@ class Allocations:
 
     ledger: Ledger
     snapshot: states.Snapshot
+    owner: str
     _picked: dict[tuple[str, ranges.Family], set[int]] = field(default_factory=dict)
     _released: set[tuple[str, str]] = field(default_factory=set)
 
@@ -128,13 +160,13 @@ class Allocations:
                 return self._first(net, found, what=f"pool {request.pool} of network {net.name}")
             case driver.AnyAddress():
                 every = [(s, p) for s in net.subnets for p in s.pools if _has_family(s, request.family)]
-                kind = f" {request.family.name}" if request.family else ""
+                kind = f" IPv{request.family.value}" if request.family else ""
                 if not every:
                     hint = "name an address, or add a pool"
                     raise errors.NoRoomError(f"network {net.name} has no{kind} pool", hint=hint)
                 return self._first(net, every, what=f"every{kind} pool of network {net.name}")
 
-    def _first(self, net: network.Network, places: Iterable[tuple[network.Subnet, network.Pool]], *, what: str) -> str:
+    def _first(self, net: network.Network, places: Sequence[tuple[network.Subnet, network.Pool]], *, what: str) -> str:
         for subnet, pool in places:
             family, run = ranges.parse_range(pool.range)
             numbers = self.ledger.space(net.uuid, family)
@@ -142,8 +174,11 @@ class Allocations:
             number = pools.first_free(numbers, run, excluded=excluded_ranges(subnet), taken=taken)
             if number is not None:
                 return self._pick(net, ranges.Address(family, number))
+        tried = [f"{pool.range} ({pool.name})" if pool.name else pool.range for _, pool in places]
+        more = f" and {len(tried) - TRIED} more" if len(tried) > TRIED else ""
         raise errors.NoRoomError(
-            f"{what} is full", hint=f"gnt-network info {net.name} shows who has what; add a pool, or free addresses"
+            f"{what} is full; tried {', '.join(tried[:TRIED])}{more}",
+            hint=f"gnt-network info {net.name} shows who has what; add a pool, or free addresses",
         )
 
     def _specific(self, net: network.Network, request: driver.SpecificAddress) -> str:
@@ -153,7 +188,7 @@ class Allocations:
         pools.check_usable(ranges.parse_cidr(subnet.cidr), address.value, gateway=gateway)
         owner = self.snapshot.addresses.get((net.uuid, str(address)))
         if owner is not None and (net.uuid, str(address)) not in self._released:
-            holder = self.snapshot.instances[owner.instance].name
+            holder = self.snapshot.instances[owner.instance]
             raise states.in_use(self.snapshot, net.uuid, str(address), holder=holder)
         job = self.ledger.held(net.uuid, address.family).get(address.value)
         if job is not None:
@@ -163,12 +198,24 @@ class Allocations:
             )
         if address.value in self._picked.get((net.uuid, address.family), set()):
             raise errors.NotUniqueError(f"address {address} is asked for twice")
+        self._check_rested(net, address, force=request.force)
         reserved = ranges.union(ranges.parse_range(text)[1] for text in subnet.external)
         if ranges.locate(reserved, address.value) is not None and not request.force:
             raise errors.WrongStateError(
                 f"address {address} of network {net.name} is reserved externally", hint="--force takes it all the same"
             )
         return self._pick(net, address)
+
+    def _check_rested(self, net: network.Network, address: ranges.Address, *, force: bool) -> None:
+        resting = self.ledger.resting
+        rest = resting.of(net.uuid, str(address))
+        left = rest.until - resting.now() if rest and rest.instance != self.owner and not force else 0
+        if rest and left > 0:
+            raise errors.BusyError(
+                f"address {address} of network {net.name} was given back by instance {rest.name} and rests for another "
+                f"{math.ceil(left)} s, as the cluster's hold time has it",
+                hint="try again later, choose another, or take it all the same with --force",
+            )
 
     def release(self, net: network.Network, ip: str) -> None:
         """Take an address as free, for a request that names it; one of this plan's own picks for any."""

@@ -2,9 +2,8 @@
 
 ``jobs.locks`` puts coroutines on top; apart from them the transitions can be explored in full in small worlds.
 
-A request asks for locks by level and name, and gets all of them together or waits for all. A level's metalock
-(``ALL_NAMES``) stands against every name of the level, those to come included: whoever takes a name also declares at
-the metalock that it takes some. The first request of an owner always shares the cluster lock ``BGL``.
+A request asks for locks by level and name (``lock_modes``), and gets all of them together or waits for all. The first
+request of an owner always shares the cluster lock ``BGL``.
 
 Who waits is *parked* at one lock that bars it, and is looked at again only when that lock changes. The requests
 parked at a lock for the same mode stand in a queue by priority and arrival; only the heads are looked at, so the cost
@@ -24,54 +23,19 @@ all it holds: by level, a level's metalock before its names, names in alphabetic
 import bisect
 import enum
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gantry import errors
+from gantry.jobs import lock_modes as modes
 from gantry.operations import base
 
 PASS_LIMIT = 20
 """How often a request may be passed over; 20 costs little throughput (8.6 s to 9.4 s on 5,000 jobs over 400 locks)."""
 
-CLUSTER_LOCK = "BGL"
-
-Key = tuple[base.Level, str]
-Mask = int
-
-# The ways to take a lock, as bits: the first two at metalocks only, by those who take some of the level's names.
-_SOME_SHARED, _SOME_EXCLUSIVE, _SHARED, _EXCLUSIVE = 1, 2, 4, 8
-_MODE = {base.Mode.SHARED: _SHARED, base.Mode.EXCLUSIVE: _EXCLUSIVE}
-_SOME = {base.Mode.SHARED: _SOME_SHARED, base.Mode.EXCLUSIVE: _SOME_EXCLUSIVE}
-_BARS_ONE = {
-    _SOME_SHARED: _EXCLUSIVE,
-    _SOME_EXCLUSIVE: _SHARED | _EXCLUSIVE,
-    _SHARED: _SOME_EXCLUSIVE | _EXCLUSIVE,
-    _EXCLUSIVE: 15,
-}
-_COVERS_ONE = {_SOME_SHARED: 1, _SOME_EXCLUSIVE: 3, _SHARED: 5, _EXCLUSIVE: 15}
-
-
-def _spread(table: Mapping[Mask, Mask]) -> tuple[Mask, ...]:
-    return tuple(
-        sum({bit for one, bits in table.items() if mask & one for bit in (1, 2, 4, 8) if bits & bit})
-        for mask in range(16)
-    )
-
-
-_BARS = _spread(_BARS_ONE)
-"""By mask: the bits that conflict with it."""
-
-_COVERS = _spread(_COVERS_ONE)
-"""By mask: the bits that need not be asked for by its holder."""
-
-_LEVEL_NAMES = {
-    base.Level.CLUSTER: "cluster",
-    base.Level.INSTANCE: "instance",
-    base.Level.GROUP: "nodegroup",
-    base.Level.NODE: "node",
-    base.Level.NETWORK: "network",
-    base.Level.CONFIG: "config",
-}
+IN_PART = "in part"
+RESERVED = "goes first"
+"""Why somebody stands in the way besides holding a lock: some names of a level, a reservation."""
 
 
 class State(enum.Enum):
@@ -88,43 +52,24 @@ class Request:
     """A set of locks that an owner (a job's number) asked for; ``turn`` orders those that reserved theirs."""
 
     owner: int
-    needs: dict[Key, Mask]
+    needs: dict[modes.Key, modes.Mask]
     priority: int
     arrival: int
     holding: bool
     state: State = State.WAITING
     turn: int = 0
-    parked: Key | None = None
+    parked: modes.Key | None = None
 
     @property
     def rank(self) -> tuple[int, int, int, int]:
         """Return the place among requests: holders, then reservations by turn, then by priority and arrival."""
         return 0 if self.holding else 1 if self.turn else 2, self.turn, self.priority, self.arrival
 
-    def owns(self, key: Key) -> bool:
+    def owns(self, key: modes.Key) -> bool:
         """Tell whether the request holds a lock exclusively, by its name or by the metalock of its level."""
         if self.state is not State.GRANTED:
             return False
-        return any(self.needs.get(at, 0) & _EXCLUSIVE for at in (key, (key[0], base.ALL_NAMES)))
-
-
-def _expand(lockset: base.LockSet) -> dict[Key, Mask]:
-    needs: dict[Key, Mask] = {}
-    for (level, name), mode in lockset.items():
-        needs[level, name] = needs.get((level, name), 0) | _MODE[mode]
-        if level is not base.Level.CLUSTER and name != base.ALL_NAMES:
-            metalock = level, base.ALL_NAMES
-            needs[metalock] = needs.get(metalock, 0) | _SOME[mode]
-    return needs
-
-
-def _place(key: Key) -> tuple[int, bool, str]:
-    return key[0], key[1] != base.ALL_NAMES, key[1]
-
-
-def title(key: Key) -> str:
-    """Return a lock's name as users see it, of a metalock ``instance/[lockset]`` (contract: locks)."""
-    return f"{_LEVEL_NAMES[key[0]]}/{'[lockset]' if key[1] == base.ALL_NAMES else key[1]}"
+        return any(self.needs.get(at, 0) & modes.EXCLUSIVE for at in (key, (key[0], base.ALL_NAMES)))
 
 
 @dataclass(eq=False, slots=True)
@@ -134,17 +79,17 @@ class _Lock:
     ``passes`` counts the grants that conflicted with a mask. ``held`` counts holders by mask.
     """
 
-    key: Key
-    holders: dict[Request, Mask] = field(default_factory=dict)
-    held: dict[Mask, int] = field(default_factory=dict)
-    waiting: dict[Mask, OrderedDict[Request, int]] = field(default_factory=dict)
-    passes: dict[Mask, int] = field(default_factory=dict)
-    parked: dict[Mask, list[Request]] = field(default_factory=dict)
+    key: modes.Key
+    holders: dict[Request, modes.Mask] = field(default_factory=dict)
+    held: dict[modes.Mask, int] = field(default_factory=dict)
+    waiting: dict[modes.Mask, OrderedDict[Request, int]] = field(default_factory=dict)
+    passes: dict[modes.Mask, int] = field(default_factory=dict)
+    parked: dict[modes.Mask, list[Request]] = field(default_factory=dict)
     reserved: list[Request] = field(default_factory=list)
 
-    def bars(self, request: Request, mask: Mask) -> bool:
+    def bars(self, request: Request, mask: modes.Mask) -> bool:
         """Tell whether a holder or a reservation that goes first stands against a request."""
-        against = _BARS[mask]
+        against = modes.BARS[mask]
         if any(against & held for held in self.held):
             return True
         if request.holding:
@@ -156,7 +101,7 @@ class _Lock:
                 return True
         return False
 
-    def hold(self, request: Request, mask: Mask) -> None:
+    def hold(self, request: Request, mask: modes.Mask) -> None:
         self.holders[request] = mask
         self.held[mask] = self.held.get(mask, 0) + 1
 
@@ -166,9 +111,16 @@ class _Lock:
         if not self.held[mask]:
             del self.held[mask]
 
-    def against(self, mask: Mask) -> Iterable[Mask]:
+    def against(self, mask: modes.Mask) -> Iterable[modes.Mask]:
         """Return the masks of those who wait and conflict with ``mask``."""
-        return [other for other in self.waiting if _BARS[mask] & other]
+        return [other for other in self.waiting if modes.BARS[mask] & other]
+
+    def barring(self, request: Request, mask: modes.Mask) -> list[tuple[int, str]]:
+        """Return the owners that stand against a request, each with how it holds the lock, or that it goes first."""
+        against = modes.BARS[mask]
+        holders = [(one.owner, modes.mode_of(held) or IN_PART) for one, held in self.holders.items() if against & held]
+        ahead = [one for one in self.reserved if not request.turn or one.turn < request.turn]
+        return holders + [(one.owner, RESERVED) for one in ahead if against & one.needs[self.key]]
 
     def heads(self) -> Iterable[Request]:
         """Return those who stand first in their queue and that this lock does not bar."""
@@ -177,12 +129,17 @@ class _Lock:
 
 @dataclass(frozen=True)
 class Usage:
-    """One lock for people: its mode (None: free), who holds it, and who waits, first in line first."""
+    """One lock for people: its mode (None: free), who holds it, and who waits, first in line first.
+
+    ``waits`` says for whom those wait that this lock keeps from going on, and why: in what mode the other has it, or
+    one of ``IN_PART`` and ``RESERVED``. Who waits for several locks is kept by one of them at a time.
+    """
 
     name: str
     mode: str | None
     owners: list[int]
     pending: list[tuple[str, list[int]]]
+    waits: list[tuple[int, list[tuple[int, str]]]]
 
 
 class LockTable:
@@ -190,19 +147,19 @@ class LockTable:
 
     def __init__(self, pass_limit: int = PASS_LIMIT) -> None:
         self._pass_limit = pass_limit
-        self._locks: dict[Key, _Lock] = {}
+        self._locks: dict[modes.Key, _Lock] = {}
         self._owned: dict[int, list[Request]] = {}
         self._arrivals = 0
         self._turns = 0
 
     def request(self, owner: int, lockset: base.LockSet, *, priority: int = 0) -> Request:
         """Ask for locks; the answer is granted, or waits. LockError when the owner asks in the wrong order."""
-        needs = _expand(lockset)
+        needs = modes.expand(lockset)
         mine = self._owned.get(owner, [])
         if mine:
             needs = self._behind(mine, needs)
         else:
-            needs.setdefault((base.Level.CLUSTER, CLUSTER_LOCK), _SHARED)
+            needs.setdefault((base.Level.CLUSTER, modes.CLUSTER_LOCK), modes.SHARED)
         self._arrivals += 1
         request = Request(owner, needs, priority, self._arrivals, holding=bool(mine))
         self._owned.setdefault(owner, []).append(request)
@@ -225,15 +182,17 @@ class LockTable:
         self._leave(request, State.RELEASED)
         return self._wake(request.needs)
 
-    def remove(self, request: Request, key: Key) -> list[Request]:
+    def remove(self, request: Request, key: modes.Key) -> list[Request]:
         """Drop a lock whose object is gone; those who queue on it fail. LockError without exclusive ownership."""
         if not request.owns(key):
-            raise errors.LockError(f"job {request.owner} does not hold {title(key)} exclusively and cannot remove it")
+            raise errors.LockError(
+                f"job {request.owner} does not hold {modes.title(key)} exclusively and cannot remove it"
+            )
         lock = self._locks.get(key)
         if lock is None:
             return []
         failed = [waiter for queue in lock.waiting.values() for waiter in queue]
-        touched: dict[Key, Mask] = {}
+        touched: dict[modes.Key, modes.Mask] = {}
         for waiter in failed:
             self._dequeue(waiter)
             self._leave(waiter, State.FAILED)
@@ -249,32 +208,32 @@ class LockTable:
 
     def usage(self) -> list[Usage]:
         """Describe every lock that somebody holds or waits for, in the order of locks."""
-        rows = [self._describe(self._locks[key]) for key in sorted(self._locks, key=_place)]
-        return [row for row in rows if row.owners or row.pending]
+        rows = [self._describe(self._locks[key]) for key in sorted(self._locks, key=modes.place)]
+        return [row for row in rows if row.owners or row.pending or row.waits]
 
-    def _behind(self, mine: list[Request], needs: dict[Key, Mask]) -> dict[Key, Mask]:
+    def _behind(self, mine: list[Request], needs: dict[modes.Key, modes.Mask]) -> dict[modes.Key, modes.Mask]:
         """Return what an owner lacks of ``needs``; LockError unless all of it lies behind what it holds."""
         if any(request.state is State.WAITING for request in mine):
             raise errors.LockError(f"job {mine[0].owner} waits for locks already and cannot ask for more")
         held = {key: mask for request in mine for key, mask in request.needs.items()}
-        lacking = {key: mask for key, mask in needs.items() if mask & ~_COVERS[held.get(key, 0)]}
-        last = max(held, key=_place)
+        lacking = {key: mask for key, mask in needs.items() if mask & ~modes.COVERS[held.get(key, 0)]}
+        last = max(held, key=modes.place)
         for key in lacking:
-            if _place(key) <= _place(last):
+            if modes.place(key) <= modes.place(last):
                 raise errors.LockError(
-                    f"job {mine[0].owner} asks for {title(key)} while it holds {title(last)}",
+                    f"job {mine[0].owner} asks for {modes.title(key)} while it holds {modes.title(last)}",
                     hint="locks are taken level by level, and in a level in alphabetical order",
                 )
         return lacking
 
-    def _obstacle(self, request: Request) -> Key | None:
+    def _obstacle(self, request: Request) -> modes.Key | None:
         for key, mask in request.needs.items():
             lock = self._locks.get(key)
             if lock is not None and lock.bars(request, mask):
                 return key
         return None
 
-    def _lock(self, key: Key) -> _Lock:
+    def _lock(self, key: modes.Key) -> _Lock:
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = _Lock(key)
@@ -289,7 +248,7 @@ class LockTable:
                 lock.passes[other] = lock.passes.get(other, 0) + 1
                 self._check_oldest(lock, other)
 
-    def _check_oldest(self, lock: _Lock, mask: Mask) -> None:
+    def _check_oldest(self, lock: _Lock, mask: modes.Mask) -> None:
         """Let the longest waiting of a mask reserve when it was passed over too often; the others' limits are later."""
         queue = lock.waiting.get(mask)
         if not queue:
@@ -310,7 +269,7 @@ class LockTable:
         if where is not None:
             self._park(request, where)
 
-    def _enqueue(self, request: Request, obstacle: Key) -> None:
+    def _enqueue(self, request: Request, obstacle: modes.Key) -> None:
         for key, mask in request.needs.items():
             lock = self._lock(key)
             before = sum(len(lock.waiting[other]) for other in lock.against(mask))
@@ -336,7 +295,7 @@ class LockTable:
         if not mine:
             del self._owned[request.owner]
 
-    def _park(self, request: Request, key: Key) -> None:
+    def _park(self, request: Request, key: modes.Key) -> None:
         request.parked = key
         queue = self._locks[key].parked.setdefault(request.needs[key], [])
         bisect.insort(queue, request, key=lambda other: other.rank)
@@ -349,7 +308,7 @@ class LockTable:
             del self._locks[request.parked].parked[request.needs[request.parked]]
         request.parked = None
 
-    def _wake(self, keys: Iterable[Key]) -> list[Request]:
+    def _wake(self, keys: Iterable[modes.Key]) -> list[Request]:
         """Grant what can be granted after locks changed; who is barred elsewhere now is parked there."""
         granted: list[Request] = []
         locks = [lock for key in keys if (lock := self._locks.get(key))]
@@ -369,15 +328,12 @@ class LockTable:
         return granted
 
     def _describe(self, lock: _Lock) -> Usage:
-        holders = {request.owner: mask for request, mask in lock.holders.items() if _mode(mask)}
+        holders = {request.owner: mask for request, mask in lock.holders.items() if modes.mode_of(mask)}
         queue = sorted(
             (request for requests in lock.waiting.values() for request in requests), key=lambda waiter: waiter.rank
         )
-        pending = [(mode, [waiter.owner]) for waiter in queue if (mode := _mode(waiter.needs[lock.key]))]
-        mode = next((mode for mask in holders.values() if (mode := _mode(mask))), None)
-        return Usage(title(lock.key), mode, sorted(holders), pending)
-
-
-def _mode(mask: Mask) -> str | None:
-    """Return a mask as a mode; None when it only declares that names of the level are taken."""
-    return "exclusive" if mask & _EXCLUSIVE else "shared" if mask & _SHARED else None
+        pending = [(mode, [waiter.owner]) for waiter in queue if (mode := modes.mode_of(waiter.needs[lock.key]))]
+        mode = next((mode for mask in holders.values() if (mode := modes.mode_of(mask))), None)
+        kept = sorted((waiter for requests in lock.parked.values() for waiter in requests), key=lambda one: one.rank)
+        waits = [(waiter.owner, lock.barring(waiter, waiter.needs[lock.key])) for waiter in kept]
+        return Usage(modes.title(lock.key), mode, sorted(holders), pending, waits)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 
 from gantry import errors
-from gantry.jobs import lock_table
+from gantry.jobs import lock_modes, lock_table
 from gantry.operations import base
 
 
@@ -65,7 +65,7 @@ class LockManager:
         ended = self._table.release(request)
         self._tell([request, *ended])
 
-    def remove(self, request: lock_table.Request, key: lock_table.Key) -> None:
+    def remove(self, request: lock_table.Request, key: lock_modes.Key) -> None:
         """Drop the lock of an object that is gone; who queues on it gets LockError (seed "Adding/Removing locks")."""
         self._tell(self._table.remove(request, key))
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from gantry import errors
-from gantry.jobs import environment, hooks, lock_table, locks, records
+from gantry.jobs import environment, hooks, lock_modes, lock_table, locks, records
 from gantry.model import job as jobs
 from gantry.model import opcodes
 from gantry.operations import base
@@ -223,9 +223,10 @@ class _Execution:
     async def _submit(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
         for key in _deleted(changes):
             if not self._request.owns(key):
-                raise errors.InternalError(f"{cause.opcode} would delete {lock_table.title(key)} without holding it")
+                raise errors.InternalError(f"{cause.opcode} would delete {lock_modes.title(key)} without holding it")
         if changes:
-            await self._store.submit(changes, cause)
+            rests = self._services.ledger.resting.changes(self._store.snapshot, changes)
+            await self._store.submit([*changes, *rests], cause)
 
     async def _undo(self, done: list[base.Step], cause: transaction.Cause) -> bool:
         """Undo steps in reverse; tell whether all of it worked."""
@@ -245,8 +246,9 @@ class _Execution:
     async def _take_back(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
         if not changes:
             return
+        rests = self._services.ledger.resting.changes(self._store.snapshot, changes, undo=True)
         try:
-            await self._store.submit(changes, cause)
+            await self._store.submit([*changes, *rests], cause)
         except errors.GantryError as error:
             logger.warning("job %d: its changes could not be taken back", cause.job, exc_info=True)
             self._log.warning(f"could not take the changes back: {error}")
@@ -266,7 +268,7 @@ def inverse(changes: Sequence[states.Change], before: states.Snapshot) -> list[s
     return back
 
 
-def _deleted(changes: Iterable[states.Change]) -> list[lock_table.Key]:
+def _deleted(changes: Iterable[states.Change]) -> list[lock_modes.Key]:
     return [
         (_LEVELS[change.kind], change.key)
         for change in changes

@@ -17,6 +17,7 @@ from gantry import errors
 from gantry.jobs import dependencies, processor, records
 from gantry.model import job as model
 from gantry.model import opcodes
+from gantry.operations import base
 from gantry.runtime import interface
 from gantry.state import snapshot as states
 from gantry.state import transaction
@@ -49,35 +50,39 @@ class Queue:
         runtime: interface.Runtime,
         *,
         archived: Archived,
-        drain_file: str,
         limit: int = LIMIT,
     ) -> None:
         self._book = book
         self._processor = runner
         self._runtime = runtime
         self._archived = archived
-        self._drain_file = drain_file
         self._limit = limit
         self._ready: list[tuple[int, int]] = []
         self._dependants: dict[int, list[int]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._closed = False
+        book.on_end = self._settle
 
     def jobs(self) -> Mapping[int, model.Job]:
         """Return a live view of the jobs by number."""
         return self._book.view
 
+    def executing(self) -> list[int]:
+        """Return the jobs of which an opcode runs at this moment, and holds its locks."""
+        found = (self._book.find(number).newest for number in self._tasks)
+        return [job.id for job in found if model.Status.RUNNING in (step.status for step in job.ops)]
+
     @property
     def drained(self) -> bool:
         """Tell whether the queue takes no new jobs."""
-        return self._runtime.disk.exists(self._drain_file)
+        owner = self._book.store.snapshot.cluster
+        return owner is not None and owner.queue_drained
 
     async def set_drained(self, drained: bool) -> None:
-        """Close or open the queue for new jobs; kept over restarts (seed "Ganeti updates")."""
-        if drained:
-            await self._runtime.disk.write(self._drain_file, b"")
-        elif self.drained:
-            await self._runtime.disk.remove(self._drain_file)
+        """Close or open the queue for new jobs, over restarts and changes of the master too (seed "Ganeti updates")."""
+        owner = base.changed(self._book.store.snapshot.the_cluster, self._runtime.clock.now(), queue_drained=drained)
+        cause = transaction.Cause(reason="job queue drained" if drained else "job queue opened")
+        await self._book.store.submit([states.Put(owner)], cause)
 
     async def start(self) -> None:
         """Take over the jobs of the state: queued ones run, those that had been started are marked failed."""
@@ -92,7 +97,7 @@ class Queue:
         await self._book.save_all([record for record in members if record.newest is not record.shown])
         for record in members:
             if record.newest.status is model.Status.QUEUED:
-                await self._enqueue(record)
+                self._enqueue(record)
         self._admit()
 
     async def close(self) -> None:
@@ -138,7 +143,10 @@ class Queue:
         return results
 
     async def cancel(self, number: int) -> tuple[bool, str]:
-        """Cancel a job that has not begun to run; tell whether, and what happened (contract: finalisation)."""
+        """Cancel a job that has not begun to run; tell whether, and what happened (contract: finalisation).
+
+        StorageError when it is canceled, but not durably so.
+        """
         record = self._book.find(number)
         status = record.newest.status
         if status is model.Status.CANCELING:
@@ -146,17 +154,22 @@ class Queue:
         if status is model.Status.WAITING:
             index = self._unfinished(record)
             record.update(index, status=model.Status.CANCELING)
-            self._processor.cancel(record)
-            await self._book.save(record, index)
+            try:
+                await self._store(record, index)
+            finally:
+                self._processor.cancel(record)
             return True, f"Job {number} will be canceled"
         if status is model.Status.QUEUED:
             record.end(model.Status.CANCELED, processor.CANCELED_RESULT, self._book.now())
-            await _whole(self._conclude(record))
+            await self._store(record)
             return True, f"Dequeued job {number}"
         return False, f"Job {number} is no longer waiting in the queue ({record.newest.status})"
 
     async def change_priority(self, number: int, priority: int) -> tuple[bool, str]:
-        """Give the opcodes that have not begun another priority, -20 to 19; tell whether there were any."""
+        """Give the opcodes that have not begun another priority, -20 to 19; tell whether there were any.
+
+        StorageError when they have it, but not durably so.
+        """
         if not -20 <= priority <= 19:
             raise errors.InvalidError(f"priority {priority} is not in the range -20 to 19")
         record = self._book.find(number)
@@ -172,7 +185,7 @@ class Queue:
         self._processor.change_priority(record, priority)
         if any(waiting == number for _, waiting in self._ready):
             heapq.heappush(self._ready, (record.newest.priority, number))
-        await self._book.save(record, pending[0])
+        await self._store(record, pending[0])
         return True, f"Priorities of the waiting opcodes of job {number} have been changed to {priority}"
 
     async def archive(self, number: int) -> bool:
@@ -235,19 +248,26 @@ class Queue:
     def _unfinished(self, record: records.Record) -> int:
         return next(index for index, step in enumerate(record.newest.ops) if step.status not in model.FINAL)
 
+    async def _store(self, record: records.Record, index: int = 0) -> None:
+        if not await _whole(self._book.save(record, index)):
+            raise errors.StorageError(
+                f"job {record.newest.id} is changed, but that is not stored yet and a restart would forget it",
+                hint="see the master's log for the disk's failure; it is tried again until it is stored",
+            )
+
     async def _take_in(self, accepted: Sequence[model.Job], durable: Awaitable[states.Snapshot]) -> None:
         await durable
         for record in [self._book.add(job) for job in accepted]:
-            await self._enqueue(record)
+            self._enqueue(record)
         self._admit()
 
-    async def _enqueue(self, record: records.Record) -> None:
+    def _enqueue(self, record: records.Record) -> None:
         for number in {wish.job for wish in dependencies.of(record.newest)}:
             if (other := self._book.view.get(number)) and other.status not in model.FINAL:
                 self._dependants.setdefault(number, []).append(record.newest.id)
-        await self._consider(record)
+        self._consider(record)
 
-    async def _consider(self, record: records.Record) -> None:
+    def _consider(self, record: records.Record) -> None:
         """Make a queued job ready, or let it wait for those that it depends on, or end it as they say."""
         job = record.newest
         try:
@@ -258,7 +278,7 @@ class Queue:
             record.end(model.Status.CANCELED, error.message, self._book.now())
         except errors.ExecutionError as error:
             record.end(model.Status.ERROR, processor.encode_error(error), self._book.now())
-        await self._conclude(record)
+        self._book.save_soon(record)
 
     def _admit(self) -> None:
         cluster = self._book.store.snapshot.cluster
@@ -278,18 +298,13 @@ class Queue:
         finally:
             del self._tasks[record.newest.id]
             self._admit()
-        await self._settle(record)
 
-    async def _conclude(self, record: records.Record) -> None:
-        await self._book.save(record)
-        await self._settle(record)
-
-    async def _settle(self, record: records.Record) -> None:
-        """After a job has ended: look again at those that depend on it."""
+    def _settle(self, record: records.Record) -> None:
+        """After the end of a job is durable: look again at those that depend on it."""
         for number in self._dependants.pop(record.newest.id, ()):
             dependant = self._book.get(number)
             if dependant is not None and dependant.newest.status is model.Status.QUEUED:
-                await self._consider(dependant)
+                self._consider(dependant)
         self._admit()
 
     async def _archive_batch(self, batch: Sequence[records.Record]) -> int:

@@ -1,15 +1,14 @@
 """The queue's live jobs and their way into the journal.
 
 ``jobs.queue`` adds and removes them, ``jobs.processor`` moves them on. A record holds a job twice: ``newest`` is what
-was decided, ``shown`` what readers see. Every change but log messages is committed (seed "Queue structure") and
-shown when the commit has ended. A commit that fails, on a full disk for one, is shown all the same and kept: it is
-tried again, with growing pauses, until it is durable. So memory is ahead of the journal by log messages and by what a
-failing disk did not take, and no job is lost.
+was decided, ``shown`` what readers see. Every change but log messages is committed (seed "Queue structure") and shown
+when it is durable, never before: what somebody saw, no crash takes back. A change that the store did not take, on a
+full disk for one, is kept and tried again, with growing pauses, until it did.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,11 +46,10 @@ class Store(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Record:
-    """A live job; ``commits`` counts those under way, ``request`` is what it waits for while it waits for locks."""
+    """A live job; ``request`` is what it waits for while it waits for locks."""
 
     newest: jobs.Job
     shown: jobs.Job
-    commits: int = 0
     changed: asyncio.Future[None] | None = None
     request: lock_table.Request | None = None
 
@@ -100,7 +98,7 @@ class _View(Mapping[int, jobs.Job]):
 
 
 class Records:
-    """All live jobs, by number."""
+    """All live jobs, by number; ``on_end`` is called when the end of one is durable."""
 
     def __init__(self, store: Store, clock: interface.Clock) -> None:
         self.store = store
@@ -110,6 +108,7 @@ class Records:
         self._unsaved: dict[Record, None] = {}
         self._saver: asyncio.Task[None] | None = None
         self.view: Mapping[int, jobs.Job] = _View(self._records)
+        self.on_end: Callable[[Record], None] = lambda record: None
 
     def now(self) -> jobs.Timestamp:
         """Return the time as jobs hold it."""
@@ -141,52 +140,49 @@ class Records:
         self._unsaved.pop(record, None)
 
     def log(self, record: Record, index: int, message: str) -> None:
-        """Append a message to an opcode's log; it is stored with the job's next change."""
+        """Append a message to an opcode's log; readers see it at once, it is stored with the job's next change."""
         serial = 1 + sum(len(step.log) for step in record.newest.ops)
         entry: jobs.LogEntry = (serial, self.now(), "message", message)
         record.update(index, log=(*record.newest.ops[index].log, entry))
-        self._show(record)
+        self._show(record, record.shown)
 
     async def commit(self, record: Record, index: int = 0) -> None:
-        """Store ``newest``; StorageError when it is not durable, with the change still in memory."""
-        record.commits += 1
-        try:
-            await self.store.submit([states.Put(record.newest)], cause(record.newest, index))
-        finally:
-            record.commits -= 1
-            self._show(record)
+        """Store ``newest`` and show it; StorageError when it is not durable, with the change still in memory."""
+        await self._commit([record], cause(record.newest, index))
 
-    async def save(self, record: Record, index: int = 0) -> None:
-        """Store ``newest``; when that fails the record is kept and stored later."""
-        try:
-            await self.commit(record, index)
-        except errors.GantryError as error:
-            logger.warning("job %d could not be stored and will be tried again: %s", record.newest.id, error)
-            self._keep([record])
-        else:
-            self._unsaved.pop(record, None)
+    async def save(self, record: Record, index: int = 0) -> bool:
+        """Store ``newest`` and show it; when that fails the record is kept and stored later. Tell whether it is."""
+        return await self._save([record], cause(record.newest, index))
 
     async def save_all(self, changed: Sequence[Record]) -> None:
         """Store ``newest`` of several jobs in one transaction, as ``save`` does."""
-        if not changed:
-            return
-        tried = [(record, record.newest) for record in changed]
-        for record in changed:
-            record.commits += 1
+        if changed:
+            await self._save(changed, transaction.Cause(reason="job queue"))
+
+    def save_soon(self, record: Record) -> None:
+        """Store ``newest`` as ``save`` does, without waiting for it."""
+        self._unsaved[record] = None
+        if self._saver is None:
+            self._saver = asyncio.create_task(self._save_later())
+
+    async def _save(self, changed: Sequence[Record], why: transaction.Cause) -> bool:
         try:
-            late = transaction.Cause(job=0, opcode="", user="", reason="job queue")
-            await self.store.submit([states.Put(job) for _, job in tried], late)
+            await self._commit(changed, why)
         except errors.GantryError as error:
-            logger.warning("%d jobs could not be stored and will be tried again: %s", len(tried), error)
-            self._keep(changed)
-        else:
-            for record, job in tried:
-                if record.newest is job:
-                    self._unsaved.pop(record, None)
-        finally:
+            numbers = ", ".join(str(record.newest.id) for record in changed)
+            logger.warning("jobs that could not be stored, to be tried again: %s: %s", numbers, error)
             for record in changed:
-                record.commits -= 1
-                self._show(record)
+                self.save_soon(record)
+            return False
+        return True
+
+    async def _commit(self, changed: Sequence[Record], why: transaction.Cause) -> None:
+        tried = [(record, record.newest) for record in changed]
+        await self.store.submit([states.Put(job) for _, job in tried], why)
+        for record, job in tried:
+            if record.newest is job:
+                self._unsaved.pop(record, None)
+            self._show(record, job)
 
     async def wait(self, record: Record) -> None:
         """Return at the next change of what is shown."""
@@ -200,29 +196,34 @@ class Records:
             self._saver.cancel()
             await asyncio.gather(self._saver, return_exceptions=True)
 
-    def _show(self, record: Record) -> None:
-        # Commits end in the order of their begin: the last one shows all that the ones before it decided.
-        if record.commits:
-            return
-        record.shown = record.newest
+    def _show(self, record: Record, durable: jobs.Job) -> None:
+        """Show a job as it is stored, with all of its log."""
+        ended = record.shown.end_timestamp is None and durable.end_timestamp is not None
+        record.shown = _with_log(durable, record.newest)
         if record.changed is not None:
             record.changed.set_result(None)
             record.changed = None
-
-    def _keep(self, failed: Iterable[Record]) -> None:
-        self._unsaved.update(dict.fromkeys(failed))
-        if self._saver is None:
-            self._saver = asyncio.create_task(self._save_later())
+        if ended:
+            self.on_end(record)
 
     async def _save_later(self) -> None:
-        pause = FIRST_PAUSE
+        pause = 0.0
         try:
             while self._unsaved:
                 await self.clock.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
                 await self.save_all([*self._unsaved])
         finally:
             self._saver = None
+
+
+def _with_log(job: jobs.Job, newest: jobs.Job) -> jobs.Job:
+    """Return a job with the log that it has by now."""
+    if job is newest:
+        return job
+    pairs = zip(job.ops, newest.ops, strict=True)
+    steps = (old if old.log is new.log else structs.replace(old, log=new.log) for old, new in pairs)
+    return structs.replace(job, ops=tuple(steps))
 
 
 Values = Callable[[jobs.Job], list[object]]

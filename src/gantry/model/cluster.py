@@ -10,7 +10,10 @@ class Cluster(base.Entity, frozen=True):
 
     ``candidate_pool_size`` is how many master candidates the cluster tries to keep. Parameter dictionaries hold only
     what differs from the built-in defaults of ``model.parameters``. ``network_thresholds`` are the percentages of a
-    network's pools in use from which verify warns and complains. ``watcher_pause`` is until when the watcher rests.
+    network's pools in use from which verify warns and complains. ``ipam_hold_time`` is for how many seconds an address
+    that an instance gave back rests before another one gets it. The first of ``enabled_hypervisors`` and of
+    ``enabled_disk_templates`` is the default; ``default_disk_size`` is in MiB, 0 where there is none.
+    ``watcher_pause`` is until when the watcher rests. While ``queue_drained`` no new jobs are taken.
     """
 
     master_node: str
@@ -25,9 +28,11 @@ class Cluster(base.Entity, frozen=True):
     ndparams: base.Parameters = {}
     osparams: dict[str, base.Parameters] = {}
     max_running_jobs: int = 1000
+    default_disk_size: int = 0
     ipam_hold_time: int = 0
     network_thresholds: tuple[int, int] = (80, 95)
     watcher_pause: float | None = None
+    queue_drained: bool = False
 
 
 class Connection(base.Part, frozen=True):

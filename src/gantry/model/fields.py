@@ -217,7 +217,12 @@ _NETWORK = (
     Field("group_cnt", "NodeGroups", N, "How many node groups"),
     Field("inst_list", "InstanceList", O, "Instances that use it"),
     Field("inst_cnt", "Instances", N, "How many instances"),
-    Field("address_list", "AddressList", O, "Addresses in use, each with its instance and the number of the NIC"),
+    Field(
+        "address_list",
+        "AddressList",
+        O,
+        "Addresses in use, with instance and number of the NIC; no number where only its guest still has it",
+    ),
     Field("external_reservations", "ExternalReservations", doc="Ranges that the administrator reserved"),
 )
 
@@ -245,6 +250,7 @@ _LOCK = (
     Field("mode", "Mode", doc="shared or exclusive; nothing when free"),
     Field("owner", "Owner", O, "Jobs that hold it"),
     Field("pending", "Pending", O, "Jobs that wait for it"),
+    Field("waits", "Waits", O, "Jobs that it keeps waiting, each with those it waits for and why"),
 )
 
 _OS = (

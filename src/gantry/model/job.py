@@ -62,6 +62,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def status(self) -> Status:
         """Return the state that the opcodes add up to (contract: job status from opcodes)."""
+        if len(self.ops) == 1:
+            return self.ops[0].status
         result = Status.QUEUED
         done = 0
         for step in self.ops:

@@ -2,7 +2,7 @@
 
 Ranges are written as text, ``first-last`` or one address, in the canonical spelling of the address family; the
 arithmetic on them is ``gantry.address``. Which addresses are in use is not stored here: the NICs of the instances
-say so, and the state keeps an index of them.
+say so, and the state keeps an index of them; which ones rest after their release (``Rest``) is a record each.
 """
 
 from gantry.model import base
@@ -25,6 +25,21 @@ class Subnet(base.Part, frozen=True):
     dhcp: bool = False
     pools: tuple[Pool, ...] = ()
     external: tuple[str, ...] = ()
+
+
+class Rest(base.Part, frozen=True):
+    """A free address that nobody gets ``until`` a time, in seconds, but the instance (a UUID) that had it."""
+
+    network: str
+    ip: str
+    until: float
+    instance: str
+    name: str
+
+    @property
+    def uuid(self) -> str:
+        """Return its key in the collection, which is the place: an address rests once."""
+        return f"{self.network}/{self.ip}"
 
 
 class Network(base.Entity, frozen=True):

@@ -6,27 +6,32 @@ share meaning (seed "Instance parameters"). The master checks names and types he
 (whether a kernel file exists) its driver checks.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import difflib
+import math
+from collections.abc import Collection, Mapping, Sequence
 
 from gantry import errors
-from gantry.model import base, cluster, instance
+from gantry.model import base, cluster, instance, kvm
+from gantry.model.declarations import Parameter as Parameter
 
 RESET = "default"
 
-LARGEST = 1 << 40
-"""No number is larger: an exbibyte, where it is memory in MiB."""
+CLUSTER: dict[str, Parameter] = {
+    "candidate_pool_size": Parameter(
+        10, "How many nodes keep a copy of the state, the master among them", minimum=1, maximum=1000
+    ),
+    "max_running_jobs": Parameter(1000, "How many jobs run at once; the others wait", minimum=1, maximum=20_000),
+    "mac_prefix": Parameter("aa:00:00", "First half of the MAC addresses that are made"),
+    "master_netdev": Parameter("", "Network device of the master's own address"),
+    "default_disk_size": Parameter(0, "MiB of a disk whose size is not said; 0 for none", minimum=0),
+    "ipam_hold_time": Parameter(
+        0, "Seconds that an address rests which an instance has given back", minimum=0, maximum=10 * 366 * 86400
+    ),
+}
+"""The cluster's own settings that are one value each; its other settings are lists, and defaults of these classes."""
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter: its default fixes its type; ``choices`` and ``minimum`` bound it where that makes sense."""
-
-    default: base.Value
-    text: str
-    choices: tuple[str, ...] = ()
-    minimum: int | None = None
-
+DISK_TEMPLATES = ("file", "diskless")
+"""The kinds of disks that there are, in the order in which a new cluster has them."""
 
 BACKEND: dict[str, Parameter] = {
     "maxmem": Parameter(128, "Memory the instance may have at most, in MiB", minimum=1),
@@ -44,33 +49,15 @@ NIC: dict[str, Parameter] = {
 
 NODE: dict[str, Parameter] = {}
 
-KVM: dict[str, Parameter] = {
-    "accel": Parameter(
-        "auto", "Accelerator; auto uses KVM only where a guest really runs with it", ("auto", "kvm", "tcg")
-    ),
-    "acpi": Parameter(True, "Give the guest ACPI"),
-    "boot_order": Parameter("disk", "Device to boot from", ("disk", "cdrom", "network")),
-    "cdrom_image_path": Parameter("", "ISO image of a CD-ROM drive"),
-    "cpu_type": Parameter("", "Processor model"),
-    "disk_cache": Parameter("default", "Cache mode of the disks", ("default", "none", "writethrough", "writeback")),
-    "disk_type": Parameter("paravirtual", "How disks are presented", ("paravirtual", "ide", "scsi")),
-    "initrd_path": Parameter("", "Initial RAM disk that goes with kernel_path"),
-    "kernel_args": Parameter("ro", "Arguments of the kernel"),
-    "kernel_path": Parameter("", "Kernel to boot; empty boots from the disk"),
-    "kvm_path": Parameter("/usr/bin/qemu-system-x86_64", "The QEMU program"),
-    "machine_version": Parameter("pc", "Machine type"),
-    "nic_type": Parameter("paravirtual", "Model of the NICs", ("paravirtual", "e1000", "rtl8139")),
-    "reboot_behavior": Parameter("reboot", "What a reboot inside the guest does", ("reboot", "exit")),
-    "root_path": Parameter("/dev/vda1", "Root device that the kernel is told"),
-    "serial_console": Parameter(True, "Give the guest a serial console"),
-    "serial_speed": Parameter(38400, "Speed of the serial console", minimum=1),
-    "use_localtime": Parameter(False, "The guest's clock shows local time"),
-    "vnc_bind_address": Parameter("", "Address or socket of the VNC server; empty for none"),
+KVM = kvm.PARAMETERS
+
+FAKE: dict[str, Parameter] = {
+    "migration_mode": Parameter("live", "How migration is simulated", ("live", "non-live"), cluster_wide=True)
 }
 
-FAKE: dict[str, Parameter] = {"migration_mode": Parameter("live", "How migration is simulated", ("live", "non-live"))}
-
 HYPERVISORS: dict[str, dict[str, Parameter]] = {"kvm": KVM, "fake": FAKE}
+
+_UNITS = {"m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
@@ -82,12 +69,16 @@ def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
     converted = _to_kind(value, kind)
     if converted is None:
         raise errors.InvalidError(f"parameter {name}: {value!r} is no {kind.__name__}")
-    if parameter.choices and converted not in parameter.choices:
+    parts = str(converted).split(":") if parameter.several else [converted]
+    if parameter.choices and not set(parts) <= set(parameter.choices):
         raise errors.InvalidError(f"parameter {name}: {value!r} is not one of {', '.join(parameter.choices)}")
     if parameter.minimum is not None and isinstance(converted, int) and converted < parameter.minimum:
         raise errors.InvalidError(f"parameter {name}: {value!r} is below {parameter.minimum}")
-    if isinstance(converted, int) and converted > LARGEST:
-        raise errors.InvalidError(f"parameter {name}: the number is above {LARGEST}")
+    if isinstance(converted, int) and converted > parameter.maximum:
+        raise errors.InvalidError(f"parameter {name}: the number is above {parameter.maximum}")
+    # Values stand in lines of files that programs read, and in the arguments of programs.
+    if isinstance(converted, str) and not converted.isprintable():
+        raise errors.InvalidError(f"parameter {name}: {value!r} has characters that cannot be printed")
     return converted
 
 
@@ -115,13 +106,29 @@ def check(given: Mapping[str, object], known: Mapping[str, Parameter], *, what: 
 
     Values that take a setting back stay as the word ``default``; ``merge`` acts on them.
     """
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise errors.InvalidError(
-            f"unknown {what} parameter {', '.join(unknown)}",
-            hint=f"known are {', '.join(sorted(known)) or 'none'}",
-        )
+    if wrong := sorted(set(given) - set(known)):
+        raise unknown(f"{what} parameter", wrong, known)
     return {name: RESET if value == RESET else convert(value, known[name], name=name) for name, value in given.items()}
+
+
+def unknown(what: str, wrong: Sequence[str], known: Collection[str]) -> errors.InvalidError:
+    """Return the error for names that are not known; it shows the nearest one that is, or all where none is near."""
+    close = difflib.get_close_matches(wrong[0], known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known)) or 'none'}"
+    return errors.InvalidError(f"unknown {what} {', '.join(name or '(empty)' for name in wrong)}", hint=hint)
+
+
+def size(value: int | str) -> int:
+    """Return a disk size in MiB; text may end in m, g or t and is rounded up to 4 MiB (contract: value coercion)."""
+    if isinstance(value, int):
+        return value
+    number, unit = (value[:-1], value[-1:].lower()) if value[-1:].isalpha() else (value, "m")
+    try:
+        return math.ceil(float(number) * _UNITS[unit] / 4) * 4
+    except (KeyError, ValueError, OverflowError):
+        raise errors.InvalidError(
+            f"disk size {value!r:.40} is not valid", hint="write MiB, or a number with m, g or t"
+        ) from None
 
 
 def backend(given: Mapping[str, object]) -> base.Parameters:
@@ -137,8 +144,19 @@ def backend(given: Mapping[str, object]) -> base.Parameters:
 def hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
     """Check the parameters of a hypervisor."""
     if name not in HYPERVISORS:
-        raise errors.InvalidError(f"unknown hypervisor {name}", hint=f"known are {', '.join(sorted(HYPERVISORS))}")
+        raise unknown("hypervisor", [name], HYPERVISORS)
     return check(given, HYPERVISORS[name], what=f"{name} hypervisor")
+
+
+def instance_hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
+    """Check what is set for an instance; some parameters are the cluster's alone (contract: global-only)."""
+    checked = hypervisor(name, given)
+    for parameter in checked:
+        if HYPERVISORS[name][parameter].cluster_wide:
+            raise errors.InvalidError(
+                f"parameter {parameter} cannot be set for an instance", hint="gnt-cluster modify sets it for all"
+            )
+    return checked
 
 
 def merge(stored: Mapping[str, base.Value], given: Mapping[str, base.Value]) -> base.Parameters:

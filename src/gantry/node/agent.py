@@ -5,8 +5,9 @@
 
 Before the node joined it answers ``Version``, ``Join`` and ``Enrol`` to anybody; afterwards everything, to the master
 alone: TLS demands a client certificate of the cluster's authority, and its common name is checked here, so that neither
-another cluster's certificate nor a node's own opens anything. A bootstrap connection that outlives the joining shows no
-certificate and is refused. Every request runs in a task of its own (the runtime's server sees to that).
+another cluster's certificate nor a node's own opens anything. A master that has been replaced shows the same
+certificate: ``fence`` tells it by the epoch that its calls carry. A bootstrap connection that outlives the joining
+shows no certificate and is refused. Every request runs in a task of its own (the runtime's server sees to that).
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from gantry import errors, security
-from gantry.node import enrolment
+from gantry.node import enrolment, fence
 from gantry.rpc import calls
 from gantry.runtime import interface
 
@@ -35,6 +36,7 @@ class Table:
 
     def __init__(self) -> None:
         self._handlers: dict[str, Callable[[bytes], Awaitable[object]]] = {}
+        self._fenced: dict[str, bool] = {}
 
     def add(self, call: type[AnyCall], handler: Callable[[AnyCall], Awaitable[object]]) -> None:
         """Let ``handler`` answer ``call``."""
@@ -48,10 +50,15 @@ class Table:
             return await handler(decoded)
 
         self._handlers[call.procedure()] = answer
+        self._fenced[call.procedure()] = call.FENCED
 
     def procedures(self) -> set[str]:
         """Return the names of all calls that are answered."""
         return set(self._handlers)
+
+    def is_fenced(self, procedure: str) -> bool:
+        """Tell whether only the newest master may make the call (``calls.Call.FENCED``)."""
+        return self._fenced.get(procedure, True)
 
     async def answer(self, procedure: str, body: bytes) -> object:
         """Run the handler; ProtocolError for a call that is not in the table, or cannot be read."""
@@ -63,7 +70,8 @@ class Table:
 class Agent:
     """Serves one node; ``table`` holds what a member answers, ``forget`` removes what a cluster left behind.
 
-    ``prepare`` runs once, beside the first calls."""
+    ``barrier`` keeps out masters of the past. ``prepare`` runs once, beside the first calls.
+    """
 
     def __init__(
         self,
@@ -71,12 +79,14 @@ class Agent:
         identity: enrolment.Enrolment,
         *,
         table: Table,
+        barrier: fence.Fence,
         forget: Callable[[], Awaitable[None]],
         prepare: Callable[[], Coroutine[None, None, None]],
         software: str,
     ) -> None:
         self._runtime = runtime
         self._identity = identity
+        self._barrier = barrier
         self._forget = forget
         self._prepare = prepare
         self._software = software
@@ -140,16 +150,21 @@ class Agent:
         if not _from_master(request):
             raise errors.ProtocolError("only the cluster's master may call this node")
         logger.debug("%s, %d bytes", procedure, len(request.body))
+        epoch = request.headers.get(calls.EPOCH_HEADER, "0")
+        if not epoch.isdecimal():
+            raise errors.ProtocolError(f"{epoch!r} is no epoch")
+        await self._barrier.admit(int(epoch), fenced=self._member.is_fenced(procedure))
         return await self._member.answer(procedure, request.body)
 
     async def _version(self, call: calls.Version) -> calls.VersionInfo:
         member = self._identity.member()
         if member is None:
             return calls.VersionInfo(software=self._software)
-        return calls.VersionInfo(software=self._software, node=member.node, cluster=member.cluster)
+        return calls.VersionInfo(software=self._software, node=member.node, uuid=member.uuid, cluster=member.cluster)
 
     async def _leave(self, call: calls.NodeLeave) -> None:
         await self._forget()
+        await self._barrier.forget()
         await self._identity.leave()
         self._reopen.set()
 

@@ -7,28 +7,49 @@ import dataclasses
 
 from gantry.node import (
     agent,
+    blockdevs,
     drivers,
     enrolment,
+    external,
     fake,
+    fence,
     file,
     handlers,
     hooks,
     kvm,
+    lvm,
     nic,
+    plain,
     probe,
+    programs,
     replica,
     resources,
     scripts,
     ssconf,
+    views,
 )
+from gantry.node.drbd import driver as drbd
+from gantry.node.drbd import setup
 from gantry.runtime import interface, paths
 
 
 def registry(runtime: interface.Runtime, folders: paths.Paths, *, accelerators: probe.Accelerators) -> drivers.Registry:
     """Return all drivers."""
+    tools, shown = programs.Programs(runtime), views.Views(runtime, f"{folders.run}/views")
+    volumes = plain.Plain(lvm.Lvm(tools), tools)
+    mirrored = drbd.Drbd(setup.Setup(runtime, tools), tools, volumes=volumes)
     parts = drivers.Registry(
         node=runtime.host,
-        storage={"file": file.FileStorage(runtime.disk, folders.file_storage, node=runtime.host)},
+        storage={
+            file.OWN: file.FileStorage(runtime, folders.file_storage, shown=shown),
+            file.SHARED: file.FileStorage(runtime, folders.shared_file_storage, shown=shown, kind=file.SHARED),
+            plain.KIND: volumes,
+            drbd.KIND: mirrored,
+            external.KIND: external.External(
+                runtime, folders, providers=external.Providers(runtime, folders.storage_providers)
+            ),
+        },
+        mirrors={drbd.KIND: mirrored},
         nics={"bridged": nic.Bridged(runtime, folders.etc), "routed": nic.Routed(runtime, folders.etc)},
     )
     hypervisors: dict[str, drivers.Hypervisor] = {
@@ -43,20 +64,27 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
     accelerators = probe.Accelerators(runtime, folders, bootid=resources.boot_id(runtime.disk))
     found = registry(runtime, folders, accelerators=accelerators)
     files = ssconf.Files(runtime.disk, folders)
+    barrier = fence.Fence(runtime, folders, files=files)
     parts = handlers.Handlers(
         runtime,
         found,
         queue=folders.queue,
         files=files,
-        copy=replica.Replica(runtime, folders, files=files),
+        copy=replica.Replica(runtime, folders, files=files, barrier=barrier),
         definitions=scripts.Definitions(runtime, folders, registry=found),
         hook_scripts=hooks.Hooks(runtime, folders),
         accelerators=accelerators,
+        disks=blockdevs.Disks(
+            found,
+            volumes=lvm.Lvm(programs.Programs(runtime)),
+            providers=external.Providers(runtime, folders.storage_providers),
+        ),
     )
     return agent.Agent(
         runtime,
         enrolment.Enrolment(runtime, folders, secure=secure),
         table=parts.table(),
+        barrier=barrier,
         forget=parts.forget,
         prepare=parts.prepare,
         software=software,

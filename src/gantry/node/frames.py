@@ -1,13 +1,15 @@
 """What a node reads of the journal's frames: whether one is whole, and how far it reaches. Pure.
 
 A frame is one line, ``<crc32 of the JSON, 8 hexadecimal digits> <length of the JSON> <JSON>``, the JSON
-``{"previous": <SHA-256 of the line before>, "records": [{"serial", "epoch", "changes", ...}, ...]}``. A node copies
-frames verbatim and understands no more of them than this.
+``{"previous": <SHA-256 of the line before>, "records": [{"serial", "epoch", "changes", ...}, ...]}``, a change
+``["put", kind, object]`` or ``["delete", kind, key]``. A node copies frames verbatim and understands no more of them
+than this, and which jobs they put and archive.
 """
 
 import hashlib
 import re
 import zlib
+from collections.abc import Iterator
 
 import msgspec
 
@@ -53,6 +55,7 @@ class _Checkpoint(msgspec.Struct, frozen=True):
 _BODY = msgspec.json.Decoder(_Body)
 _HEAD = msgspec.json.Decoder(_Head)
 _JOB = msgspec.json.Decoder(_Job)
+_KEY = msgspec.json.Decoder(str)
 _CHECKPOINT = msgspec.json.Decoder(_Checkpoint)
 
 
@@ -83,6 +86,16 @@ def follow(end: Position, line: bytes) -> Position:
         epoch=max([end.epoch, *(record.epoch for record in body.records)]),
         last_job=max([end.last_job, *jobs]),
     )
+
+
+def jobs(line: bytes) -> Iterator[tuple[int, bytes | None]]:
+    """Yield what a whole frame says of jobs, in order: number and new content, None for one that is archived."""
+    for record in _BODY.decode(line[line.index(b"{") :]).records:
+        for verb, kind, value in record.changes:
+            if kind == "jobs" and verb == "put":
+                yield _JOB.decode(value).id, bytes(value)
+            elif kind == "jobs":
+                yield int(_KEY.decode(value)), None
 
 
 def previous(line: bytes) -> str | None:

@@ -3,25 +3,33 @@
     <instances>/<name>/
         record                          a Record in JSON, written before QEMU starts
         pid                             QEMU's process id, written by QEMU itself
-        qmp serial monitor              sockets
+        qmp serial monitor agent        sockets
+        efi root tls                    UEFI's variables, the folder of use_chroot, the secret of a migration
+        ended                           alone: how a guest ended that nobody stopped (calls.Ending)
 
 A guest runs when the process of that id was started with this very pid file in its arguments; everything else is the
-remains of one that died, and ``kvm`` clears them away.
+remains of one that died, and ``kvm`` clears them away. QEMU removes its pid file when it ends in good order: a guest
+whose pid file is left was killed.
 
 A record has a version. Older ones are read all the same, as what they would be today (networks seed "KVM runtime
 files"): before there was a version, a NIC was its mode and interface only, named by its place in QEMU; version 1 knew
-one address for each NIC, as text. ``kvm`` writes them anew when it next has the guest's lock.
+one address for each NIC, as text; version 2 did not know the machine, so a guest of that time cannot be migrated.
+``kvm`` writes them anew when it next has the guest's lock.
 """
 
-from collections.abc import Mapping
+import contextlib
+from asyncio import timeout
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
-from gantry.node import qemu
+from gantry import errors
+from gantry.node import qemu, qmp, slots
 from gantry.rpc import calls
 from gantry.runtime import interface
 
-VERSION = 2
+VERSION = 3
+ANSWER_LIMIT = 5.0
 
 
 class Plug(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +44,12 @@ class Plug(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of a running guest; ``version`` is that of the file it was read from."""
+    """What is remembered of a running guest; ``version`` is that of the file it was read from.
+
+    ``memory`` is what it has now. ``instance`` is the machine as it is, with what was plugged in since its start,
+    ``places`` where its devices sit (``slots``), ``kind`` its versioned machine type. One that is ``incoming`` waits
+    for a migration's end.
+    """
 
     name: str
     uuid: str
@@ -46,6 +59,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     nics: tuple[Plug, ...] = ()
     ends_on_reboot: bool = False
     hotplug: bool = True
+    instance: calls.Instance | None = None
+    places: dict[str, int] = {}
+    kind: str = ""
+    incoming: bool = False
     version: int = VERSION
 
     def plug(self, interface: str) -> Plug | None:
@@ -53,7 +70,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return next((nic for nic in self.nics if nic.interface == interface), None)
 
     def with_nic(self, nic: calls.Nic, interface: str, *, device: str) -> "Record":
-        """Return the record after a NIC was plugged in or changed."""
+        """Return the record after a NIC was plugged in or changed; ``device`` is its name in QEMU."""
         plugged = Plug(
             mode=nic.mode,
             interface=interface,
@@ -62,11 +79,60 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             mac=nic.mac,
             ip=tuple(address.ip for address in nic.addresses),
         )
-        return msgspec.structs.replace(self, nics=(*self.without(interface).nics, plugged))
+        rest = tuple(other for other in self.nics if other.interface != interface)
+        changed = msgspec.structs.replace(self, nics=(*rest, plugged))
+        if self.instance is None:
+            return changed
+        nics = (*_others(self.instance.nics, nic.uuid), nic)
+        places = slots.with_nic(self.places, self.instance, nic)
+        return msgspec.structs.replace(
+            changed, instance=msgspec.structs.replace(self.instance, nics=nics), places=places
+        )
 
     def without(self, interface: str) -> "Record":
         """Return the record after the NIC on an interface was taken out."""
-        return msgspec.structs.replace(self, nics=tuple(nic for nic in self.nics if nic.interface != interface))
+        gone = self.plug(interface)
+        if gone is None:
+            return self
+        rest = tuple(nic for nic in self.nics if nic.interface != interface)
+        changed = msgspec.structs.replace(self, nics=rest)
+        if self.instance is None:
+            return changed
+        instance = msgspec.structs.replace(self.instance, nics=_others(self.instance.nics, gone.uuid))
+        places = {name: place for name, place in self.places.items() if name != f"nic-{gone.uuid}"}
+        return msgspec.structs.replace(changed, instance=instance, places=places)
+
+    def machine(self) -> calls.Instance:
+        """Return the machine as it is; WrongStateError when an older node daemon did not remember it."""
+        if self.instance is None:
+            raise errors.WrongStateError(
+                f"instance {self.name} was started by an older node daemon, which did not remember its devices",
+                hint="stop and start it once",
+            )
+        return self.instance
+
+    def with_disk(self, disk: calls.Disk) -> "Record":
+        """Return the record after a disk was plugged in or changed."""
+        instance = self.machine()
+        disks = (*_others(instance.disks, disk.uuid), disk)
+        return msgspec.structs.replace(
+            self,
+            instance=msgspec.structs.replace(instance, disks=disks),
+            places=slots.with_disk(self.places, instance, disk),
+        )
+
+    def without_disk(self, disk: calls.Disk) -> "Record":
+        """Return the record after a disk was taken out."""
+        instance, name = self.machine(), slots.disk_name(disk)
+        return msgspec.structs.replace(
+            self,
+            instance=msgspec.structs.replace(instance, disks=_others(instance.disks, disk.uuid)),
+            places={other: place for other, place in self.places.items() if other != name},
+        )
+
+
+def _others(devices: Sequence[slots.Device], uuid: str) -> tuple[slots.Device, ...]:
+    return tuple(device for device in devices if device.uuid != uuid)
 
 
 def _upgraded(place: int, nic: object) -> object:
@@ -79,7 +145,7 @@ def _upgraded(place: int, nic: object) -> object:
     return nic
 
 
-def read(raw: bytes) -> Record:
+def read(raw: bytes | str) -> Record:
     """Read a record of any version; its ``version`` tells whether it has to be written anew."""
     stored = msgspec.json.decode(raw, type=dict[str, object])
     version = stored.setdefault("version", 0)
@@ -94,6 +160,7 @@ class Guests:
 
     def __init__(self, runtime: interface.Runtime, folder: str) -> None:
         self._disk = runtime.disk
+        self._network = runtime.network
         self._processes = runtime.processes
         self._folder = folder
 
@@ -101,11 +168,29 @@ class Guests:
         """Return where a guest's files are."""
         return qemu.Sockets(f"{self._folder}/{name}")
 
+    @contextlib.asynccontextmanager
+    async def control(self, name: str) -> AsyncIterator[qmp.Connection]:
+        """Connect to a guest's QEMU; HypervisorError when it does not answer, or does not within a caller's limit."""
+        try:
+            async with timeout(ANSWER_LIMIT):
+                control = await qmp.connect(self._network, self.files(name).control, guest=name)
+            async with control:
+                yield control
+        except OSError:  # a time limit is one too
+            raise errors.HypervisorError(f"QEMU of instance {name} does not answer") from None
+
     def names(self) -> list[str]:
         """List the guests that left a record, dead ones among them."""
+        return self._holding("record")
+
+    def ended(self) -> list[str]:
+        """List the guests that ended, and nobody stopped them."""
+        return self._holding("ended")
+
+    def _holding(self, file: str) -> list[str]:
         if not self._disk.exists(self._folder):
             return []
-        return [name for name in self._disk.names(self._folder) if self._disk.exists(self._record_path(name))]
+        return [name for name in self._disk.names(self._folder) if self._disk.exists(f"{self._folder}/{name}/{file}")]
 
     def _record_path(self, name: str) -> str:
         return f"{self.files(name).folder}/record"
@@ -127,6 +212,20 @@ class Guests:
         """Remove all files of a guest."""
         await self._disk.remove_tree(self.files(name).folder)
 
+    async def note(self, ending: calls.Ending) -> None:
+        """Remember how a guest ended, and nothing else of it."""
+        folder = self.files(ending.name).folder
+        await self._disk.remove_tree(folder)
+        await self._disk.make_directory(folder, mode=0o700)
+        await self._disk.write(f"{folder}/ended", msgspec.json.encode(ending), sync=False)
+
+    def ending(self, name: str) -> calls.Ending | None:
+        """Return how a guest ended."""
+        try:
+            return msgspec.json.decode(self._disk.read(f"{self.files(name).folder}/ended"), type=calls.Ending)
+        except FileNotFoundError:
+            return None
+
     def pid(self, name: str) -> int | None:
         """Return the process of a running guest."""
         try:
@@ -134,6 +233,10 @@ class Guests:
         except (FileNotFoundError, ValueError):
             return None
         return pid if self.is_guest(name, pid) else None
+
+    def left_in_order(self, name: str) -> bool:
+        """Tell whether a guest's QEMU, which is gone, took its pid file away."""
+        return not self._disk.exists(self.files(name).pid)
 
     def is_guest(self, name: str, pid: int) -> bool:
         """Tell whether a process is this guest; QEMU removes the pid file a moment before it ends."""

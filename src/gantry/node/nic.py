@@ -49,7 +49,8 @@ class Taps:
         await self.validate(nic)
         tap = tap_name(nic)
         await self.unplug(tap)
-        await self.ip("tuntap", "add", "dev", tap, "mode", "tap")
+        queues = ("multi_queue",) if int(instance.hvparams.get("virtio_net_queues", 1)) > 1 else ()
+        await self.ip("tuntap", "add", "dev", tap, "mode", "tap", *queues)
         try:
             await self._connect(instance, nic, tap=tap)
         except errors.GantryError:

@@ -8,7 +8,7 @@ import asyncio
 import signal
 
 from gantry import errors
-from gantry.node import guests, qmp
+from gantry.node import guests, migration, qmp
 from gantry.runtime import interface
 
 POLL = 0.05
@@ -49,12 +49,20 @@ class Power:
     async def _connect(self, name: str) -> qmp.Connection:
         return await qmp.connect(self._network, self._guests.files(name).control, guest=name)
 
-    async def state(self, name: str) -> str:
-        """Return ``running`` or ``paused``; a guest whose QEMU does not answer counts as running."""
+    async def state(self, name: str, *, incoming: bool = False) -> str:
+        """Return the state of ``calls.RunningInstance``; a guest whose QEMU does not answer counts as running."""
         try:
-            return "running" if (await self._status(name)).running else "paused"
+            async with asyncio.timeout(ANSWER_LIMIT), await self._connect(name) as control:
+                status, sending = await control.status(), (await migration.ask(control)).told()
         except (OSError, errors.HypervisorError):
-            return "running"
+            return "incoming" if incoming else "running"
+        if incoming:
+            return "arrived" if (status.status, sending.status) == ("paused", "completed") else "incoming"
+        if status.status == migration.LEFT:
+            return "migrated"
+        if not sending.final:
+            return "migrating"
+        return "running" if status.running else "paused"
 
     async def off(self, name: str, pid: int, *, timeout: float) -> None:
         """End a guest: by its power button for ``timeout`` seconds, then by QEMU's ``quit``, then by SIGKILL."""

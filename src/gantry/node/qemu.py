@@ -1,25 +1,27 @@
 """The command line of QEMU for an instance. Pure: all that it needs comes in a ``Machine``.
 
-Disks are named after their index (``disk0``), NICs after their UUID, which stays when others go: so a NIC is found
-when it is to be unplugged. Values that a name may hold go as JSON, where the option takes it, because QEMU's own
-syntax gives commas a meaning.
+``drives`` makes the disks, ``screens`` what people look at, ``slots`` the places on the buses. Devices are named after
+their UUID, which stays when others go, and each has a fixed place: so a guest finds its devices again after a
+migration. Values that a name may hold go as JSON, where the option takes it, because QEMU's own syntax gives commas a
+meaning.
 """
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from gantry import errors
+from gantry.node import drives, screens, slots
 from gantry.rpc import calls
 
-DISK_DEVICES = {"paravirtual": "virtio-blk-pci", "ide": "ide-hd", "scsi": "scsi-hd"}
-NIC_DEVICES = {"paravirtual": "virtio-net-pci", "e1000": "e1000", "rtl8139": "rtl8139"}
-BOOT_ORDERS = {"disk": "c", "cdrom": "d", "network": "n"}
+NIC_DEVICES = {"paravirtual": "virtio-net-pci"}
+BOOT_ORDERS = {"disk": "c", "cdrom": "d", "network": "n", "floppy": "a"}
 # Below 16 MiB a guest starts slowly; QEMU's default costs each guest 20 to 40 MiB more.
 ACCELERATORS = {"tcg": "tcg,tb-size=32", "kvm": "kvm"}
 SOCKET_PATH_LIMIT = 107
-VNC_DISPLAYS = 99
+BALLOON = "balloon"
 
 
 @dataclass(frozen=True)
@@ -44,46 +46,96 @@ class Sockets:
         return f"{self.folder}/monitor"
 
     @property
+    def agent(self) -> str:
+        """The channel of the QEMU guest agent."""
+        return f"{self.folder}/agent"
+
+    @property
     def pid(self) -> str:
-        """The file that QEMU keeps its process id in."""
+        """The file that QEMU keeps its process id in; it removes it when it ends in good order."""
         return f"{self.folder}/pid"
+
+    @property
+    def firmware(self) -> str:
+        """The variables of UEFI."""
+        return f"{self.folder}/efi"
+
+    @property
+    def prison(self) -> str:
+        """The empty folder of ``use_chroot``."""
+        return f"{self.folder}/root"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """An instance with what the node adds: accelerator, files, the path of each disk, the tap of each NIC."""
+    """An instance with what the node adds.
+
+    Accelerator, versioned machine type, files, the path of each disk, the tap of each NIC, the places of both. One that
+    is ``incoming`` waits for a migration.
+    """
 
     instance: calls.Instance
     accelerator: str
     files: Sockets
     disks: tuple[str, ...]
     taps: tuple[str, ...]
+    places: Mapping[str, int] = field(default_factory=dict)
+    kind: str = "pc"
     paused: bool = False
+    incoming: bool = False
 
     def text(self, parameter: str) -> str:
         """Return a hypervisor parameter as text; the word ``default`` counts as not set."""
-        value = str(self.instance.hvparams.get(parameter, ""))
-        return "" if value == "default" else value
+        return drives.text(self.instance, parameter)
 
     def flag(self, parameter: str) -> bool:
         """Return a hypervisor parameter that is a truth value."""
         return bool(self.instance.hvparams.get(parameter, False))
 
 
+def bus(kind: str) -> str:
+    """Return the name of a machine type's PCI bus."""
+    return "pcie.0" if "q35" in kind else "pci.0"
+
+
 def can_hotplug(instance: calls.Instance) -> bool:
-    """Tell whether NICs can be plugged into the running guest: the PCI bus of machine ``pc`` takes them, over ACPI."""
+    """Tell whether devices can be plugged into the running guest: the bus of machine ``pc`` takes them, over ACPI."""
     machine = str(instance.hvparams.get("machine_version") or "pc")
     return machine.startswith("pc") and "q35" not in machine and bool(instance.hvparams.get("acpi", False))
 
 
-def nic_name(nic: calls.Nic) -> str:
-    """Return the name of a NIC in QEMU: of its netdev, and with ``dev-`` in front of its device."""
-    return f"nic-{nic.uuid}"
-
-
 def nic_model(instance: calls.Instance) -> str:
     """Return QEMU's name for the model of an instance's NICs."""
-    return NIC_DEVICES[str(instance.hvparams.get("nic_type") or "paravirtual")]
+    kind = drives.text(instance, "nic_type") or "paravirtual"
+    return NIC_DEVICES.get(kind, kind)
+
+
+def _queues(instance: calls.Instance) -> int:
+    wanted = int(instance.hvparams.get("virtio_net_queues", 1))
+    return wanted if nic_model(instance) == NIC_DEVICES["paravirtual"] else 1
+
+
+def netdev(instance: calls.Instance, nic: calls.Nic, tap: str) -> dict[str, str | int | bool]:
+    """Return QEMU's end of a tap."""
+    found: dict[str, str | int | bool] = {"type": "tap", "id": slots.nic_name(nic), "ifname": tap}
+    found |= {"script": "no", "downscript": "no"}
+    if _queues(instance) > 1:
+        found["queues"] = _queues(instance)
+    if nic_model(instance) == NIC_DEVICES["paravirtual"]:
+        if instance.hvparams.get("vhost_net"):
+            found["vhost"] = True
+        if not instance.hvparams.get("vnet_hdr", True):
+            found["vnet_hdr"] = False
+    return found
+
+
+def nic_device(instance: calls.Instance, nic: calls.Nic, *, place: int | None, kind: str) -> drives.Options:
+    """Return the card that the guest sees."""
+    name = slots.nic_name(nic)
+    found: drives.Options = {"driver": nic_model(instance), "netdev": name, "mac": nic.mac, "id": f"dev-{name}"}
+    if (queues := _queues(instance)) > 1:
+        found |= {"mq": True, "vectors": 2 * queues + 2}
+    return found if place is None else found | {"bus": bus(kind), "addr": f"{place:#x}"}
 
 
 def check_folder(files: Sockets) -> None:
@@ -103,25 +155,42 @@ def arguments(machine: Machine) -> list[str]:
         machine.text("kvm_path"),
         *("-name", instance.name.replace(",", ",,"), "-uuid", instance.uuid, "-pidfile", machine.files.pid),
         *("-accel", ACCELERATORS[machine.accelerator], "-machine", _machine(machine)),
-        *("-m", str(instance.beparams["maxmem"]), "-smp", str(instance.beparams["vcpus"])),
+        *("-m", str(instance.beparams["maxmem"]), "-smp", _processors(machine)),
         *("-nodefaults", "-no-user-config", "-display", "none"),
         *("-rtc", "base=localtime" if machine.flag("use_localtime") else "base=utc"),
-        *("-boot", f"order={BOOT_ORDERS[machine.text('boot_order') or 'disk']}"),
-        *("-device", "virtio-rng-pci"),
+        *("-boot", f"order={_boot_order(machine)}"),
+        *("-device", f"virtio-rng-pci,addr={slots.RANDOM:#x}"),
+        *("-device", f"virtio-balloon-pci,id={BALLOON},addr={slots.BALLOON:#x}"),
         *(("-cpu", machine.text("cpu_type")) if machine.text("cpu_type") else ()),
         *(("-no-reboot",) if machine.text("reboot_behavior") == "exit" else ()),
-        *(("-S",) if machine.paused else ()),
+        # One that a migration brings waits until it is told to go on: so it runs in one place only.
+        *(("-S",) if machine.paused or machine.incoming else ()),
+        *(("-incoming", "defer") if machine.incoming else ()),
         *_control(machine),
+        *_confined(machine),
+        *_firmware(machine),
         *_kernel(machine),
-        *_disks(machine),
-        *_cdrom(machine),
+        *_drives(machine),
         *_nics(machine),
-        *_vnc(machine),
+        *screens.arguments(instance),
+        *shlex.split(machine.text("kvm_extra")),
     ]
 
 
 def _machine(machine: Machine) -> str:
-    return f"{machine.text('machine_version') or 'pc'},acpi={'on' if machine.flag('acpi') else 'off'}"
+    words = [machine.kind, f"acpi={'on' if machine.flag('acpi') else 'off'}"]
+    return ",".join([*words, *(("memory-backend=memory",) if machine.text("mem_path") else ())])
+
+
+def _processors(machine: Machine) -> str:
+    hvparams = machine.instance.hvparams
+    wanted = {part: int(hvparams.get(f"cpu_{part}", 0)) for part in ("sockets", "cores", "threads")}
+    parts = [f"{part}={count}" for part, count in wanted.items() if count]
+    return ",".join([str(machine.instance.beparams["vcpus"]), *parts])
+
+
+def _boot_order(machine: Machine) -> str:
+    return "".join(BOOT_ORDERS[device] for device in (machine.text("boot_order") or "disk").split(":"))
 
 
 def _json(value: Mapping[str, object]) -> str:
@@ -138,7 +207,35 @@ def _control(machine: Machine) -> list[str]:
     control += [*_socket("monitor", files.monitor), "-mon", "chardev=monitor,mode=readline"]
     if machine.flag("serial_console"):
         control += [*_socket("serial", files.serial), "-serial", "chardev:serial"]
+    if machine.flag("use_guest_agent"):
+        control += [*_socket("agent", files.agent)]
+        control += ["-device", f"virtio-serial-pci,id=agents,addr={slots.AGENT:#x}"]
+        control += ["-device", "virtserialport,bus=agents.0,chardev=agent,name=org.qemu.guest_agent.0"]
     return control
+
+
+def _confined(machine: Machine) -> list[str]:
+    found: list[str] = []
+    if machine.text("security_model") == "user":
+        found += ["-runas", machine.text("security_domain")]
+    if machine.flag("use_chroot"):
+        found += ["-chroot", machine.files.prison]
+    if path := machine.text("mem_path"):
+        size = int(machine.instance.beparams["maxmem"]) << 20
+        found += ["-object", _json({"qom-type": "memory-backend-file", "id": "memory", "mem-path": path, "size": size})]
+    return found
+
+
+def _firmware(machine: Machine) -> list[str]:
+    if machine.text("firmware") != "uefi":
+        return []
+    parts = (("efi-code", machine.text("firmware_path"), True), ("efi-variables", machine.files.firmware, False))
+    found: list[str] = []
+    for unit, (name, path, fixed) in enumerate(parts):
+        file = {"driver": "file", "filename": path}
+        found += ["-blockdev", _json({"driver": "raw", "node-name": name, "read-only": fixed, "file": file})]
+        found += ["-machine", f"pflash{unit}={name}"]
+    return found
 
 
 def _kernel(machine: Machine) -> list[str]:
@@ -153,48 +250,30 @@ def _kernel(machine: Machine) -> list[str]:
     return ["-kernel", kernel, *(("-initrd", initrd) if initrd else ()), "-append", " ".join(filter(None, words))]
 
 
-def _disks(machine: Machine) -> list[str]:
-    kind = machine.text("disk_type") or "paravirtual"
-    found: list[str] = ["-device", "lsi53c895a,id=scsi"] if kind == "scsi" and machine.disks else []
-    for disk, path in zip(machine.instance.disks, machine.disks, strict=True):
-        name = f"disk{disk.index}"
-        device: dict[str, object] = {"driver": DISK_DEVICES[kind], "drive": name, "id": f"dev-{name}"}
-        if machine.text("disk_cache") == "writethrough":
-            device["write-cache"] = "off"
-        file = {"driver": "file", "filename": path, "discard": "unmap"}
-        drive: dict[str, object] = {"driver": "raw", "node-name": name, "read-only": disk.mode == "ro", "file": file}
-        if machine.text("disk_cache") == "none":
-            drive["cache"] = {"direct": True}
-        found += ["-blockdev", _json(drive), "-device", _json(device)]
+def _drives(machine: Machine) -> list[str]:
+    instance = machine.instance
+    found: list[str] = []
+    for controller in drives.controller(instance):
+        found += ["-device", _json(controller | {"bus": bus(machine.kind)})]
+    for disk, path in zip(instance.disks, machine.disks, strict=True):
+        place = machine.places.get(slots.disk_name(disk))
+        device = drives.device(instance, disk, place=place, bus=bus(machine.kind))
+        found += ["-blockdev", _json(drives.node(instance, disk, path)), "-device", _json(device)]
+    for node, device in drives.removable(instance):
+        found += ["-blockdev", _json(node), "-device", _json(device)]
     return found
-
-
-def _cdrom(machine: Machine) -> list[str]:
-    path = machine.text("cdrom_image_path")
-    if not path:
-        return []
-    file = {"driver": "file", "filename": path}
-    drive = {"driver": "raw", "node-name": "cdrom", "read-only": True, "file": file}
-    return ["-blockdev", _json(drive), "-device", "ide-cd,drive=cdrom"]
 
 
 def _nics(machine: Machine) -> list[str]:
-    model = nic_model(machine.instance)
+    instance = machine.instance
     found: list[str] = []
-    for nic, tap in zip(machine.instance.nics, machine.taps, strict=True):
-        name = nic_name(nic)
-        found += ["-netdev", f"tap,id={name},ifname={tap},script=no,downscript=no"]
-        found += ["-device", f"{model},netdev={name},mac={nic.mac},id=dev-{name}"]
+    for nic, tap in zip(instance.nics, machine.taps, strict=True):
+        end = netdev(instance, nic, tap)
+        words = [f"{name}={_word(value)}" for name, value in end.items() if name != "type"]
+        device = nic_device(instance, nic, place=machine.places.get(slots.nic_name(nic)), kind=machine.kind)
+        found += ["-netdev", ",".join(["tap", *words]), "-device", _json(device)]
     return found
 
 
-def _vnc(machine: Machine) -> list[str]:
-    """Return the VNC server: a socket in a folder, or the first free display of an address."""
-    address = machine.text("vnc_bind_address")
-    if not address:
-        return []
-    if address.startswith("/"):
-        where = f"unix:{address.replace(',', ',,')}/{machine.instance.name}.vnc"
-    else:
-        where = f"{f'[{address}]' if ':' in address else address}:0,to={VNC_DISPLAYS}"
-    return ["-vnc", where, "-device", "VGA"]
+def _word(value: str | int | bool) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

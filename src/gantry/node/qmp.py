@@ -16,7 +16,6 @@ from gantry import errors
 from gantry.runtime import interface
 
 LINE_LIMIT = 1 << 20
-Argument = str | int | bool
 ABSENT = "DeviceNotFound"
 
 
@@ -49,6 +48,12 @@ class Status(msgspec.Struct):
     running: bool
 
 
+class BlockNode(msgspec.Struct):
+    """A node of the block layer: what holds a file or device open."""
+
+    name: str = msgspec.field(default="", name="node-name")
+
+
 _MESSAGES = msgspec.json.Decoder(Message)
 
 
@@ -67,7 +72,7 @@ class Connection:
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
 
-    async def execute(self, command: str, arguments: Mapping[str, Argument] | None = None) -> msgspec.Raw:
+    async def execute(self, command: str, arguments: Mapping[str, object] | None = None) -> msgspec.Raw:
         """Run a command and return its result as it came.
 
         HypervisorError when QEMU refuses or is gone, NotFoundError when it has no such device.
@@ -91,6 +96,11 @@ class Connection:
     async def status(self) -> Status:
         """Ask what the guest does."""
         return msgspec.json.decode(await self.execute("query-status"), type=Status)
+
+    async def block_nodes(self) -> set[str]:
+        """Ask for the names of the block layer's nodes; those without a name of their own have one of QEMU's."""
+        found = await self.execute("query-named-block-nodes", {"flat": True})
+        return {node.name for node in msgspec.json.decode(found, type=list[BlockNode])}
 
     async def event(self, names: Container[str], *, device: str = "") -> str:
         """Return the next event that has one of the names, and is about the device; earlier ones are forgotten."""

@@ -38,13 +38,13 @@ def boot_id(disk: interface.Disk) -> str:
 
 
 async def status(
-    disk: interface.Disk, registry: drivers.Registry, *, accelerators: probe.Accelerators, again: bool
+    disk: interface.Disk, registry: drivers.Registry, *, accelerators: probe.Accelerators, wanted: calls.NodeInfo
 ) -> calls.NodeStatus:
-    """Return the node's resources; ``again`` probes the accelerator anew."""
+    """Return the node's resources."""
     total, free = _memory(disk)
     processors = _pairs(_text(disk, PROCESSORS))
     sockets = {value for key, value in processors if key == "physical id"}
-    found = await accelerators.current(again=again)
+    found = await accelerators.current(again=wanted.probe)
     return calls.NodeStatus(
         bootid=boot_id(disk),
         memory_total=total,
@@ -52,10 +52,17 @@ async def status(
         memory_node=total - free,
         cpu_total=sum(key == "processor" for key, _ in processors),
         cpu_sockets=len(sockets) or 1,
-        storage=tuple([await driver.storage() for driver in registry.storage.values()]),
+        storage=tuple([await _room(registry, unit) for unit in wanted.storage]),
         accelerator=found.accelerator,
         accelerator_reason=found.reason,
     )
+
+
+async def _room(registry: drivers.Registry, unit: calls.StorageUnit) -> calls.StorageInfo:
+    try:
+        return await registry.block_device(unit.kind).storage(unit.name)
+    except (errors.GantryError, OSError) as error:
+        return calls.StorageInfo(kind=unit.kind, path=unit.name, free=0, total=0, problem=str(error))
 
 
 async def verify(
@@ -67,7 +74,7 @@ async def verify(
         "bridges": await _bridges(registry, wanted.bridges),
         "filelist": files.differences(wanted.ssconf),
         "time": _time(runtime.clock.now(), wanted.now),
-        "storage": await _storage(registry),
+        "storage": await _storage(registry, wanted.storage),
     }
 
 
@@ -96,11 +103,13 @@ def _time(here: float, there: float) -> list[str]:
     return [f"the node's clock is {skew:+.0f} s off"] if there and abs(skew) > CLOCK_SKEW else []
 
 
-async def _storage(registry: drivers.Registry) -> list[str]:
+async def _storage(registry: drivers.Registry, units: tuple[calls.StorageUnit, ...]) -> list[str]:
     complaints: list[str] = []
-    for name, driver in registry.storage.items():
+    for unit in units:
         try:
-            await driver.storage()
+            complaints += await registry.block_device(unit.kind).verify(unit.name)
+        except errors.GantryError as error:
+            complaints.append(f"{unit.kind}: {error}")
         except OSError as error:
-            complaints.append(f"{name}: {error.strerror}: {error.filename}")
+            complaints.append(f"{unit.kind}: {error.strerror}: {error.filename}")
     return complaints

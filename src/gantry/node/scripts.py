@@ -13,6 +13,7 @@ standard input; what they write is kept in ``log/os/``.
 """
 
 import datetime
+from collections.abc import Mapping
 
 from gantry import errors
 from gantry.node import drivers, variables
@@ -106,9 +107,21 @@ class Definitions:
     async def create(self, instance: calls.Instance, *, reinstall: bool, debug: int) -> str:
         """Run the create script and return the path of its log; ExecutionError with its last lines."""
         found = self._usable(instance)
+        async with self._registry.exposed(instance.disks) as where:
+            return await self._create(found, instance, where, reinstall=reinstall, debug=debug)
+
+    async def _create(
+        self,
+        found: calls.OsScript,
+        instance: calls.Instance,
+        where: Mapping[str, str],
+        *,
+        reinstall: bool,
+        debug: int,
+    ) -> str:
         environment = variables.os_script(
             instance,
-            {disk.uuid: self._registry.disk_path(disk) for disk in instance.disks},
+            where,
             api_version=max(set(API_VERSIONS) & set(found.api_versions)),
             debug=debug,
             reinstall=reinstall,

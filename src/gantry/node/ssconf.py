@@ -1,7 +1,6 @@
 """The files that every node keeps of the cluster: ssconf (contract: ssconf keys), and the cluster's own secrets.
 
     lib/ssconf/ssconf_<key>         mode 0444, one value or one a line
-    lib/ssconf/epoch                that of the master who wrote them; one of a lower epoch is refused
     lib/certs/authority.*           mode 0600, on master candidates
     lib/users                       mode 0600, on master candidates
 
@@ -9,12 +8,15 @@ The master writes them through ``node.handlers``; names are checked, so that a c
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gantry import errors
+from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
-SIZE_LIMIT = 128 << 10
+SIZE_LIMIT = 8 << 20
+"""Most bytes of a value: the names of some hundred thousand instances."""
+
 _KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -38,34 +40,49 @@ class Files:
         path = self._path(key)
         return self._disk.read(path).decode().rstrip("\n") if self._disk.exists(path) else ""
 
-    def epoch(self) -> int:
-        """Return the epoch of the last master who wrote here, 0 before the first."""
-        path = f"{self._folder}/epoch"
-        text = self._disk.read(path).decode().strip() if self._disk.exists(path) else ""
-        return int(text) if text.isdecimal() else 0
-
-    async def write(self, values: Mapping[str, str], *, epoch: int = 0) -> None:
-        """Replace the files of the keys given; InvalidError, WrongStateError before anything is written."""
-        seen = self.epoch()
-        if epoch and epoch < seen:
-            raise errors.WrongStateError(
-                f"epoch {epoch} has passed: a master of epoch {seen} has written the files of this node",
-                hint="this master has been replaced; stop it",
-            )
+    async def write(self, values: Mapping[str, str]) -> None:
+        """Replace the files of the keys given; InvalidError before anything is written."""
         for key, value in values.items():
-            if not _KEY.fullmatch(key):
-                raise errors.InvalidError(f"{key!r} is no ssconf key")
             if len(value.encode()) > SIZE_LIMIT:
                 raise errors.InvalidError(f"the ssconf value of {key} is longer than {SIZE_LIMIT} bytes")
-        await self._disk.make_directory(self._folder, mode=0o755)
-        if epoch > seen:
-            await self._disk.write(f"{self._folder}/epoch", b"%d\n" % epoch, mode=0o444)
+        await self._begin(values)
         for key, value in values.items():
-            await self._disk.write(self._path(key), value.rstrip("\n").encode() + b"\n", mode=0o444)
+            await self._write(key, value)
+
+    async def update(self, call: calls.UpdateSsconf) -> tuple[str, ...]:
+        """Change lines where that leads to what is wanted, and return the other keys; errors as of ``write``."""
+        await self._begin(call.digests)
+        wanted = []
+        for key in self._differing(call.digests):
+            change = call.lines.get(key, calls.LineChange())
+            lines = set(self.read(key).splitlines()).difference(change.removed).union(change.added)
+            value = "\n".join(sorted(lines))
+            if calls.digest_of(value) == call.digests[key]:
+                await self._write(key, value)
+            else:
+                wanted.append(key)
+        return tuple(wanted)
+
+    async def _begin(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if not _KEY.fullmatch(key):
+                raise errors.InvalidError(f"{key!r} is no ssconf key")
+        await self._disk.make_directory(self._folder, mode=0o755)
+
+    async def _write(self, key: str, value: str) -> None:
+        await self._disk.write(self._path(key), value.rstrip("\n").encode() + b"\n", mode=0o444)
+
+    def _differing(self, digests: Mapping[str, str]) -> list[str]:
+        """Return the keys whose file is not there or holds something else."""
+        return [
+            key
+            for key, digest in digests.items()
+            if not self._disk.exists(self._path(key)) or calls.digest_of(self.read(key)) != digest
+        ]
 
     def differences(self, wanted: Mapping[str, str]) -> list[str]:
-        """Name the keys whose file differs from what the cluster expects."""
-        return [f"ssconf_{key} is out of date" for key, value in wanted.items() if self.read(key) != value.rstrip("\n")]
+        """Name the keys whose file differs from what the cluster expects, which is told by digests."""
+        return [f"ssconf_{key} is out of date" for key in self._differing(wanted)]
 
     async def forget(self) -> None:
         """Remove all ssconf files and uploads."""

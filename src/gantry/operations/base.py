@@ -185,20 +185,28 @@ Report = Callable[[Sequence[HookFailure]], None]
 class Hooks:
     """The administrator's scripts around a plan (contract: hooks); ``operations.hooks`` makes them.
 
-    ``environment`` is what they are told, without ``GANETI_``, and ``after`` tells the same of a later state; before a
-    change they are told what is ``wanted`` instead, where that is given. On ``nodes_leaving`` the post phase runs
-    before the steps, which put them out of reach. Its failures go to ``report``, or are warnings in the job's log.
+    ``environment`` is what they are told, without ``GANETI_``, and ``later`` tells the same of a state to come, where
+    that may differ; before a change they are told what is ``wanted`` instead, where that is given. On ``nodes_leaving``
+    the post phase runs before the steps, which put them out of reach. Its failures go to ``report``, or are warnings in
+    the job's log.
     """
 
     path: str
     object_type: str
     environment: Mapping[str, str]
-    after: Callable[[states.Snapshot], Mapping[str, str]]
+    later: Callable[[states.Snapshot], Mapping[str, str]] | None = None
     nodes_pre: Sequence[targets.Target] = ()
     nodes_post: Sequence[targets.Target] = ()
     nodes_leaving: Sequence[targets.Target] = ()
     wanted: Mapping[str, str] | None = None
     report: Report | None = None
+
+    def after(self, snapshot: states.Snapshot) -> Mapping[str, str]:
+        """Return what the scripts are told after the change, which ``snapshot`` has."""
+        return self.later(snapshot) if self.later else self.environment
+
+
+Finish = Callable[[states.Snapshot], Sequence[states.Change]]
 
 
 @dataclass(frozen=True)
@@ -208,7 +216,7 @@ class Plan:
     lines: Sequence[str] = ()
     changes: Sequence[states.Change] = ()
     steps: Sequence[Step] = ()
-    finish: Callable[[states.Snapshot], Sequence[states.Change]] | None = None
+    finish: Finish | None = None
     result: Callable[[], object] = field(default=lambda: None)
     keep_on_failure: bool = False
     hooks: Hooks | None = None

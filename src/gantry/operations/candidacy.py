@@ -1,8 +1,9 @@
 """The pool of master candidates: who is needed in it, what a candidate keeps, and how it gives that up.
 
-Shared by the units that change nodes. The pool is kept at ``candidate_pool_size`` as far as there are nodes that may be
-candidates (seed "master candidate flag"); the master counts. A candidate has the authority's papers before it has the
-flag, because a copy of the state without them cannot make a master; the copy itself comes with the flag.
+Shared by the units that change nodes or the pool's size. The pool is kept at ``candidate_pool_size`` as far as there
+are nodes that may be candidates (seed "master candidate flag"); the master counts. A candidate has the authority's
+papers before it has the flag, because a copy of the state without them cannot make a master; the copy itself comes
+with the flag. Who gave the flag up on request may be chosen again later; ``master_capable`` keeps a node out for good.
 """
 
 from collections.abc import Collection
@@ -12,6 +13,9 @@ from gantry.model import cluster
 from gantry.operations import base
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
+
+POOL = (base.Level.CONFIG, "candidates")
+"""The lock of who fills or empties the pool: a node that is being chosen must not be lost to another change."""
 
 
 def missing(snapshot: states.Snapshot) -> int:
@@ -32,6 +36,17 @@ def eligible(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> lis
     return sorted(found, key=lambda node: node.name)
 
 
+def surplus(snapshot: states.Snapshot, *, first: Collection[str] = ()) -> list[cluster.Node]:
+    """Return the candidates that are too many in the pool, in the order in which they go.
+
+    Those named in ``first`` go before the others; then the last by name, so that who came last goes first.
+    """
+    owner = snapshot.the_cluster
+    candidates = [node for node in snapshot.nodes.values() if node.role(owner) is cluster.Role.CANDIDATE]
+    by_name = sorted(candidates, key=lambda node: node.name, reverse=True)
+    return sorted(by_name, key=lambda node: node.name not in first)[: max(0, -missing(snapshot))]
+
+
 async def give_papers(environment: base.Environment, target: targets.Target) -> None:
     """Send a node the authority's certificate and key."""
     authority = environment.authority
@@ -47,6 +62,15 @@ async def take_back(environment: base.Environment, target: targets.Target) -> No
         environment.log.warning(
             f"{target.name} may still hold the cluster's key and a copy of its state, which it was to give up: {error}"
         )
+
+
+def demotion(environment: base.Environment, target: targets.Target) -> base.Step:
+    """Return the step that takes its copy from a candidate, which has lost the flag before."""
+    return base.Step(
+        f"take the copy of the state from {target.name}",
+        lambda: take_back(environment, target),
+        lambda: give_papers(environment, target),
+    )
 
 
 async def lagging(environment: base.Environment, snapshot: states.Snapshot) -> list[tuple[str, str]]:

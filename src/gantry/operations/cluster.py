@@ -47,7 +47,8 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         log.info("* Verifying node status")
         online = [node for node in snapshot.nodes.values() if not node.offline]
         nodes = sorted(online, key=lambda node: node.name)
-        for answer in await asyncio.gather(*(self._ask(snapshot, node) for node in nodes)):
+        files = ssconf.digests(ssconf.values(snapshot))
+        for answer in await asyncio.gather(*(self._ask(snapshot, node, files) for node in nodes)):
             good &= self._report(_check_node(answer), fine=f"node {answer.target.name}")
         for name, message in await candidacy.lagging(self.environment, snapshot):
             good &= self._report(iter([Finding("ECLUSTERFILECHECK", "node", name, message)]))
@@ -65,18 +66,20 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             log.info(line)
         return good
 
-    async def _ask(self, snapshot: states.Snapshot, node: cluster.Node) -> targets.Answer[dict[str, list[str]]]:
-        expected = self._expected(snapshot, node)
+    async def _ask(
+        self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]
+    ) -> targets.Answer[dict[str, list[str]]]:
+        expected = self._expected(snapshot, node, files)
         (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], expected)
         return answer
 
-    def _expected(self, snapshot: states.Snapshot, node: cluster.Node) -> calls.NodeVerify:
+    def _expected(self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]) -> calls.NodeVerify:
         group = snapshot.nodegroups[node.group]
         bridges = {plug.link for plug in group.networks.values() if plug.mode == "bridged"}
         return calls.NodeVerify(
             hypervisors=snapshot.the_cluster.enabled_hypervisors if node.vm_capable else (),
             bridges=tuple(sorted(bridges)) if node.vm_capable else (),
-            ssconf=ssconf.values(snapshot),
+            ssconf=files,
             now=self.environment.inputs.now,
         )
 
@@ -136,7 +139,9 @@ def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Findin
         yield Finding("ENODERPC", "node", answer.target.name, f"it does not answer: {answer.error}")
     for check, complaints in (answer.value or {}).items():
         for complaint in complaints:
-            yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint)
+            # It follows the instances a little later, for many changes at once (daemons.distribution).
+            late = complaint.startswith("ssconf_instance_list ")
+            yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint, is_warning=late)
 
 
 def _check_instances(
@@ -189,6 +194,8 @@ def _notes(snapshot: states.Snapshot) -> Iterator[str]:
     for role, text in ((cluster.Role.OFFLINE, "offline"), (cluster.Role.DRAINED, "drained")):
         if role in roles:
             yield f"  - NOTICE: {roles.count(role)} {text} node(s) found."
+    if more := len(candidacy.surplus(snapshot)):
+        yield f"  - NOTICE: {more} master candidate(s) more than the candidate pool size asks for."
 
 
 class ClusterPostInit(base.Unit[opcodes.ClusterPostInit, None]):

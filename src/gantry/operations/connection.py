@@ -13,6 +13,15 @@ def _locks(snapshot: states.Snapshot, op: opcodes.NetworkConnect | opcodes.Netwo
     }
 
 
+def _checked_vlan(text: str) -> str:
+    """Return a VLAN, or several as ``ID:ID``; ``.ID`` is the same as ``ID`` (contract: value coercion)."""
+    plain = text.removeprefix(".")
+    ids = plain.removeprefix(":").split(":") if text else []
+    if not all(one.isascii() and one.isdecimal() and len(one) <= 4 and 1 <= int(one) <= 4094 for one in ids):
+        raise errors.InvalidError(f"VLAN {text} is not valid", hint="write a number from 1 to 4094, as in vlan=5")
+    return plain
+
+
 class NetworkConnect(base.Unit[opcodes.NetworkConnect, None]):
     """Plugs a network in at a node group."""
 
@@ -35,7 +44,7 @@ class NetworkConnect(base.Unit[opcodes.NetworkConnect, None]):
             places = [subnets.place_of(subnet) for subnet in net.subnets]
             occupancy.check_strangers(snapshot, net, group, places=places)
         plug = cluster.Connection(
-            mode=self.op.network_mode, link=self.op.network_link, vlan=self.op.network_vlan.removeprefix(".")
+            mode=self.op.network_mode, link=self.op.network_link, vlan=_checked_vlan(self.op.network_vlan)
         )
         new = base.changed(group, self.environment.inputs.now, networks={**group.networks, net.uuid: plug})
         line = f"connect network {net.name} to node group {group.name}: {plug.mode} to {plug.link}"

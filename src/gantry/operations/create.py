@@ -5,7 +5,6 @@ hypervisor parameters, bridges and room by asking the node. One transaction then
 addresses; the steps on the node follow, each with its undo (design section 5).
 """
 
-import math
 from dataclasses import dataclass
 
 from gantry import errors
@@ -14,21 +13,6 @@ from gantry.model import cluster, instance, opcodes, parameters
 from gantry.operations import base, filled, hooks, nics, placement
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
-
-UNITS = {"m": 1, "g": 1024, "t": 1024 * 1024}
-
-
-def parse_size(size: int | str) -> int:
-    """Return a disk size in MiB; text may end in m, g or t and is rounded up to 4 MiB (contract: value coercion)."""
-    if isinstance(size, int):
-        return size
-    number, unit = (size[:-1], size[-1:].lower()) if size[-1:].isalpha() else (size, "m")
-    try:
-        return math.ceil(float(number) * UNITS[unit] / 4) * 4
-    except (KeyError, ValueError, OverflowError):
-        raise errors.InvalidError(
-            f"disk size {size!r} is not valid", hint="write MiB, or a number with m, g or t"
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -60,7 +44,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         if ("instances", self.op.instance_name) in snapshot.names:
             raise errors.ExistsError(f"instance {self.op.instance_name} exists already", hint="choose another name")
         self._check_static(snapshot)
-        template, sizes = self._template(snapshot), self._sizes()
+        template, sizes = self._template(snapshot), self._sizes(snapshot)
         node = await self._place(snapshot, sum(sizes))
         uuids = tuple(self.environment.inputs.uuid() for _ in sizes)
         target = snapshot.target(node)
@@ -117,11 +101,18 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             raise errors.InvalidError(f"an instance of template {template} needs a disk", hint="--disk 0:size=1g")
         return template
 
-    def _sizes(self) -> list[int]:
-        sizes = [parse_size(disk.size) for disk in self.op.disks]
-        for index, size in enumerate(sizes):
+    def _sizes(self, snapshot: states.Snapshot) -> list[int]:
+        """Return the sizes of the disks in MiB; ``auto`` is the cluster's default (seed "Interface changes")."""
+        default = snapshot.the_cluster.default_disk_size
+        sizes = [default if disk.size == "auto" else parameters.size(disk.size) for disk in self.op.disks]
+        for index, (disk, size) in enumerate(zip(self.op.disks, sizes, strict=True)):
+            if disk.size == "auto" and not default:
+                raise errors.InvalidError(
+                    f"disk {index} has no size, and the cluster has no default for it",
+                    hint="say it, as in 0:size=10g; or gnt-cluster modify --defaults disksize=10g",
+                )
             if size <= 0:
-                raise errors.InvalidError(f"disk {index}: size {self.op.disks[index].size} is not above 0 MiB")
+                raise errors.InvalidError(f"disk {index}: size {disk.size} is not above 0 MiB")
         return sizes
 
     def _installs(self) -> bool:
@@ -149,25 +140,39 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         backend = self._backend(snapshot)
         networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)}
         need = placement.Need(int(backend["maxmem"]) if self.op.start else 0, disk, networks)
-        candidates = [snapshot.node(self.op.pnode)] if self.op.pnode else self._candidates(snapshot)
-        asked = [node for node in candidates if not placement.static_unfit(snapshot, node, need)]
-        answers = await self.environment.nodes.fan_out([snapshot.target(node) for node in asked], calls.NodeInfo())
-        statuses: dict[str, calls.NodeStatus | None] = {node.uuid: None for node in candidates}
-        statuses |= {answer.target.uuid: answer.value for answer in answers}
         if not self.op.pnode:
-            return placement.choose(snapshot, statuses, need)
-        (node,) = candidates
-        status = statuses[node.uuid]
+            return await self._choose(snapshot, need)
+        node = snapshot.node(self.op.pnode)
+        status = (await self._statuses(snapshot, [node], need))[node.uuid]
         if why := placement.unfit(snapshot, node, status, need):
-            silent = errors.EnvironmentFaultError if asked else errors.WrongStateError
+            static = placement.static_unfit(snapshot, node, need)
+            silent = errors.WrongStateError if static else errors.EnvironmentFaultError
             fault = errors.NoRoomError if status else silent
             raise fault(f"node {node.name} cannot take instance {self.op.instance_name}: {why}")
         return node
 
-    def _candidates(self, snapshot: states.Snapshot) -> list[cluster.Node]:
+    async def _choose(self, snapshot: states.Snapshot, need: placement.Need) -> cluster.Node:
+        """Ask some nodes, and more only when none of those fits: a large cluster is not asked as a whole."""
         group = snapshot.group(self.op.group_name).uuid if self.op.group_name else None
-        nodes = [node for node in snapshot.nodes.values() if group in (None, node.group)]
-        return sorted(nodes, key=lambda node: node.name)
+        # in an order that is the same in every run; that of the snapshot's maps is not
+        left = sorted(snapshot.nodes if group is None else snapshot.nodes_in.get(group) or ())
+        statuses: placement.Statuses = {}
+        while left:
+            some = placement.sample(left, len(statuses) or placement.ASKED, below=self.environment.inputs.below)
+            found = await self._statuses(snapshot, [snapshot.nodes[uuid] for uuid in some], need)
+            statuses |= found
+            if placement.fitting(snapshot, found, need):
+                break
+        return placement.choose(snapshot, statuses, need)
+
+    async def _statuses(
+        self, snapshot: states.Snapshot, nodes: list[cluster.Node], need: placement.Need
+    ) -> placement.Statuses:
+        """Ask those of the nodes that the configuration does not keep the instance off."""
+        asked = [snapshot.target(node) for node in nodes if not placement.static_unfit(snapshot, node, need)]
+        answers = await self.environment.nodes.fan_out(asked, calls.NodeInfo())
+        silent: placement.Statuses = {node.uuid: None for node in nodes}
+        return silent | {answer.target.uuid: answer.value for answer in answers}
 
     def _backend(self, snapshot: states.Snapshot) -> entities.Parameters:
         given = parameters.merge({}, parameters.backend(self.op.beparams))
@@ -183,12 +188,14 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             instance.Disk(
                 uuid=uuid,
                 dev_type=template,
-                size=parse_size(spec.size),
+                size=size,
                 name=spec.name or "",
                 mode={"w": "rw", "r": "ro"}.get(spec.mode, spec.mode),
                 logical_id=(template, path),
             )
-            for spec, uuid, path in zip(op.disks, facts.disk_uuids, facts.disk_ids, strict=True)
+            for spec, size, uuid, path in zip(
+                op.disks, self._sizes(snapshot), facts.disk_uuids, facts.disk_ids, strict=True
+            )
         )
         return instance.Instance(
             uuid=inputs.uuid(),

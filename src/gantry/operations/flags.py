@@ -25,8 +25,9 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
     OPCODE = opcodes.NodeSetParams
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the node."""
-        return {(base.Level.NODE, snapshot.node(self.op.node_name).uuid): base.Mode.EXCLUSIVE}
+        """Take the node, and the pool of candidates."""
+        node = snapshot.node(self.op.node_name).uuid
+        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
         """Make sure that a node which is to be online again answers."""
@@ -52,13 +53,19 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
         promotion = candidacy.Promotion(
             self.environment, without=[node.uuid] if self.op.master_candidate is False else []
         )
-        steps = [self._take_step(node, new)] if demoted else []
+        # It may be offline after this, and is told all the same where it still hears it.
+        steps = [candidacy.demotion(self.environment, snapshot.target(node))] if demoted else []
         if rising:
             steps.append(self._give_step(snapshot.target(new)))
         elif candidacy.missing(after) > 0:
             steps.append(promotion.step)
+        lines = [f"{name} of node {node.name} becomes {'yes' if value else 'no'}" for name, value in told]
+        if demoted and self.op.master_candidate is False and new.master_capable:
+            note = f"{node.name} may be chosen again when a candidate is missing; --master-capable no keeps it out"
+            lines.append(note)
+            steps.append(base.Step(note, base.nothing))
         return base.Plan(
-            lines=[f"{name} of node {node.name} becomes {'yes' if value else 'no'}" for name, value in told],
+            lines=lines,
             changes=[states.Put(first)] if told else (),
             steps=steps,
             finish=self._raised if rising else promotion.changes,
@@ -75,16 +82,6 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
             f"give {target.name} what a master candidate keeps",
             lambda: candidacy.give_papers(self.environment, target),
             lambda: candidacy.take_back(self.environment, target),
-        )
-
-    def _take_step(self, node: cluster.Node, new: cluster.Node) -> base.Step:
-        before = self.environment.snapshot().target(node)
-        # It may be offline after this, and is told all the same where it still hears it.
-        target = dataclasses.replace(before, offline=False) if not node.offline else before
-        return base.Step(
-            f"take the copy of the state from {new.name}",
-            lambda: candidacy.take_back(self.environment, target),
-            lambda: candidacy.give_papers(self.environment, target),
         )
 
     def _wanted(self, snapshot: states.Snapshot, node: cluster.Node) -> cluster.Node:

@@ -76,7 +76,7 @@ def of_instance(
         object_type="INSTANCE",
         environment=instance_variables(snapshot, vm) | extra,
         wanted=instance_variables(snapshot, wanted) | extra if wanted else None,
-        after=lambda newest: instance_variables(newest, newest.instances.get(vm.uuid, vm)) | extra,
+        later=lambda newest: instance_variables(newest, newest.instances.get(vm.uuid, vm)) | extra,
         nodes_pre=_master(snapshot) if path == "instance-remove" else own,
         nodes_post=own,
     )
@@ -132,7 +132,7 @@ def of_network(
         object_type="NETWORK",
         environment=network_variables(net),
         wanted=network_variables(wanted) if wanted else None,
-        after=lambda newest: network_variables(newest.networks.get(net.uuid, net)),
+        later=lambda newest: network_variables(newest.networks.get(net.uuid, net)),
         nodes_pre=_master(snapshot),
         nodes_post=_master(snapshot),
     )
@@ -148,7 +148,6 @@ def of_network_rename(snapshot: states.Snapshot, net: networks.Network, *, new_n
         path="network-rename",
         object_type="NETWORK",
         environment=told,
-        after=lambda _: told,
         nodes_pre=where,
         nodes_post=where,
     )
@@ -180,9 +179,7 @@ def of_connection(
         "GROUP_NETWORK_VLAN": plug.vlan,
     }
     where = _targets(snapshot, snapshot.nodes_in.get(group.uuid) or ())
-    return base.Hooks(
-        path=path, object_type="NETWORK", environment=told, after=lambda _: told, nodes_pre=where, nodes_post=where
-    )
+    return base.Hooks(path=path, object_type="NETWORK", environment=told, nodes_pre=where, nodes_post=where)
 
 
 def of_node_add(snapshot: states.Snapshot, new: clusters.Node) -> base.Hooks:
@@ -192,7 +189,7 @@ def of_node_add(snapshot: states.Snapshot, new: clusters.Node) -> base.Hooks:
         path="node-add",
         object_type="NODE",
         environment=_node(new),
-        after=lambda newest: _node(newest.nodes.get(new.uuid, new)),
+        later=lambda newest: _node(newest.nodes.get(new.uuid, new)),
         nodes_pre=others,
         nodes_post=[*others, snapshot.target(new)],
     )
@@ -222,7 +219,7 @@ def of_node_modify(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks
         path="node-modify",
         object_type="NODE",
         environment=flags(node),
-        after=lambda newest: flags(newest.nodes.get(node.uuid, node)),
+        later=lambda newest: flags(newest.nodes.get(node.uuid, node)),
         nodes_pre=where,
         nodes_post=where,
     )
@@ -236,7 +233,6 @@ def of_node_remove(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks
         path="node-remove",
         object_type="NODE",
         environment=told,
-        after=lambda _: told,
         nodes_pre=others,
         nodes_post=others,
         nodes_leaving=[snapshot.target(node)],
@@ -245,24 +241,31 @@ def of_node_remove(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks
 
 def of_cluster_init(snapshot: states.Snapshot) -> base.Hooks:
     """Return the hooks after the making of a cluster, on the master."""
-    told = {"OP_TARGET": snapshot.the_cluster.name}
     return base.Hooks(
         path="cluster-init",
         object_type="CLUSTER",
-        environment=told,
-        after=lambda _: told,
+        environment={"OP_TARGET": snapshot.the_cluster.name},
+        nodes_post=_master(snapshot),
+    )
+
+
+def of_cluster_modify(snapshot: states.Snapshot) -> base.Hooks:
+    """Return the hooks around a change of the cluster's settings, on the master; there is no volume group to name."""
+    return base.Hooks(
+        path="cluster-modify",
+        object_type="CLUSTER",
+        environment={"OP_TARGET": snapshot.the_cluster.name, "NEW_VG_NAME": ""},
+        nodes_pre=_master(snapshot),
         nodes_post=_master(snapshot),
     )
 
 
 def of_cluster_destroy(snapshot: states.Snapshot) -> base.Hooks:
     """Return the hooks of the end of a cluster, on the master while it still is one."""
-    told = {"OP_TARGET": snapshot.the_cluster.name}
     return base.Hooks(
         path="cluster-destroy",
         object_type="CLUSTER",
-        environment=told,
-        after=lambda _: told,
+        environment={"OP_TARGET": snapshot.the_cluster.name},
         nodes_leaving=_master(snapshot),
     )
 
@@ -275,7 +278,6 @@ def of_cluster_verify(snapshot: states.Snapshot, report: base.Report) -> base.Ho
         path="cluster-verify",
         object_type="CLUSTER",
         environment=told,
-        after=lambda _: told,
         nodes_post=_targets(snapshot, snapshot.nodes),
         report=report,
     )

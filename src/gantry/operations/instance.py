@@ -41,7 +41,17 @@ def _wanted(vm: instance.Instance, state: instance.AdminState, now: float, *, re
     return [states.Put(base.changed(vm, now, admin_state=state))] if remember and vm.admin_state is not state else []
 
 
-class InstanceStartup(base.Unit[opcodes.InstanceStartup, None]):
+def _let_go(vm: instance.Instance, now: float) -> base.Finish:
+    """Return the end of a plan that leaves a guest stopped, or started anew: addresses do not linger any more."""
+
+    def finish(snapshot: states.Snapshot) -> list[states.Change]:
+        newest = snapshot.instances[vm.uuid]
+        return [states.Put(base.changed(newest, now, lingering=()))] if newest.lingering else []
+
+    return finish
+
+
+class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
     """Starts an instance; parameters of the opcode hold for this start only."""
 
     OPCODE = opcodes.InstanceStartup
@@ -50,20 +60,21 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, None]):
         """Take the instance, share its node."""
         return _locks(snapshot, self.op)
 
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Check that the node has memory for it, unless it runs."""
+    async def inspect(self, snapshot: states.Snapshot) -> bool:
+        """Tell whether it runs; if not, check that the node has memory for it."""
         vm = self._temporary(snapshot)
         _online(snapshot, vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         nodes = self.environment.nodes
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
-            return
+            return True
         need = int(parameters.fill_backend(snapshot.the_cluster, vm)["maxmem"])
         status = await nodes.call(target, calls.NodeInfo())
         if status.memory_free < need and not self.op.force:
             raise errors.NoRoomError(
                 f"node {target.name} has {status.memory_free} MiB of memory free, instance {vm.name} needs {need}"
             )
+        return False
 
     def _temporary(self, snapshot: states.Snapshot) -> instance.Instance:
         vm = snapshot.instance(self.op.instance_name)
@@ -73,9 +84,8 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, None]):
             beparams=parameters.merge(vm.beparams, parameters.backend(self.op.beparams)),
         )
 
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+    def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
         """Want it up, then start it. A failed start leaves it wanted, so that a watcher tries again."""
-        del facts
         vm = snapshot.instance(self.op.instance_name)
         _check_in_use(vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
@@ -90,6 +100,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, None]):
             lines=[f"start instance {vm.name} on {target.name}"],
             changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=not self.op.no_remember),
             steps=[base.Step(f"start {vm.name} on {target.name}", do)],
+            finish=None if facts else _let_go(vm, self.environment.inputs.now),
             keep_on_failure=True,
             hooks=hooks.of_instance(snapshot, vm, path="instance-start", FORCE=self.op.force),
         )
@@ -127,6 +138,7 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
                 vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=not self.op.no_remember
             ),
             steps=[base.Step(f"stop {vm.name} on {target.name}", do)],
+            finish=_let_go(vm, self.environment.inputs.now),
             keep_on_failure=True,
             hooks=hooks.of_instance(snapshot, vm, path="instance-stop", TIMEOUT=timeout),
         )
@@ -154,6 +166,8 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
             lines=[f"reboot instance {vm.name} ({self.op.reboot_type})"],
             changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=True),
             steps=[base.Step(f"reboot {vm.name}", self._reboot)],
+            # Other kinds go on in the same hypervisor process, with the NICs that it has.
+            finish=_let_go(vm, self.environment.inputs.now) if self.op.reboot_type == "full" else None,
             keep_on_failure=True,
             hooks=hooks.of_instance(
                 snapshot,

@@ -89,7 +89,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
         """Put the changed instance; then change the running one."""
         old = snapshot.instance(self.op.instance_name)
         change = _Change(self, snapshot)
-        new = change.vm
+        new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=facts))
         steps = self._steps(snapshot, old, new, running=facts)
         notes = self._notes(old, new, running=facts)
         return base.Plan(
@@ -114,7 +114,26 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
             notes.append(
                 f"instance {old.name} runs, and NICs cannot be plugged into it: they change with its next start"
             )
+        if new.lingering:
+            held = ", ".join(one.ip for one in new.lingering)
+            notes.append(f"the guest of {old.name} still uses {held}: nobody else gets that until it has stopped")
         return notes
+
+    def _lingering(
+        self, old: instance.Instance, new: instance.Instance, *, running: Running
+    ) -> tuple[instance.Lingering, ...]:
+        """Return the addresses that the instance gives up on paper only: its guest runs on with the NIC as it was."""
+        if running is None:
+            return ()
+        stays = {(nic.uuid, nic.mac) for nic in new.nics}
+        changed = [nic for nic in old.nics if nic not in new.nics]
+        told = {nic.uuid for nic in changed if self.op.hotplug and (running.hotplug or (nic.uuid, nic.mac) in stays)}
+        kept = {(nic.network, ip) for nic in new.nics for ip in nic.ip}
+        return tuple(
+            instance.Lingering(network=one.network, ip=one.ip, nic=one.nic)
+            for one in old.places()
+            if one.network and one.nic not in told and (one.network, one.ip) not in kept
+        )
 
     def _steps(
         self, snapshot: states.Snapshot, old: instance.Instance, new: instance.Instance, *, running: Running
@@ -137,11 +156,14 @@ class _Change:
     def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot) -> None:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks
+        allocations = unit.environment.ledger.allocations(snapshot, owner=old.uuid)
+        for kept in old.lingering:
+            allocations.release(snapshot.networks[kept.network], kept.ip)
         self._maker = nics.Maker(
             snapshot,
             snapshot.nodegroups[snapshot.nodes[old.primary_node].group],
             unit.environment.inputs,
-            allocations=unit.environment.ledger.allocations(snapshot),
+            allocations=allocations,
             force=unit.op.force,
             conflicts_check=unit.op.conflicts_check,
         )

@@ -118,8 +118,9 @@ class NodeRemove(base.Unit[opcodes.NodeRemove, None]):
     OPCODE = opcodes.NodeRemove
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the node."""
-        return {(base.Level.NODE, snapshot.node(self.op.node_name).uuid): base.Mode.EXCLUSIVE}
+        """Take the node, and the pool of candidates."""
+        node = snapshot.node(self.op.node_name).uuid
+        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
         """Ask nothing."""

@@ -16,11 +16,10 @@ def holders(snapshot: states.Snapshot, net: network.Network) -> list[subnets.Hol
     """Return the addresses that instances have in a network, in the order of the instances' names."""
     vms = sorted((snapshot.instances[uuid] for uuid in snapshot.in_network.get(net.uuid) or ()), key=_name)
     return [
-        subnets.Holder(ranges.parse_address(ip), vm.name)
+        subnets.Holder(ranges.parse_address(place.ip), vm.name)
         for vm in vms
-        for nic in vm.nics
-        if nic.network == net.uuid
-        for ip in nic.ip
+        for place in vm.places()
+        if place.network == net.uuid
     ]
 
 

@@ -3,15 +3,24 @@
 Called by ``create`` when no node is named. A node fits when it is online, takes instances, is connected to every
 network the instance needs, and has room for its memory and disks; among those the one with the most free memory is
 taken, by name where they are equal.
+
+Of a large cluster not all nodes are asked, but ``ASKED`` at random. The best of so many is about as good as the best of
+all (what is asked again and again spreads evenly), and its cost does not grow with the cluster.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster
 from gantry.rpc import calls
 from gantry.state import snapshot as states
+
+ASKED = 16
+"""How many nodes are asked at first; as many again as were asked before, each time that none of them fits."""
+
+Statuses = dict[str, calls.NodeStatus | None]
+"""What nodes answered, by UUID; None where nothing came."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +54,31 @@ def static_unfit(state: states.Snapshot, node: cluster.Node, need: Need) -> str:
     return f"network {', '.join(missing)} is not connected to its node group {group.name}" if missing else ""
 
 
+def sample(left: list[str], count: int, *, below: Callable[[int], int]) -> list[str]:
+    """Take some of the nodes that are left, at random; all of them where there are no more than ``count``."""
+    if len(left) <= count:
+        taken, left[:] = left[:], []
+        return taken
+    return [left.pop(below(len(left))) for _ in range(count)]
+
+
+def fitting(
+    state: states.Snapshot, statuses: Mapping[str, calls.NodeStatus | None], need: Need
+) -> list[tuple[int, str, cluster.Node]]:
+    """Return the nodes that can take the instance, each behind what it is sorted by, the smallest first."""
+    found = [(state.nodes[uuid], status) for uuid, status in statuses.items()]
+    return sorted(
+        (-status.memory_free, node.name, node)
+        for node, status in found
+        if status is not None and not unfit(state, node, status, need)
+    )
+
+
 def choose(state: states.Snapshot, statuses: Mapping[str, calls.NodeStatus | None], need: Need) -> cluster.Node:
     """Return the node for an instance; ``statuses`` is by node UUID. Raises NoRoomError with every node's reason."""
-    reasons = {}
-    fits = []
-    for uuid, status in statuses.items():
-        node = state.nodes[uuid]
-        why = unfit(state, node, status, need)
-        if why or status is None:
-            reasons[node.name] = why
-        else:
-            fits.append((-status.memory_free, node.name, node))
+    fits = fitting(state, statuses, need)
     if not fits:
-        told = "; ".join(f"{name}: {why}" for name, why in sorted(reasons.items())) or "there are no nodes"
-        raise errors.NoRoomError(f"no node can take the instance: {told}")
-    return min(fits)[2]
+        nodes = sorted((state.nodes[uuid].name, uuid) for uuid in statuses)
+        reasons = [f"{name}: {unfit(state, state.nodes[uuid], statuses[uuid], need)}" for name, uuid in nodes]
+        raise errors.NoRoomError(f"no node can take the instance: {'; '.join(reasons) or 'there are no nodes'}")
+    return fits[0][2]

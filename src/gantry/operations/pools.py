@@ -44,7 +44,7 @@ def parse(given: Given) -> tuple[ranges.Family, ranges.Range]:
 def _text(given: Given) -> str:
     if isinstance(given, str):
         return given
-    return f"{given.start}-{given.end}" if given.end else f"{given.start} and {given.size or 1} addresses in all"
+    return f"{given.start}-{given.end}" if given.end else f"of {given.size or 1} addresses from {given.start} on"
 
 
 def _locate(

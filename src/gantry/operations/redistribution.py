@@ -1,11 +1,46 @@
-"""Sending the cluster's files to all nodes again (``gnt-cluster redist-conf``)."""
+"""Bringing the cluster's files to its nodes: what ``gnt-cluster redist-conf`` asks for, and the master by itself does.
+
+Each node is sent what its files should be, by digest, and the lines that changed; only what cannot be made of those
+goes whole, to the nodes that say so. So a change costs a short message for each node, however long the files are.
+"""
+
+from collections.abc import Mapping, Sequence
 
 from gantry import errors
 from gantry.model import cluster, opcodes
 from gantry.operations import base, candidacy
-from gantry.rpc import calls
+from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
+
+BATCH = 20
+"""How many nodes get whole files at a time: each message is as long as they are."""
+
+
+async def spread(
+    nodes: base.Nodes,
+    where: Sequence[targets.Target],
+    values: Mapping[str, str],
+    *,
+    before: Mapping[str, str] | None = None,
+) -> dict[targets.Target, errors.GantryError]:
+    """Bring the ssconf files of nodes to ``values``; return the nodes that did not take them.
+
+    ``before`` is what most of them hold.
+    """
+    changed = ssconf.line_changes(before or {}, values)
+    answers = await nodes.fan_out(where, calls.UpdateSsconf(digests=ssconf.digests(values), lines=changed))
+    failed = {answer.target: answer.error for answer in answers if answer.error}
+    lacking: dict[tuple[str, ...], list[targets.Target]] = {}
+    for answer in answers:
+        if answer.value:
+            lacking.setdefault(answer.value, []).append(answer.target)
+    for keys, some in lacking.items():
+        whole = calls.WriteSsconf(values={key: values[key] for key in keys if key in values})
+        for start in range(0, len(some), BATCH):
+            written = await nodes.fan_out(some[start : start + BATCH], whole)
+            failed |= {answer.target: answer.error for answer in written if answer.error}
+    return failed
 
 
 class ClusterRedistConf(base.Unit[opcodes.ClusterRedistConf, None]):
@@ -38,10 +73,8 @@ class ClusterRedistConf(base.Unit[opcodes.ClusterRedistConf, None]):
         state = environment.snapshot()
         nodes = sorted((node for node in state.nodes.values() if not node.offline), key=lambda node: node.name)
         where = [state.target(node) for node in nodes]
-        answers = await environment.nodes.fan_out(where, calls.WriteSsconf(values=ssconf.values(state)))
-        for answer in answers:
-            if answer.error:
-                environment.log.warning(f"{answer.target.name} did not take the files: {answer.error}")
+        for target, error in (await spread(environment.nodes, where, ssconf.values(state))).items():
+            environment.log.warning(f"{target.name} did not take the files: {error}")
         for node in nodes:
             if node.role(state.the_cluster) is cluster.Role.CANDIDATE:
                 try:

@@ -6,7 +6,7 @@ holds the thing. ``holders`` are the addresses that instances have in the networ
 
 Invariants of what is returned (networks seed "Multiple Subnets per Network"): subnets do not overlap, one of each
 family may have dhcp, their names are unique, a gateway lies inside, and no instance has an address that a subnet does
-not contain or cannot give: its gateway, and of an IPv4 subnet its first and last address.
+not contain or cannot give: its gateway, and what ``address.pools.never_handed_out`` has.
 """
 
 import re
@@ -25,6 +25,9 @@ NONE = "none"
 
 _NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9_.-]*")
 _ACTIONS = ("add", "modify", "remove")
+
+_MAPPED = ranges.sized(0xFFFF << 32, 1 << 32)
+"""IPv4 addresses in IPv6 spelling (RFC 4291 2.5.5.2): each would have a second name, so no subnet has them."""
 
 Place = tuple[ranges.Family, ranges.Range]
 
@@ -100,7 +103,7 @@ def checked_name(text: str, *, what: str) -> str:
 
 def add(net: network.Network, spec: opcodes.SubnetSpec, *, uuid: str) -> network.Network:
     """Return the network with one more subnet."""
-    cidr = ranges.parse_cidr(spec.cidr)
+    cidr = _checked(ranges.parse_cidr(spec.cidr))
     whole = ranges.format_range(cidr.family, cidr.range)
     new = network.Subnet(
         uuid=uuid,
@@ -114,6 +117,15 @@ def add(net: network.Network, spec: opcodes.SubnetSpec, *, uuid: str) -> network
     return structs.replace(net, subnets=(*net.subnets, new))
 
 
+def _checked(cidr: ranges.Cidr) -> ranges.Cidr:
+    if cidr.family is ranges.Family.IPV6 and cidr.range.overlaps(_MAPPED):
+        raise errors.InvalidError(
+            f"subnet {cidr} has the addresses ::ffff:0:0/96, which are IPv4 addresses in IPv6 spelling",
+            hint="choose a network of its own, such as 2001:db8::/64",
+        )
+    return cidr
+
+
 def _gateway(cidr: ranges.Cidr, text: str) -> str:
     if text in ("", NONE):
         return ""
@@ -122,7 +134,9 @@ def _gateway(cidr: ranges.Cidr, text: str) -> str:
         raise errors.InvalidError(
             f"gateway {text} is outside its subnet {cidr}", hint="name one inside, or none with gateway=none"
         )
-    pools.check_usable(cidr, address.value, gateway=None)
+    # A router may have the first address of an IPv6 subnet: it is every router's.
+    if address.family is ranges.Family.IPV4:
+        pools.check_usable(cidr, address.value, gateway=None)
     return str(address)
 
 
@@ -187,8 +201,8 @@ def _new_cidr(before: ranges.Cidr, text: str) -> ranges.Cidr:
     own = ranges.Address(before.family, before.first)
     if prefix.isdecimal() and int(prefix) < before.prefix and ranges.parse_address(first) == own:
         host_bits = before.family.bits - int(prefix)
-        return ranges.Cidr(before.family, before.first >> host_bits << host_bits, int(prefix))
-    return ranges.parse_cidr(text)
+        return _checked(ranges.Cidr(before.family, before.first >> host_bits << host_bits, int(prefix)))
+    return _checked(ranges.parse_cidr(text))
 
 
 def _resized(old: network.Subnet, cidr: ranges.Cidr, *, holders: Sequence[Holder]) -> network.Subnet:

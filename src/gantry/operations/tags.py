@@ -1,9 +1,9 @@
 """Tags: words that people hang on the cluster, on node groups, nodes, instances and networks; kept sorted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gantry import errors
-from gantry.model import cluster, instance, network, opcodes
+from gantry.model import cluster, instance, network, opcodes, patterns
 from gantry.operations import base
 from gantry.state import snapshot as states
 
@@ -95,3 +95,33 @@ class TagsDel(base.Unit[opcodes.TagsDel, None]):
             )
         line = f"remove tags {', '.join(self.op.tags)} of {self.op.kind} {one.name}"
         return _plan(one, set(one.tags) - set(self.op.tags), now=self.environment.inputs.now, line=line)
+
+
+class TagsSearch(base.Unit[opcodes.TagsSearch, None]):
+    """Finds tags; the result is a list of ``[path of the object, tag]`` (contract: OP_TAGS_SEARCH)."""
+
+    OPCODE = opcodes.TagsSearch
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take nothing: one snapshot is looked at."""
+        return {}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Change nothing."""
+        del facts
+        matches = patterns.searcher(self.op.pattern)
+        found = [(path, tag) for path, one in _paths(snapshot) for tag in one.tags if matches(tag)]
+        return base.Plan(
+            lines=[f"find tags by {self.op.pattern!r}"], result=lambda: [list(pair) for pair in sorted(found)]
+        )
+
+
+def _paths(snapshot: states.Snapshot) -> Iterator[tuple[str, Tagged]]:
+    yield "/cluster", snapshot.the_cluster
+    yield from ((f"/instances/{vm.name}", vm) for vm in snapshot.instances.values())
+    yield from ((f"/network/{net.name}", net) for net in snapshot.networks.values())
+    yield from ((f"/nodegroup/{group.name}", group) for group in snapshot.nodegroups.values())
+    yield from ((f"/nodes/{node.name}", node) for node in snapshot.nodes.values())

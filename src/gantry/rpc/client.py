@@ -4,11 +4,14 @@
 node that cannot be reached gives a RemoteError that says which node, where, and what to do; a node that refuses gives
 the error it raised itself, with its name before the message. Nothing is ever sent twice: a caller that repeats a call
 knows that it may (all node calls can be repeated).
+
+The calls of a confirmed master carry its epoch (``fence``). A node that has been called by a later one refuses; whoever
+commands it here has to end, and is told so.
 """
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -37,12 +40,24 @@ class Client:
     def __init__(self, network: interface.Network, tls: ssl.SSLContext | None) -> None:
         self._network = network
         self._http = network.http_client(tls=tls)
+        self._epoch: Callable[[], int] | None = None
+        self._replaced: Callable[[errors.FencedError], None] | None = None
+
+    def fence(self, epoch: Callable[[], int], replaced: Callable[[errors.FencedError], None]) -> None:
+        """Let all calls carry the epoch of a confirmed master from now on; ``replaced`` hears of a refusal of it."""
+        self._epoch, self._replaced = epoch, replaced
 
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Call one node; raises its error, or RemoteError when it is offline or does not answer."""
         if target.offline:
             raise errors.RemoteError(f"node {target.name} is marked offline", hint="it was not asked")
-        return await _exchange(self._http, target, call)
+        headers = {calls.EPOCH_HEADER: str(self._epoch())} if self._epoch else {}
+        try:
+            return await _exchange(self._http, target, call, headers=headers)
+        except errors.FencedError as error:
+            if self._replaced:
+                self._replaced(error)
+            raise
 
     async def fan_out(self, where: Sequence[targets.Target], call: calls.Call[Result]) -> list[targets.Answer[Result]]:
         """Call many nodes at once; the answers are in the order of ``where``, failures among them."""
@@ -64,7 +79,7 @@ class Client:
             ) from None
         http = self._network.http_client(tls=tls)
         try:
-            return await _exchange(http, target, call)
+            return await _exchange(http, target, call, headers={})
         finally:
             await http.close()
 
@@ -73,10 +88,13 @@ class Client:
         await self._http.close()
 
 
-async def _exchange(http: interface.HttpClient, target: targets.Target, call: calls.Call[Result]) -> Result:
+async def _exchange(
+    http: interface.HttpClient, target: targets.Target, call: calls.Call[Result], *, headers: Mapping[str, str]
+) -> Result:
     name = call.procedure()
+    body = msgspec.json.encode(call)
     try:
-        answer = await http.post(target.address, target.port, f"/{name}", msgspec.json.encode(call), timeout=call.LIMIT)
+        answer = await http.post(target.address, target.port, f"/{name}", body, headers=headers, timeout=call.LIMIT)
     except OSError as error:
         raise _unreachable(target, error, call=name, limit=call.LIMIT) from error
     try:
@@ -89,13 +107,16 @@ async def _exchange(http: interface.HttpClient, target: targets.Target, call: ca
             f"node {target.name} answered {name} with what is no answer (HTTP {answer.status}): {error}",
             hint=f"is it gantry-noded that listens on {target.address} port {target.port}, and of this version?",
         ) from None
+    if answer.status == errors.FencedError.status:
+        raise errors.FencedError(f"node {target.name}: {arguments[0]}")
     raise _failure(target.name, kind, arguments=arguments)
 
 
 def _failure(node: str, kind: str, *, arguments: list[object]) -> errors.GantryError:
-    """Rebuild a node's error with the node's name before its message."""
+    """Rebuild a node's error with the node's name before its message, unless it begins with it."""
     text = str(arguments[0]) if arguments else kind
-    return errors.from_luxi(kind, [f"node {node}: {text}", *arguments[1:]])
+    named = text if text.startswith(f"node {node} ") else f"node {node}: {text}"
+    return errors.from_luxi(kind, [named, *arguments[1:]])
 
 
 def _unreachable(target: targets.Target, error: OSError, *, call: str, limit: float) -> errors.RemoteError:

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 ETX = b"\x03"
 LIMIT = 64 << 20
-PATIENCE = 60.0
-"""Longest answer in bytes, longest wait for it in seconds."""
+PATIENCE = 180.0
+"""Longest answer in bytes, longest wait for it in seconds: the master may itself wait for silent nodes."""
 
 
 class _Answer(msgspec.Struct):

@@ -224,8 +224,13 @@ HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 class HttpClient(Protocol):
     """Pooled connections to any number of servers, all with one TLS context."""
 
-    async def post(self, host: str, port: int, path: str, body: bytes, *, timeout: float) -> HttpResponse:
-        """Send one POST; TimeoutError after ``timeout`` seconds, OSError when there is no connection."""
+    async def post(
+        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> HttpResponse:
+        """Send one POST; TimeoutError after ``timeout`` seconds, OSError when there is no connection.
+
+        ``headers`` go along with those of HTTP itself; their names are in lower case.
+        """
         ...
 
     async def close(self) -> None:

@@ -66,6 +66,16 @@ class Paths:
         return f"{self.srv}/file-storage"
 
     @property
+    def shared_file_storage(self) -> str:
+        """The folder of file-based disks that all nodes mount."""
+        return f"{self.srv}/shared-file-storage"
+
+    @property
+    def storage_providers(self) -> tuple[str, ...]:
+        """The folders that are searched for providers of external storage, first match wins."""
+        return (f"{self.srv}/extstorage", f"{self.etc}/extstorage")
+
+    @property
     def os_definitions(self) -> tuple[str, ...]:
         """The folders that are searched for OS definitions, first match wins."""
         return (f"{self.srv}/os", f"{self.etc}/os")

@@ -1,32 +1,41 @@
-"""A cluster in one process: simulated machines that run the real node agents, and a real master daemon on the first.
+"""A cluster in one process: simulated machines that run the real node agents and the real master daemons.
 
     with cluster.SimulatedCluster(seed=7) as lab:
         lab.run(lab.build())                            # init, join, all by the daemons' own code
         lab.run(lab.submit({"OP_ID": "OP_TEST_DELAY", "duration": 1}))
         lab.crash("node1")                              # or kill; lab.world.network has the faults of the wires
-        lab.run(lab.restart("node1"))
+        lab.run(lab.failover("node2"))
+        lab.run(lab.restart("node1"))                   # refused: WrongStateError says that there is a newer master
 
-Guests are those of the hypervisor ``fake``. What the network and the disks do to them is switched on at ``world``.
-TLS is not spoken (``runtime.simulated.network``), so ``secure=False`` is handed to the daemons; everything else,
-certificates among it, is as on real machines. A seed gives the same run, but for the random bytes of the certificates.
+Each daemon is a process of its machine, as init and the commands start it: a signal reaches it, and it holds locks,
+ports and sockets until it ends. There can be as many master daemons as machines; ``masters`` are those that hold the
+role, or believe so. Guests are those of the hypervisor ``fake``. What the network, disks and clocks do to them is
+switched on at ``world``. TLS is not spoken (``runtime.simulated.network``), so ``secure=False`` is handed to the
+daemons; everything else, certificates among it, is as on real machines. A seed gives the same run, but for the random
+bytes of the certificates.
 """
 
 import asyncio
+import functools
+import signal
 import ssl
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from gantry import errors, security
-from gantry.daemons import bootstrap, master
+from gantry.daemons import bootstrap, master, role
 from gantry.node import assembly
 from gantry.runtime import paths, simulated
+from gantry.runtime.simulated import clock, processes
+from gantry.state import recovery
 
 T = TypeVar("T")
 
 FOLDERS = paths.Paths.below("/gantry")
 PORT = 1811
+NODE, MASTER = "gantry-noded", "gantry-masterd"
 MEMORY = b"MemTotal: 16777216 kB\nMemAvailable: 16777216 kB\n"
 ANSWER_LIMIT = 64 << 20
 
@@ -42,16 +51,20 @@ class _Answer(msgspec.Struct):
 
 
 class SimulatedCluster:
-    """Machines ``node1`` to ``nodeN``; the first is the master. All coroutines are for ``run``."""
+    """Machines ``node1`` to ``nodeN``; ``build`` makes the first the master. All coroutines are for ``run``.
+
+    ``daemons`` are the master daemons that have started, by machine, and ``leader`` is where the last one did.
+    """
 
     def __init__(self, seed: int, *, nodes: int = 3) -> None:
         self.world = simulated.World(seed)
         self.names = [f"node{number + 1}" for number in range(nodes)]
-        self.master = self.world.machine(self.names[0])
-        self.master.network.certificate = _masters_certificate(self.world.clock.now())
+        self.leader = self.names[0]
+        self.daemons: dict[str, master.Master] = {}
         self._dark: set[str] = set()
+        self._processes: dict[tuple[str, str], processes.Daemon] = {}
         for number, name in enumerate(self.names):
-            self.world.machine(name)
+            self.world.machine(name).network.certificate = _masters_certificate()
             self.world.network.register(_address(number), name)
 
     def __enter__(self) -> "SimulatedCluster":
@@ -63,6 +76,23 @@ class SimulatedCluster:
     def run(self, work: Coroutine[object, object, T]) -> T:
         """Run a coroutine in virtual time."""
         return self.world.run(work)
+
+    @property
+    def master(self) -> simulated.SimulatedRuntime:
+        """Return the machine of the leader."""
+        return self.world.machine(self.leader)
+
+    def address(self, name: str) -> str:
+        """Return the address of a machine."""
+        return _address(self.names.index(name))
+
+    def has_power(self, name: str) -> bool:
+        """Tell whether anything runs on a machine; nothing does between a crash and the next start."""
+        return name not in self._dark
+
+    def masters(self) -> list[str]:
+        """Return the machines whose master daemon runs and has not heard of a newer one, in the order of starting."""
+        return [name for name, daemon in self.daemons.items() if daemon.candidates.refusal is None]
 
     async def build(self, **description: object) -> None:
         """Start all node daemons, initialise the cluster on the first machine, start its master, add the others."""
@@ -76,7 +106,7 @@ class SimulatedCluster:
         }
         decoded = bootstrap.decode(msgspec.json.encode(wanted | description))
         await self.master.spawn(bootstrap.init(self.master, FOLDERS, decoded, secure=False))
-        await self.start_master()
+        await self.start_master(self.names[0])
         for number, name in list(enumerate(self.names))[1:]:
             token = self.world.machine(name).disk.read(f"{FOLDERS.lib}/join-token").decode()
             op = {"OP_ID": "OP_NODE_ADD", "node_name": name, "primary_ip": _address(number), "join_token": token}
@@ -84,16 +114,40 @@ class SimulatedCluster:
 
     def kill(self, name: str) -> None:
         """End the daemons of a machine as by SIGKILL; its guests run on."""
+        self.daemons.pop(name, None)
         self.world.kill(name)
+
+    def kill_master(self, name: str) -> None:
+        """End the master daemon of a machine as by SIGKILL, and no other."""
+        self.daemons.pop(name, None)
+        self._processes[name, MASTER].boot.end()
 
     def crash(self, name: str) -> None:
         """Take the power from a machine; its guests end, and what was not synced may be lost."""
+        self.daemons.pop(name, None)
         self.world.crash(name)
         self._dark.add(name)
 
+    def end_at(self, name: str, visits: int, *, power: bool = True) -> None:
+        """Let a machine crash (or, without ``power``, be killed) in the middle of its ``visits``-th write or sync."""
+        disk = self.world.machine(name).disk
+        left = visits
+
+        def visit() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                disk.on_visit = None
+                (self.crash if power else self.kill)(name)
+
+        disk.on_visit = visit
+
     async def start_node(self, name: str) -> None:
-        """Start a machine's node daemon and return when it listens."""
+        """Start a machine's node daemon, unless it runs, and return when it listens; raises as ``start_master``."""
         machine = self.world.machine(name)
+        before = self._processes.get((name, NODE))
+        if before is not None and not before.boot.ended:
+            return
         if name in self._dark:
             # It is in memory on a real machine.
             await machine.disk.remove_tree(FOLDERS.run)
@@ -101,25 +155,99 @@ class SimulatedCluster:
         for folder in (FOLDERS.lib, FOLDERS.run, FOLDERS.log, FOLDERS.instances, FOLDERS.file_storage, "/proc"):
             await machine.disk.make_directory(folder)
         await machine.disk.write("/proc/meminfo", MEMORY)
-        listening = asyncio.Event()
         agent = assembly.node(machine, FOLDERS, software="simulation", secure=False)
-        machine.spawn(agent.run("0.0.0.0", PORT, ready=listening.set))
-        await listening.wait()
+        await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
 
-    async def start_master(self) -> None:
-        """Start the master daemon and return when it answers."""
-        daemon = master.Master(self.master, FOLDERS, secure=False)
-        await self.master.spawn(daemon.start())
+    async def start_master(self, name: str = "", wish: role.Wish = role.Wish()) -> None:  # noqa: B008 - it is immutable
+        """Start the master daemon of a machine (the leader) and return when it answers.
+
+        Raises the daemon's own error when it ends instead, ConnectionResetError when its machine does. It is killed
+        when the caller is cancelled.
+        """
+        name = name or self.leader
+        daemon = master.Master(self.world.machine(name), FOLDERS, secure=False, wish=wish)
+        stop = asyncio.Event()
+
+        async def live(ready: Callable[[], None]) -> None:
+            await daemon.start()
+            self.daemons[name] = daemon
+            self.leader = name
+            ready()
+            try:
+                await daemon.live(stop)
+            finally:
+                if self.daemons.get(name) is daemon:
+                    del self.daemons[name]
+
+        await self._launch(name, MASTER, live, terminate=stop.set)
+
+    async def _launch(
+        self,
+        name: str,
+        program: str,
+        main: Callable[[Callable[[], None]], Coroutine[object, object, None]],
+        *,
+        terminate: Callable[[], None] | None = None,
+    ) -> None:
+        """Start a daemon and return when it calls what ``main`` is given; raises what it ends with before."""
+        up: asyncio.Future[None] = self.world.loop.create_future()
+
+        def ready() -> None:
+            if not up.done():
+                up.set_result(None)
+
+        def ended(task: asyncio.Task[object]) -> None:
+            error = ConnectionResetError(f"{program} on {name} was killed") if task.cancelled() else task.exception()
+            if not up.done():
+                up.set_exception(error or errors.InternalError(f"{program} on {name} ended at once"))
+            elif error is not None and not isinstance(error, errors.GantryError | OSError):
+                self.world.loop.call_exception_handler({"message": f"{program} on {name} failed", "exception": error})
+
+        process = self.world.machine(name).launch([program], main(ready), terminate=terminate)
+        self._processes[name, program] = process
+        process.task.add_done_callback(ended)
+        try:
+            await up
+        except asyncio.CancelledError:
+            process.boot.end()
+            raise
+
+    async def stop_master(self, name: str) -> None:
+        """End a machine's master daemon as by SIGTERM; return when it has ended."""
+        process = self._processes[name, MASTER]
+        self.world.machine(name).processes.signal(process.boot.pid, signal.SIGTERM)
+        await asyncio.wait([process.task])
+
+    async def failover(self, name: str, *, voting: bool = True, breaking_off: bool = True) -> None:
+        """Do what ``gnt-cluster master-failover`` does on a machine; raises as ``start_master``.
+
+        ``breaking_off`` is ``--yes-do-it``: without it a living master that runs jobs is not replaced.
+        """
+        await self.start_master(name, role.Wish(taking_over=True, voting=voting, breaking_off=breaking_off))
 
     async def restart(self, name: str) -> None:
-        """Start what runs on a machine that was killed or crashed: its node daemon, and the master on the first."""
-        await self.start_node(name)
-        if name == self.names[0]:
-            await self.start_master()
+        """Start what runs on a machine that was killed or crashed; raises as ``start_master``.
 
-    async def luxi(self, method: str, *arguments: object) -> object:
-        """Call a method of the master; raises its error, or OSError when it is not there or ends meanwhile."""
-        reader, writer = await self.master.network.connect_unix(FOLDERS.luxi_socket, limit=ANSWER_LIMIT)
+        That is its node daemon, and the master daemon where the state on the machine's own disk says that it is the
+        master; who is in truth the vote finds out.
+        """
+        was_master = await self._is_master_by_its_state(name)
+        await self.start_node(name)
+        if was_master:
+            await self.start_master(name)
+
+    async def _is_master_by_its_state(self, name: str) -> bool:
+        machine = self.world.machine(name)
+        if not machine.disk.exists(FOLDERS.config):
+            return False
+        state = (await recovery.recover(machine, FOLDERS)).state
+        holder = state.nodes.get(state.the_cluster.master_node)
+        return holder is not None and holder.name == name
+
+    async def luxi(self, method: str, *arguments: object, on: str = "") -> object:
+        """Call a method of the master daemon on a machine (the leader); raises its error, OSError where none runs."""
+        network = self.world.machine(on or self.leader).network
+        reader, writer = await network.connect_unix(FOLDERS.luxi_socket, limit=ANSWER_LIMIT)
         try:
             writer.write(msgspec.json.encode({"method": method, "args": arguments}) + b"\x03")
             await writer.drain()
@@ -134,25 +262,25 @@ class SimulatedCluster:
             raise errors.from_luxi(name, details)
         return answer.result
 
-    async def submit(self, *ops: Opcode) -> int:
-        """Submit a job and return its number."""
-        return msgspec.convert(await self.luxi("SubmitJob", ops), int)
+    async def submit(self, *ops: Opcode, on: str = "") -> int:
+        """Submit a job and return its number; ``on`` as in ``luxi``."""
+        return msgspec.convert(await self.luxi("SubmitJob", ops, on=on), int)
 
-    async def wait(self, number: int) -> tuple[str, list[object]]:
-        """Wait for the end of a job; return its status and the results of its opcodes."""
+    async def wait(self, number: int, *, on: str = "") -> tuple[str, list[object]]:
+        """Wait for the end of a job; return its status and the results of its opcodes; ``on`` as in ``luxi``."""
         status = "queued"
         while status not in ("canceled", "success", "error"):
-            answer = await self.luxi("WaitForJobChange", number, ["status"], [status], NO_LOG, 60.0)
+            answer = await self.luxi("WaitForJobChange", number, ["status"], [status], NO_LOG, 60.0, on=on)
             if answer != "nochange":
                 ((status,), _) = msgspec.convert(answer, tuple[tuple[str], object])
         ((status, results),) = msgspec.convert(
-            await self.luxi("QueryJobs", [number], ["status", "opresult"]), list[tuple[str, list[object]]]
+            await self.luxi("QueryJobs", [number], ["status", "opresult"], on=on), list[tuple[str, list[object]]]
         )
         return status, results
 
-    async def done(self, *ops: Opcode) -> list[object]:
-        """Do what must succeed, and return the results."""
-        status, results = await self.wait(await self.submit(*ops))
+    async def done(self, *ops: Opcode, on: str = "") -> list[object]:
+        """Do what must succeed, and return the results; ``on`` as in ``luxi``."""
+        status, results = await self.wait(await self.submit(*ops, on=on), on=on)
         if status != "success":
             raise errors.ExecutionError(f"job ended with {status}: {results}")
         return results
@@ -162,7 +290,8 @@ def _address(number: int) -> str:
     return f"203.0.113.{number + 1}"
 
 
-def _masters_certificate(now: float) -> bytes:
-    """Return what the master shows to nodes; the simulated network hands it over unchecked, the node looks at it."""
-    authority = security.make_authority("simulation", now)
-    return ssl.PEM_cert_to_DER_cert(security.issue_master(authority, now).certificate.decode())
+@functools.cache
+def _masters_certificate() -> bytes:
+    """Return what a master shows to nodes; the simulated network hands it over unchecked, the node looks at it."""
+    authority = security.make_authority("simulation", clock.EPOCH)
+    return ssl.PEM_cert_to_DER_cert(security.issue_master(authority, clock.EPOCH).certificate.decode())

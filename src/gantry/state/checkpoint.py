@@ -3,13 +3,13 @@
     {"checksum": SHA-256 of all that follows this line,
      "version": ..., "serial_no": ..., "ctime": ..., "mtime": ...,
      "journal": {"serial", "digest", "epoch", "last_job", "jobs"},
-     "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ...}
+     "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ..., "resting": ...}
 
 Names of the keys are the contract's (configuration data, top level). ``journal`` is what recovery needs: the record up
 to which the file holds everything, the chain hash of its frame, the epoch, the highest job number ever given out, and
 which jobs are not archived, with the digests of their files (``jobfiles`` keeps them). Written by ``transaction`` when
-the journal has grown and when the daemon ends; read once, by ``recovery``. Who edits the file on purpose takes the
-first entry out.
+the journal has grown and when the daemon ends; read once, by ``recovery``. Who edits the file on purpose writes
+``edited`` for the checksum; a file without one, or with one that does not fit, is damaged.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ import msgspec
 
 from gantry import errors
 from gantry.model import cluster as clusters
-from gantry.model import instance
+from gantry.model import instance, network
 from gantry.state import frame, jobfiles, journal, reserved, snapshot
 
 VERSION = 10_000_000
 """Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are the seed's own lineage."""
 
-COLLECTIONS = ("nodegroups", "nodes", "networks", "instances")
+COLLECTIONS = ("nodegroups", "nodes", "networks", "instances", "resting")
 
 
 class _Journal(msgspec.Struct, frozen=True):
@@ -49,22 +49,26 @@ class _File(msgspec.Struct, frozen=True):
     nodes: dict[str, clusters.Node]
     networks: dict[str, reserved.Network]
     instances: dict[str, instance.Instance]
+    resting: dict[str, network.Rest] = {}
 
 
 _CHECKSUM = re.compile(rb'\{\n"checksum": "([0-9a-f]{64})",\n')
-# What a file begins with whose checksum was taken out; anything else had one that was damaged.
-_EDITED = re.compile(rb'\s*\{\s*"version"')
+_EDITED = re.compile(rb'\s*\{\s*"checksum"\s*:\s*"edited"\s*,')
 _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a checkpoint holds: objects in an order that can be applied at once, and where the journal goes on."""
+    """What a checkpoint holds: objects in an order that can be applied at once, and where the journal goes on.
+
+    ``edited`` tells that somebody says to have changed it on purpose.
+    """
 
     position: journal.Position
     last_job: int
     jobs: dict[int, str]
     objects: tuple[snapshot.Stored, ...]
+    edited: bool = False
 
 
 def encode(state: snapshot.Snapshot, position: journal.Position, *, now: float) -> bytes:
@@ -100,8 +104,9 @@ def decode(data: bytes, *, path: str) -> Loaded:
         version = msgspec.json.decode(data, type=_Version).version
         if version != VERSION:
             raise _unknown(version, path)
-        if not _is_whole(data):
-            what = 'the checksum does not fit; if it was edited on purpose, take the line "checksum" out as well'
+        edited = _EDITED.match(data) is not None
+        if not (edited or _is_whole(data)):
+            what = 'the checksum does not fit; if the file was edited on purpose, write "edited" in its place'
             raise journal.damaged(path, what)
         file = msgspec.json.decode(data, type=_File)
         fault = reserved.fault(file.networks.values(), file.instances.values())
@@ -120,16 +125,15 @@ def decode(data: bytes, *, path: str) -> Loaded:
             *file.nodes.values(),
             *map(reserved.without_reservations, file.networks.values()),
             *file.instances.values(),
+            *file.resting.values(),
         ),
+        edited=edited,
     )
 
 
 def _is_whole(data: bytes) -> bool:
-    """Tell whether the checksum fits, or was taken out."""
     signed = _CHECKSUM.match(data)
-    if not signed:
-        return _EDITED.match(data) is not None
-    return hashlib.sha256(data[signed.end() :]).hexdigest().encode() == signed[1]
+    return signed is not None and hashlib.sha256(data[signed.end() :]).hexdigest().encode() == signed[1]
 
 
 def _unknown(version: int, path: str) -> errors.ConfigurationError:

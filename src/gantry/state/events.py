@@ -28,7 +28,7 @@ KINDS = {
     "instance": "instances",
     "job": "jobs",
 }
-"""What people call a kind of object, and the collection it is in."""
+"""What people call a kind of object, and the collection it is in. Addresses that rest are no objects to people."""
 
 _CALLED = {collection: kind for kind, collection in KINDS.items()}
 
@@ -85,7 +85,9 @@ def shorten(one: record.Record, before: states.Snapshot | None = None, names: di
     known = {} if names is None else names
     changes = []
     for change in one.changes:
-        kind = _CALLED[change.kind]
+        kind = _CALLED.get(change.kind, "")
+        if not kind:
+            continue
         if isinstance(change, states.Put):
             name, what = _put(change.value)
             known[change.key] = name

@@ -228,11 +228,9 @@ class _Fold:
     def _places(self, vm: instance.Instance | None) -> frozenset[Place]:
         wanted = self.question.address
         return frozenset(
-            (nic.network, ip)
-            for nic in (vm.nics if vm else ())
-            if nic.network in self.networks
-            for ip in nic.ip
-            if wanted in ("", ip)
+            (place.network, place.ip)
+            for place in (vm.places() if vm else ())
+            if place.network in self.networks and wanted in ("", place.ip)
         )
 
     def _begin(self, vm: instance.Instance, one: record.Record) -> None:

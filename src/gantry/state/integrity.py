@@ -62,6 +62,9 @@ def _check_instance(after: Snapshot, vm: instance.Instance) -> None:
             raise errors.NotFoundError(f"instance {vm.name}: no such network: {nic.network}")
         if nic.network:
             _check_addresses(after.networks[nic.network], nic.ip)
+    for one in vm.lingering:
+        if one.network in after.networks:
+            _check_addresses(after.networks[one.network], (one.ip,))
 
 
 def _check_network(before: Snapshot, after: Snapshot, cable: network.Network) -> None:
@@ -69,9 +72,7 @@ def _check_network(before: Snapshot, after: Snapshot, cable: network.Network) ->
     if old is None or old.subnets == cable.subnets:
         return
     for uuid in after.in_network.get(cable.uuid) or ():
-        for nic in after.instances[uuid].nics:
-            if nic.network == cable.uuid:
-                _check_addresses(cable, nic.ip)
+        _check_addresses(cable, tuple(one.ip for one in after.instances[uuid].places() if one.network == cable.uuid))
 
 
 def _check_addresses(cable: network.Network, addresses: tuple[str, ...]) -> None:

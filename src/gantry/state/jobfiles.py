@@ -4,6 +4,7 @@
     queue/archive/K/job-N    an archived one, K = N div 10000; nobody reads it again by default
     queue/serial             the highest job number given out
     queue/version            the format of this folder
+    queue/drain              there while the queue takes no new jobs
     queue/lock               held by the daemon that owns the queue (``transaction``)
 
 What keeps a job safe is its record in the journal. A file shows only what is durable there, is replaced as a whole,
@@ -46,12 +47,19 @@ class JobFiles:
         self._durable = durable
         # what each job's file waits for: None its new content, a job the archive
         self._due: dict[int, job.Job | None] = {}
+        self._leaving: dict[int, job.Job] = {}
         self._serial = -1
         self._turn = asyncio.Lock()
 
     def mark(self, due: Mapping[int, job.Job | None]) -> None:
         """Note what became durable: jobs that changed (None), and jobs that go to the archive as they are given."""
         self._due.update(due)
+        self._leaving.update({number: archived for number, archived in due.items() if archived})
+
+    @property
+    def leaving(self) -> Mapping[int, job.Job]:
+        """Return a live view of the archived jobs whose files have not been moved yet."""
+        return self._leaving
 
     async def run(self) -> None:
         """Write what is marked, round after round, until cancelled; a failure is logged and tried again."""
@@ -70,6 +78,7 @@ class JobFiles:
         """Write all that is marked; raises the first OSError, and what was not written stays marked."""
         async with self._turn:
             await self._write_serial()
+            await self._show_drained()
             while self._due:
                 batch = dict(itertools.islice(self._due.items(), BATCH))
                 for number in batch:
@@ -92,6 +101,16 @@ class JobFiles:
         await self._disk.write(path, encode(content), sync=False)
         if archived:
             await move_to_archive(self._disk, self._folder, number)
+            del self._leaving[number]
+
+    async def _show_drained(self) -> None:
+        owner = self._durable().cluster
+        drained = owner is not None and owner.queue_drained
+        path = f"{self._folder}/drain"
+        if drained and not self._disk.exists(path):
+            await self._disk.write(path, b"", sync=False)
+        elif not drained and self._disk.exists(path):
+            await self._disk.remove(path)
 
     async def _write_serial(self) -> None:
         serial = self._durable().last_job

@@ -24,13 +24,14 @@ logger = logging.getLogger(__name__)
 class Recovered:
     """The state, where the journal goes on, the job files that are to be written anew, and the number of records read.
 
-    ``due`` is what ``jobfiles.JobFiles.mark`` takes.
+    ``due`` is what ``jobfiles.JobFiles.mark`` takes; ``edited`` is set when somebody changed the configuration by hand.
     """
 
     state: snapshot.Snapshot
     replay: journal.Replay
     due: dict[int, job.Job | None]
     replayed: int = 0
+    edited: bool = False
 
 
 async def recover(runtime: interface.Runtime, where: paths.Paths) -> Recovered:
@@ -48,6 +49,7 @@ async def recover(runtime: interface.Runtime, where: paths.Paths) -> Recovered:
         replay=journal.Replay(runtime.disk, where.journal, loaded.position),
         # An older version may have written them in another way than the next checkpoint will expect.
         due={number: None for number, one in listed.items() if _is_old(one, loaded.jobs[number])},
+        edited=loaded.edited,
     )
     for one in found.replay:
         _apply(found, one, unread=unread)

@@ -1,6 +1,6 @@
 """Copies of the state on the master candidates: every frame goes to each of them, and a commit waits for a majority.
 
-``transaction`` publishes a frame while it writes its own, then waits until more than half of candidates and master
+``transaction`` publishes a frame that it has on its own disk, then waits until more than half of candidates and master
 have it, ``timeout`` seconds at most. One task per candidate walks the chain of frames by its hashes: a candidate whose
 copy ends at hash H gets the frame that follows H; when that is no longer at hand, or H is no part of our history, it
 gets the whole state (CheckpointStore) and goes on from there. So a slow candidate costs nobody memory or time: after
@@ -14,12 +14,13 @@ that ``transaction.Store.open`` can open it as it is:
   is none, with that serial, as ``journal`` in ``config.data`` tells. Serial, digest (SHA-256 of the frame's line) and
   epoch are read from there at the start; what is behind the last good line is cut off. No copy at all is serial 0,
   digest "" and epoch 0.
-- JournalAppend: an ``epoch`` below the copy's is refused with WrongStateError. Where ``previous`` is not the copy's
+- JournalAppend: an ``epoch`` below the copy's is refused with FencedError. Where ``previous`` is not the copy's
   digest, nothing is written. Else checksum and length of the line are checked, the line is appended verbatim to the
   newest segment and synced before the answer; the copy's serial and epoch are then those of the frame's last record.
   After a CheckpointStore with serial S the first frame begins the segment S + 1.
-- CheckpointStore: a lower epoch is refused likewise. The old copy goes, ``config.data`` first, and the new one is
-  written, ``config.data`` last and after a sync: a copy without it is none, so there is no mixture.
+- CheckpointStore: a lower epoch is refused likewise. With part 0 the old copy goes, ``config.data`` first; with the
+  last part ``config.data`` is written, after a sync: a copy without it is none, so there is no mixture. A part that
+  does not follow the one before it is refused, and the whole begins again.
 - The answer is always where the copy ends after the call.
 """
 
@@ -30,10 +31,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from gantry import errors
 from gantry.rpc import calls, targets
 from gantry.runtime import interface
-from gantry.state import journal
+from gantry.state import copies, journal
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,9 @@ BACKLOG = 16 << 20
 
 REFRESH = 64 << 20
 """Bytes of frames after which a candidate gets the whole state, so that its journal stays short."""
+
+FRAME = 16 << 20
+"""Bytes of the longest frame that is sent as one; who lacks a longer one gets the whole state, in parts."""
 
 PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
@@ -68,15 +74,6 @@ class Nobody:
     async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
         """Reach no one."""
         raise errors.RemoteError(f"node {target.name} cannot be called from here")
-
-
-@dataclass(frozen=True)
-class Copy:
-    """The whole state at ``position``: configuration, and job files by name."""
-
-    position: journal.Position
-    config: str
-    jobs: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +116,6 @@ class _Chain:
             self._size -= len(self._after.pop(next(iter(self._after))).line)
         self.news.notify()
 
-    def take_back(self, position: journal.Position) -> None:
-        """Forget the newest frame; the chain ends at ``position`` again."""
-        self._size -= len(self._after.pop(position.digest).line)
-        self.head = position
-
     def after(self, digest: str) -> _Sent | None:
         return self._after.get(digest)
 
@@ -157,14 +149,18 @@ class _Candidate:
             await self._adopt(calls.CandidateStatus())
         elif self.digest == chain.head.digest and self._appended < REFRESH:
             await chain.news.wait()
-        elif (sent := chain.after(self.digest)) is not None:
+        elif (sent := chain.after(self.digest)) is not None and len(sent.line) <= FRAME:
             await self._append(sent)
+        elif sent is not None and not self.lost:
+            # The whole state has it when it is safe, which is not to wait for this candidate then.
+            raise errors.RemoteError(f"record {sent.position.serial} is too long for a message")
         else:
             await self._send_all()
 
     async def _append(self, sent: _Sent) -> None:
         line = sent.line.decode()
-        await self._adopt(calls.JournalAppend(epoch=sent.position.epoch, previous=sent.previous, frame=line))
+        epoch = max(sent.position.epoch, self._owner.promised)
+        await self._adopt(calls.JournalAppend(epoch=epoch, previous=sent.previous, frame=line))
         if self.digest != sent.position.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take record {sent.position.serial}")
         self._appended += len(sent.line)
@@ -173,20 +169,18 @@ class _Candidate:
     async def _send_all(self) -> None:
         copy = await self._owner.copy()
         logger.info("master candidate %s gets the whole state, serial %d", self.target.name, copy.position.serial)
-        await self._adopt(calls.CheckpointStore(epoch=copy.position.epoch, config=copy.config, jobs=copy.jobs))
+        for part in copy.parts():
+            await self._adopt(msgspec.structs.replace(part, epoch=max(part.epoch, self._owner.promised)))
         if self.digest != copy.position.digest:
             raise errors.RemoteError(f"node {self.target.name} did not take the state of {copy.position.serial}")
         self._appended = 0
         self._pause = PAUSE
 
     async def _adopt(self, call: calls.Call[calls.CandidateState]) -> None:
-        caller = self._owner.caller
         try:
-            state = await caller.call(self.target, call)
-        except errors.PrerequisiteError as error:
-            # It may follow a newer master, or an older one that still runs there keeps it from answering.
-            if (await caller.call(self.target, calls.CandidateStatus())).epoch > self._owner.chain.head.epoch:
-                self._owner.refuse(error)
+            state = await self._owner.caller.call(self.target, call)
+        except errors.FencedError as error:
+            self._owner.refuse(error)
             raise
         self.digest = state.digest
         self._owner.moved(self)
@@ -201,12 +195,14 @@ class Candidates:
         self.chain = _Chain()
         self.refusal: errors.WrongStateError | None = None
         self.refused = asyncio.Event()
-        self.copy: Callable[[], Awaitable[Copy]]
+        self.copy: Callable[[], Awaitable[copies.Copy]]
+        # the epoch that nodes promised to this master: they take old frames too from nobody before it
+        self.promised = 0
         self._timeout = timeout
         self._candidates: dict[str, _Candidate] = {}
         self._progress = _Signal()
 
-    def start(self, position: journal.Position, copy: Callable[[], Awaitable[Copy]]) -> None:
+    def start(self, position: journal.Position, copy: Callable[[], Awaitable[copies.Copy]]) -> None:
         """Begin where the journal ends; ``copy`` returns the whole durable state (``transaction`` calls this)."""
         self.chain.head = position
         self.copy = copy
@@ -223,15 +219,15 @@ class Candidates:
                 self._candidates[uuid] = _Candidate(self, target)
         self._progress.notify()
 
+    def lagging(self) -> list[str]:
+        """Return the names of the candidates that the log said not to hold the newest changes, in order."""
+        return sorted(one.target.name for one in self._candidates.values() if one.lost)
+
     def publish(self, line: bytes, position: journal.Position) -> None:
         """Send a frame to all, in the background; ``position`` is where it ends."""
         behind = any(not self._has_newest(candidate) for candidate in self._candidates.values())
         sent = _Sent(line, self.chain.head.digest, position)
         self.chain.add(sent, backlog=BACKLOG if behind else 0)
-
-    def take_back(self, position: journal.Position) -> None:
-        """Drop the newest frame, which could not be stored here: ``position`` is where the journal ends."""
-        self.chain.take_back(position)
 
     async def acknowledged(self) -> None:
         """Return when a majority of candidates and master holds the newest frame, or nobody is left to wait for.
@@ -273,7 +269,7 @@ class Candidates:
             return
         candidate.lost = True
         logger.warning("master candidate %s does not hold the newest changes: %s", candidate.target.name, reason)
-        lost = sorted(one.target.name for one in self._candidates.values() if one.lost)
+        lost = self.lagging()
         if 2 * len(lost) > len(self._candidates):
             logger.error(
                 "more than half of the master candidates do not hold the newest changes (%s): "
@@ -289,8 +285,10 @@ class Candidates:
             logger.info("master candidate %s holds the newest changes again", candidate.target.name)
         self._progress.notify()
 
-    def refuse(self, error: errors.PrerequisiteError) -> None:
-        """Note that a candidate has seen a higher epoch: there is a newer master."""
+    def refuse(self, error: errors.FencedError) -> None:
+        """Note that a node has seen a higher epoch: there is a newer master."""
+        if self.refusal is not None:
+            return
         self.refusal = errors.WrongStateError(
             f"this node is not the master any more: {error.message}",
             hint="nothing can be changed here; gnt-cluster getmaster says which node is",

@@ -84,7 +84,7 @@ def fault(networks: Collection[Network], instances: Iterable[instance.Instance])
 
     InvalidError for a range or an address that is none.
     """
-    used = _used(networks, ((nic.network, ip) for vm in instances for nic in vm.nics for ip in nic.ip))
+    used = _used(networks, ((one.network, one.ip) for vm in instances for one in vm.places()))
     for net in networks:
         for pool in (pool for subnet in net.subnets for pool in subnet.pools):
             expected = _pool(pool, used.get(net.uuid, ())).reservations

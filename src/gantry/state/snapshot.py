@@ -21,13 +21,16 @@ from gantry.model import cluster as clusters
 from gantry.rpc import targets
 from gantry.state import integrity
 
-Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | network.Network | instance.Instance | job.Job
+Stored = (
+    clusters.Cluster | clusters.NodeGroup | clusters.Node | network.Network | network.Rest | instance.Instance | job.Job
+)
 
 KINDS: dict[str, type[Stored]] = {
     "cluster": clusters.Cluster,
     "nodegroups": clusters.NodeGroup,
     "nodes": clusters.Node,
     "networks": network.Network,
+    "resting": network.Rest,
     "instances": instance.Instance,
     "jobs": job.Job,
 }
@@ -87,6 +90,7 @@ class Snapshot:
     nodegroups: HashTrieMap[str, clusters.NodeGroup] = field(default_factory=HashTrieMap)
     nodes: HashTrieMap[str, clusters.Node] = field(default_factory=HashTrieMap)
     networks: HashTrieMap[str, network.Network] = field(default_factory=HashTrieMap)
+    resting: HashTrieMap[str, network.Rest] = field(default_factory=HashTrieMap)
     instances: HashTrieMap[str, instance.Instance] = field(default_factory=HashTrieMap)
     jobs: HashTrieMap[str, job.Job] = field(default_factory=HashTrieMap)
     names: HashTrieMap[tuple[str, str], str] = field(default_factory=HashTrieMap)
@@ -197,6 +201,7 @@ class _Draft:
         self.nodegroups = base.nodegroups
         self.nodes = base.nodes
         self.networks = base.networks
+        self.resting = base.resting
         self.instances = base.instances
         self.jobs = base.jobs
         self.names = base.names
@@ -211,16 +216,18 @@ class _Draft:
         return Snapshot(serial=serial, **vars(self))
 
     def replace(self, change: Change) -> bool:
-        """Put a job, or an instance whose entries in the indexes stay: the frequent changes; False for any other."""
+        """Put what leaves the indexes as they are: a job, a rest, most changes of an instance; False for any other."""
         if isinstance(change, Delete):
             return False
         match change.value:
             case job.Job() as new:
                 self.jobs = self.jobs.insert(change.key, new)
                 self.last_job = max(self.last_job, new.id)
+            case network.Rest() as rest:
+                self.resting = self.resting.insert(rest.uuid, rest)
             case instance.Instance() as vm:
                 old = self.instances.get(vm.uuid)
-                if not old or (old.name, old.primary_node, old.nics) != (vm.name, vm.primary_node, vm.nics):
+                if not old or _indexed(old) != _indexed(vm):
                     return False
                 self.instances = self.instances.insert(vm.uuid, vm)
             case _:
@@ -245,6 +252,9 @@ class _Draft:
             case job.Job():
                 self.jobs = self.jobs.remove(key)
                 return
+            case network.Rest():
+                self.resting = self.resting.remove(key)
+                return
             case clusters.NodeGroup():
                 self.nodegroups = self.nodegroups.remove(key)
             case clusters.Node():
@@ -261,10 +271,10 @@ class _Draft:
         self.on_node = _drop(self.on_node, old.primary_node, old.uuid)
         for nic in old.nics:
             self.macs = self.macs.discard(nic.mac)
-            if nic.network:
-                self.in_network = _drop(self.in_network, nic.network, old.uuid)
-            for ip in nic.ip:
-                self.addresses = self.addresses.discard((nic.network, ip))
+        for cable in _cables(old):
+            self.in_network = _drop(self.in_network, cable, old.uuid)
+        for place in old.places():
+            self.addresses = self.addresses.discard((place.network, place.ip))
 
     def remember(self, new: Stored) -> None:
         """Put an object into its collection and the indexes; raises what is not unique."""
@@ -272,8 +282,8 @@ class _Draft:
             case clusters.Cluster():
                 self.cluster = new
                 return
-            case job.Job():
-                raise errors.InternalError("jobs are in no index")
+            case job.Job() | network.Rest():
+                raise errors.InternalError("neither jobs nor rests are in an index")
             case clusters.NodeGroup():
                 self.nodegroups = self.nodegroups.insert(new.uuid, new)
             case clusters.Node():
@@ -296,24 +306,39 @@ class _Draft:
                 holder = self.instances[self.macs[nic.mac]].name
                 raise errors.NotUniqueError(f"MAC address {nic.mac} is in use by instance {holder}")
             self.macs = self.macs.insert(nic.mac, new.uuid)
-            if nic.network:
-                self.in_network = _add(self.in_network, nic.network, new.uuid)
-            for ip in nic.ip:
-                owner = self.addresses.get((nic.network, ip))
-                if owner is not None:
-                    raise _in_use(self.networks.get(nic.network), ip, holder=self.instances[owner.instance].name)
-                self.addresses = self.addresses.insert((nic.network, ip), AddressOwner(new.uuid, nic.uuid))
+        for cable in _cables(new):
+            self.in_network = _add(self.in_network, cable, new.uuid)
+        for place in new.places():
+            at = place.network, place.ip
+            owner = self.addresses.get(at)
+            if owner is not None:
+                raise _in_use(self.networks.get(place.network), place.ip, holder=self.instances[owner.instance])
+            self.addresses = self.addresses.insert(at, AddressOwner(new.uuid, place.nic))
 
 
-def in_use(state: Snapshot, network_uuid: str, ip: str, *, holder: str) -> errors.NotUniqueError:
+def _indexed(vm: instance.Instance) -> tuple[object, ...]:
+    """Return what the indexes know of an instance."""
+    return vm.name, vm.primary_node, vm.nics, vm.lingering
+
+
+def _cables(vm: instance.Instance) -> set[str]:
+    return {*(nic.network for nic in vm.nics), *(one.network for one in vm.lingering)} - {""}
+
+
+def in_use(state: Snapshot, network_uuid: str, ip: str, *, holder: instance.Instance) -> errors.NotUniqueError:
     """Return the error for an address that somebody uses."""
     return _in_use(state.networks.get(network_uuid), ip, holder=holder)
 
 
-def _in_use(cable: network.Network | None, ip: str, *, holder: str) -> errors.NotUniqueError:
+def _in_use(cable: network.Network | None, ip: str, *, holder: instance.Instance) -> errors.NotUniqueError:
     where = f" in network {cable.name}" if cable else ""
+    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in holder.lingering):
+        return errors.NotUniqueError(
+            f"address {ip}{where} was taken from instance {holder.name}, whose guest still uses it",
+            hint=f"stop that instance, or gnt-instance reboot -t full {holder.name}; or choose another address",
+        )
     return errors.NotUniqueError(
-        f"address {ip}{where} is in use by instance {holder}", hint="choose another, or a pool"
+        f"address {ip}{where} is in use by instance {holder.name}", hint="choose another, or a pool"
     )
 
 

@@ -1,14 +1,15 @@
 """The ssconf files: what every node keeps of the cluster, a small text file per key (contract: ssconf keys).
 
-Pure. ``daemons.distribution`` sends ``values`` to the nodes (call WriteSsconf) when ``affects`` says that a change
-shows in them. A value is a file's whole content: one entry a line, each line ended, sorted by name.
+Pure. ``daemons.distribution`` brings the nodes' files to ``values`` (calls UpdateSsconf, WriteSsconf) when ``affects``
+says that a change shows in them. A value is a file's whole content: one entry a line, each line ended, sorted by name.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import gantry
 from gantry.model import cluster as clusters
 from gantry.model import instance, network, parameters
+from gantry.rpc import calls
 from gantry.state import snapshot
 
 
@@ -46,6 +47,27 @@ def values(state: snapshot.Snapshot) -> dict[str, str]:
 
 def _names(entities: Iterable[clusters.NodeGroup | network.Network]) -> list[str]:
     return [f"{one.uuid} {one.name}" for one in sorted(entities, key=lambda one: one.name)]
+
+
+def master(state: snapshot.Snapshot) -> dict[str, str]:
+    """Return the files that say who the master is."""
+    node = state.nodes[state.the_cluster.master_node]
+    return {"master_node": f"{node.name}\n", "master_ip": f"{node.primary_ip}\n"}
+
+
+def digests(shown: Mapping[str, str]) -> dict[str, str]:
+    """Return what tells whether a file holds its value."""
+    return {key: calls.digest_of(value) for key, value in shown.items()}
+
+
+def line_changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, calls.LineChange]:
+    """Return the lines in which values differ, for keys that are in both."""
+    found = {}
+    for key, value in after.items():
+        if key in before and before[key] != value:
+            old, new = set(before[key].splitlines()), set(value.splitlines())
+            found[key] = calls.LineChange(removed=tuple(sorted(old - new)), added=tuple(sorted(new - old)))
+    return found
 
 
 def affects(before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> bool:

@@ -4,8 +4,8 @@ A daemon opens it (lock, recovery), plans on ``snapshot``, and commits:
 
 1. ``submit`` applies the changes to the newest snapshot, checked as a whole, and puts their record into the group that
    is being formed. It does not wait, so a plan made in the same turn of the loop cannot be overtaken.
-2. One writer takes the group as a frame: written and synced here, and sent to the master candidates meanwhile. Records
-   that come during that gather in the next group: any number of transactions shares one sync.
+2. One writer takes the group as a frame: written and synced here, then sent to the master candidates. Records that
+   come during that gather in the next group: any number of transactions shares one sync.
 3. When the frame is safe here and on a majority, all its tickets are answered, in order.
 
 Readers see a change at once, before it is safe; nobody is told that it is done. When a frame cannot be written, the
@@ -17,23 +17,30 @@ leaves either the old checkpoint with the whole journal behind it, or the new on
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-
-import msgspec
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import job
 from gantry.runtime import interface, paths
-from gantry.state import checkpoint, extension, frame, jobfiles, journal, record, recovery, replication
+from gantry.state import (
+    checkpoint,
+    copies,
+    extension,
+    frame,
+    group,
+    jobfiles,
+    journal,
+    ownership,
+    record,
+    recovery,
+    replication,
+)
 from gantry.state import snapshot as states
 
 logger = logging.getLogger(__name__)
 
 Cause = record.Cause
-
-Ticket = asyncio.Future[states.Snapshot]
-"""Done with the state after a transaction when that is safe; fails with StorageError when it was taken back."""
 
 Observer = Callable[[states.Snapshot, states.Snapshot, Sequence[states.Change]], None]
 """Called with before, after and the changes; there are none when the state went back: look at everything anew."""
@@ -51,38 +58,11 @@ class Limits:
     size: int = 64 << 20
 
 
-@dataclass
-class _Group:
-    """Transactions that share a frame; ``due`` is for ``JobFiles.mark``, ``news`` for followers."""
-
-    records: list[bytes] = field(default_factory=list)
-    news: list[tuple[record.Record, states.Snapshot]] = field(default_factory=list)
-    tickets: list[tuple[Ticket, states.Snapshot]] = field(default_factory=list)
-    due: dict[int, job.Job | None] = field(default_factory=dict)
-    epoch: int = 0
-
-    def add(self, encoded: bytes, after: states.Snapshot, *, epoch: int) -> Ticket:
-        ticket: Ticket = asyncio.get_running_loop().create_future()
-        # a failure that nobody waits for is in the store's log already
-        ticket.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self.records.append(encoded)
-        self.tickets.append((ticket, after))
-        self.epoch = epoch
-        return ticket
-
-    def succeed(self) -> None:
-        for ticket, after in self.tickets:
-            if not ticket.done():
-                ticket.set_result(after)
-
-    def fail(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
-        for ticket, _ in self.tickets:
-            if not ticket.done():
-                ticket.set_exception(kind(message, hint=hint))
-
-
 class Store:
-    """All that survives; made by ``open``, ended by ``close``."""
+    """All that survives; made by ``open``, ended by ``close``.
+
+    ``leaving`` are the archived jobs whose files are not in the archive yet.
+    """
 
     def __init__(
         self,
@@ -103,8 +83,8 @@ class Store:
         self._newest = self._durable = found.state
         self._position = found.replay.end
         self._epoch = self._position.epoch
-        self._gathering = _Group()
-        self._writing = _Group()
+        self._gathering = group.Group()
+        self._writing = group.Group()
         self._observers: list[Observer] = []
         self._followers: list[Follower] = []
         self._closed = False
@@ -114,6 +94,7 @@ class Store:
         self._checkpoint: asyncio.Task[None] | None = None
         self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable)
         self._files.mark(found.due)
+        self.leaving: Mapping[int, job.Job] = self._files.leaving
         self._candidates = candidates
         candidates.start(self._position, self._copy)
         self._writer = asyncio.create_task(self._write_groups(), name="journal writer")
@@ -133,14 +114,17 @@ class Store:
         Raises WrongStateError when another daemon has it, ConfigurationError when there is no state or it is damaged,
         StorageError when the disk fails.
         """
-        with contextlib.ExitStack() as undo, _disk_faults(where):
+        with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
-            lock = _lock(runtime.disk, f"{where.queue}/lock")
+            lock = ownership.take(runtime.disk, where)
             undo.callback(lock.release)
             found = await recovery.recover(runtime, where)
             log = await journal.Journal.open(runtime.disk, where.journal, replay=found.replay)
+            undo.callback(log.close)
+            if found.edited:
+                await _note_edit(log, found, now=runtime.clock.now())
             undo.pop_all()
-        return cls(
+        store = cls(
             runtime,
             where,
             found=found,
@@ -149,6 +133,9 @@ class Store:
             candidates=candidates or replication.Candidates(runtime, replication.Nobody()),
             limits=limits or Limits(),
         )
+        if found.edited:
+            await store._begin_checkpoint()
+        return store
 
     @property
     def snapshot(self) -> states.Snapshot:
@@ -183,7 +170,7 @@ class Store:
         """Call ``follower`` with every record as soon as it is safe."""
         self._followers.append(follower)
 
-    def submit(self, changes: Sequence[states.Change], cause: Cause) -> Ticket:
+    def submit(self, changes: Sequence[states.Change], cause: Cause) -> group.Ticket:
         """Apply changes now; await the ticket for their safety.
 
         Raises PrerequisiteError when an invariant forbids them: nothing was changed. WrongStateError when the store is
@@ -194,12 +181,7 @@ class Store:
         after = before.apply(changes, serial=before.serial + 1)
         now = self._runtime.clock.now()
         one = record.Record(serial=after.serial, time=now, epoch=self._epoch, cause=cause, changes=tuple(changes))
-        ticket = self._gathering.add(record.encode(one), after, epoch=self._epoch)
-        self._gathering.news.append((one, before))
-        for change in changes:
-            if change.kind == "jobs":
-                gone = isinstance(change, states.Delete)
-                self._gathering.due[int(change.key)] = before.jobs[change.key] if gone else None
+        ticket = self._gathering.add(one, before, after)
         self._work.set()
         self._move(after, changes)
         return ticket
@@ -207,6 +189,10 @@ class Store:
     async def commit(self, changes: Sequence[states.Change], cause: Cause) -> states.Snapshot:
         """Apply changes and return the state after them when they are safe; raises as ``submit``, and StorageError."""
         return await self.submit(changes, cause)
+
+    def claim(self, epoch: int) -> None:
+        """Let the candidates know the epoch that nodes promised; its first record comes with ``begin_epoch``."""
+        self._candidates.promised = epoch
 
     async def begin_epoch(self, changes: Sequence[states.Change] = (), *, above: int = 0, who: str = "") -> int:
         """Write the record of a newly confirmed master, with an epoch higher than ours and than ``above``.
@@ -280,34 +266,34 @@ class Store:
             self._fail_all(errors.StorageError, "the state was closed before the change was stored", hint="")
 
     async def _write(self) -> None:
-        group = self._writing = self._gathering
-        self._gathering = _Group()
-        line = frame.pack(self._position.digest, group.records)
-        position = journal.Position(group.tickets[-1][1].serial, frame.digest(line), group.epoch)
-        self._candidates.publish(line, position)
+        ours = self._writing = self._gathering
+        self._gathering = group.Group()
+        line = frame.pack(self._position.digest, ours.records)
+        position = journal.Position(ours.last.serial, frame.digest(line), ours.epoch)
         try:
             await self._journal.append(line)
         except OSError as error:
-            self._candidates.take_back(self._position)
             message = f"{self._journal.path} could not be written: {error.strerror or error}; the change was taken back"
             logger.error("%s", message)
             hint = f"make room on the file system of {self._where.journal}, then repeat the operation"
             self._take_back(errors.StorageError, message, hint=hint)
             return
+        # Not before: what is taken back here must not be kept by somebody else, who may be asked for it one day.
+        self._candidates.publish(line, position)
         try:
             await self._candidates.acknowledged()
         except errors.WrongStateError as error:
             self._take_back(errors.WrongStateError, error.message, hint=error.hint)
             return
-        self._durable, self._position = group.tickets[-1][1], position
-        self._records_since += len(group.records)
+        self._durable, self._position = ours.last, position
+        self._records_since += len(ours.records)
         self._bytes_since += len(line)
-        self._files.mark(group.due)
+        self._files.mark(ours.due)
         for follower in self._followers:
-            for one, before in group.news:
+            for one, before in ours.news:
                 follower(one, before)
-        group.succeed()
-        self._writing = _Group()
+        ours.succeed()
+        self._writing = group.Group()
 
     def _take_back(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
         """Go back to what is safe: later changes may build on the one that failed."""
@@ -316,9 +302,9 @@ class Store:
         self._move(self._durable, ())
 
     def _fail_all(self, kind: type[errors.GantryError], message: str, *, hint: str) -> None:
-        for group in (self._writing, self._gathering):
-            group.fail(kind, message, hint=hint)
-        self._writing, self._gathering = _Group(), _Group()
+        for failed in (self._writing, self._gathering):
+            failed.fail(kind, message, hint=hint)
+        self._writing, self._gathering = group.Group(), group.Group()
 
     def _is_checkpoint_due(self) -> bool:
         running = self._checkpoint is not None and not self._checkpoint.done()
@@ -347,11 +333,9 @@ class Store:
         now = self._runtime.clock.now()
         return await self._runtime.compute(lambda: checkpoint.encode(state, position, now=now))
 
-    async def _copy(self) -> replication.Copy:
+    async def _copy(self) -> copies.Copy:
         state, position = self._durable, self._position
-        jobs = {f"job-{number}": msgspec.json.encode(one).decode() for number, one in state.jobs.items()}
-        queue = {"serial": f"{state.last_job}\n", "version": jobfiles.VERSION.decode()}
-        return replication.Copy(position, (await self._encode(state, position)).decode(), jobs | queue)
+        return copies.Copy(state, position, (await self._encode(state, position)).decode())
 
 
 async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequence[states.Change]) -> None:
@@ -365,9 +349,9 @@ async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequen
     cause = Cause(opcode="OP_CLUSTER_INIT", reason="cluster created")
     first = record.Record(serial=1, time=now, epoch=0, cause=cause, changes=tuple(changes))
     line = frame.pack(frame.GENESIS, [record.encode(first)])
-    with contextlib.ExitStack() as undo, _disk_faults(where):
+    with contextlib.ExitStack() as undo, ownership.disk_faults(where):
         await jobfiles.prepare(disk, where.queue)
-        undo.callback(_lock(disk, f"{where.queue}/lock").release)
+        undo.callback(ownership.take(disk, where).release)
         if disk.exists(where.config):
             raise errors.ExistsError(f"there is a cluster already: {where.config}")
         await disk.remove_tree(where.journal)
@@ -380,22 +364,23 @@ async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequen
         await disk.write(where.config, checkpoint.encode(state, position, now=now))
 
 
-def _lock(disk: interface.Disk, path: str) -> interface.FileLock:
-    try:
-        return disk.lock(path)
-    except BlockingIOError:
-        holder = disk.read(path).decode(errors="replace").strip()
-        raise errors.WrongStateError(
-            f"the state is in use: process {holder or '(unknown)'} holds {path}",
-            hint="a master daemon runs already; stop it before another is started",
-        ) from None
+async def _note_edit(log: journal.Journal, found: recovery.Recovered, *, now: float) -> None:
+    """Put what somebody wrote into ``config.data`` by hand into the journal, as one record.
 
-
-@contextlib.contextmanager
-def _disk_faults(where: paths.Paths) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise errors.StorageError(
-            f"{error.filename or where.lib}: {error.strerror or error}", hint=f"check the file system of {where.lib}"
-        ) from error
+    So history and events know of it, and candidates, whose copies end before it and do not get it as a frame, get the
+    whole state.
+    """
+    before, end = found.state, found.replay.end
+    objects = [
+        before.the_cluster,
+        *(one for kind in checkpoint.COLLECTIONS for one in before.collection(kind).values()),
+    ]
+    changes = tuple(states.Put(one) for one in objects)
+    cause = Cause(reason="config.data was edited by hand")
+    one = record.Record(serial=before.serial + 1, time=now, epoch=end.epoch, cause=cause, changes=changes)
+    line = frame.pack(end.digest, [record.encode(one)])
+    await log.append(line)
+    logger.warning("%s; it is record %d of the journal", cause.reason, one.serial)
+    found.state = before.apply((), serial=one.serial)
+    found.replay.end = journal.Position(one.serial, frame.digest(line), end.epoch)
+    found.replayed += 1

@@ -17,22 +17,45 @@ _gantry() {
     COMPREPLY=()
     [ "$COMP_CWORD" -gt 1 ] || command=
     case "$program $command" in
-        'gnt-cluster ') values='init info show version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy list-tags add-tags remove-tags' ;;
+        'gnt-cluster ') values='init modify info show version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy command copyfile list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
-            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters -m --mac-prefix -C --candidate-pool-size --network-thresholds --master-netdev -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
                 --port) values=''; kind=none ;;
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
+                --defaults) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -N|--nic-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
+                --max-running-jobs) values=''; kind=none ;;
+                --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster modify')
+            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds --master-netdev -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --enabled-hypervisors) values=''; kind=none ;;
+                --enabled-disk-templates) values=''; kind=none ;;
+                --defaults) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -N|--nic-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
+                -m|--mac-prefix) values=''; kind=none ;;
+                -C|--candidate-pool-size) values=''; kind=none ;;
+                --max-running-jobs) values=''; kind=none ;;
+                --ipam-hold-time) values=''; kind=none ;;
+                --network-thresholds) values=''; kind=none ;;
+                --master-netdev) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster info'|'gnt-cluster show')
@@ -87,6 +110,20 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-cluster command')
+            options='-n --node -g --node-group -M --show-machine-names --failure-only -d --debug --reason -h --help'; kind=none
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                -g|--node-group) values=''; kind=group ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster copyfile')
+            options='-n --node -g --node-group --use-replication-network -d --debug --reason -h --help'; kind=file
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                -g|--node-group) values=''; kind=group ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-cluster list-tags')
             options='-d --debug --reason -h --help'; kind=none
             case $previous in
@@ -103,6 +140,12 @@ _gantry() {
             options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster search-tags')
+            options='--priority -d --debug --reason -h --help'; kind=none
+            case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -417,7 +460,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-os ') values='list info diagnose' ;;
+        'gnt-os ') values='list info modify diagnose' ;;
         'gnt-os list')
             options='--no-headers --separator --format --priority -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -429,6 +472,13 @@ _gantry() {
         'gnt-os info')
             options='--priority -d --debug --reason -h --help'; kind=os
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-os modify')
+            options='-O --os-parameters --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=os
+            case $previous in
+                -O|--os-parameters) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -518,7 +568,7 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') values='history events export-config' ;;
+        'gantry ') values='history events export-config simulate' ;;
         'gantry history')
             options='--kind --name --since --limit --no-headers --separator --format -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -540,6 +590,14 @@ _gantry() {
             options='--output -d --debug --reason -h --help'; kind=none
             case $previous in
                 --output) values=''; kind=file ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry simulate')
+            options='--seed --seeds --processes -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --seed) values=''; kind=none ;;
+                --seeds) values=''; kind=none ;;
+                --processes) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
     esac

@@ -17,9 +17,9 @@ _gantry() {
     local -a options
     (( CURRENT > 2 )) || command=
     case "$program $command" in
-        'gnt-cluster ') options=('init:Make a cluster of this machine' 'info:Show the cluster' 'show:Show the cluster' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'master-ping:Tell whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause the watcher or let it go on' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'destroy:Take the cluster apart' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags of the cluster') ;;
+        'gnt-cluster ') options=('init:Make a cluster of this machine' 'modify:Change settings of the cluster' 'info:Show the cluster' 'show:Show the cluster' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'master-ping:Tell whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause the watcher or let it go on' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'destroy:Take the cluster apart' 'command:Run a command on all nodes by SSH' 'copyfile:Copy a file of the master to the same place on all nodes by SSH' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags of the cluster' 'search-tags:Find tags of all objects by a regular expression') ;;
         'gnt-cluster init')
-            options=('--node-name:Name of this machine in the cluster; without it the host'\''s name' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of the node daemons' '--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state' '--candidate-pool-size:How many nodes keep a copy of the state' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; without it 80,95' '--master-netdev:Network device of the master'\''s own address' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--node-name:Name of this machine in the cluster; without it the host'\''s name' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of the node daemons' '--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '--defaults:Hypervisor, size of disks, and bridge of NICs where none is said' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '--node-parameters:Defaults of nodes' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state, the master among them' '--candidate-pool-size:How many nodes keep a copy of the state, the master among them' '--max-running-jobs:How many jobs run at once; the others wait' '--ipam-hold-time:For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; 80,95 at first' '--master-netdev:Network device of the master'\''s own address' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
@@ -27,13 +27,37 @@ _gantry() {
                 --port) values=''; kind=none ;;
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
+                --defaults) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -N|--nic-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
+                --max-running-jobs) values=''; kind=none ;;
+                --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster modify')
+            options=('--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '--defaults:Hypervisor, size of disks, and bridge of NICs where none is said' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '--node-parameters:Defaults of nodes' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state, the master among them' '--candidate-pool-size:How many nodes keep a copy of the state, the master among them' '--max-running-jobs:How many jobs run at once; the others wait' '--ipam-hold-time:For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; 80,95 at first' '--master-netdev:Network device of the master'\''s own address' '-f:Go on though nodes cannot be asked, or have no such bridge' '--force:Go on though nodes cannot be asked, or have no such bridge' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --enabled-hypervisors) values=''; kind=none ;;
+                --enabled-disk-templates) values=''; kind=none ;;
+                --defaults) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor|--hypervisor-defaults) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -N|--nic-parameters) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
+                -m|--mac-prefix) values=''; kind=none ;;
+                -C|--candidate-pool-size) values=''; kind=none ;;
+                --max-running-jobs) values=''; kind=none ;;
+                --ipam-hold-time) values=''; kind=none ;;
+                --network-thresholds) values=''; kind=none ;;
+                --master-netdev) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster info'|'gnt-cluster show')
@@ -55,7 +79,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster master-failover'|'gnt-cluster masterfailover')
-            options=('--no-voting:Take the copy here for right whatever the nodes say; needs --yes-do-it' '--yes-do-it:Mean it' '--ignore-offline-nodes:Do not count nodes that are marked offline and do not answer' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--no-voting:Take the copy here for right whatever the nodes say; needs --yes-do-it' '--yes-do-it:Mean it, and break off jobs that run' '--ignore-offline-nodes:Do not count nodes that are marked offline and do not answer' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --reason) values=''; kind=none ;;
@@ -98,6 +122,22 @@ _gantry() {
             case $previous in
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-cluster command')
+            options=('-n:Only this node' '--node:Only this node' '-g:Only the nodes of this group' '--node-group:Only the nodes of this group' '-M:Put the node'\''s name before each line' '--show-machine-names:Put the node'\''s name before each line' '--failure-only:Show only where it failed' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                -g|--node-group) values=''; kind=group ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster copyfile')
+            options=('-n:Only this node' '--node:Only this node' '-g:Only the nodes of this group' '--node-group:Only the nodes of this group' '--use-replication-network:Go by the nodes'\'' secondary addresses' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=file
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                -g|--node-group) values=''; kind=group ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-cluster list-tags')
             options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -117,6 +157,13 @@ _gantry() {
             kind=none
             case $previous in
                 --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster search-tags')
+            options=('--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -470,7 +517,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-os ') options=('list:List operating systems with their variants' 'info:Show operating systems in full' 'diagnose:Show what each node has of them') ;;
+        'gnt-os ') options=('list:List operating systems with their variants' 'info:Show operating systems in full' 'modify:Change the defaults of an operating system'\''s parameters' 'diagnose:Show what each node has of them') ;;
         'gnt-os list')
             options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -484,6 +531,14 @@ _gantry() {
             options=('--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=os
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-os modify')
+            options=('-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=os
+            case $previous in
+                -O|--os-parameters) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -586,7 +641,7 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and which jobs made them' 'events:Print changes of the state as they happen, a line of JSON each' 'export-config:Print the configuration as JSON, with secrets blanked') ;;
+        'gantry ') options=('history:Show the last changes of the cluster'\''s state, and which jobs made them' 'events:Print changes of the state as they happen, a line of JSON each' 'export-config:Print the configuration as JSON, with secrets blanked' 'simulate:Run simulated clusters under faults, each from a seed; tell which promise was broken') ;;
         'gantry history')
             options=('--kind:Changes of such objects only' '--name:Changes of this object only, by name, UUID or number' '--since:From this serial, or this time, on' '--limit:How many changes' '--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -611,6 +666,15 @@ _gantry() {
             kind=none
             case $previous in
                 --output) values=''; kind=file ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry simulate')
+            options=('--seed:Run this seed and show its story' '--seeds:Run these seeds on all processors' '--processes:How many at once' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --seed) values=''; kind=none ;;
+                --seeds) values=''; kind=none ;;
+                --processes) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
     esac

@@ -218,7 +218,8 @@ async def test_devices_by_number_and_as_lists(asked: Asked) -> None:
 
 async def test_every_field_of_every_resource_is_json(asked: Asked) -> None:
     asked.jobs[1] = state_build.ended(state_build.queued(1))
-    asked.locks.append(("instance/i1", "exclusive", ["job/1"], [("shared", ["job/2"])]))
+    waits = [("job/2", [("job/1", "exclusive")])]
+    asked.locks.append(("instance/i1", "exclusive", ["job/1"], [("shared", ["job/2"])], waits))
     asked.runs("node1")
     for what in engine.GETTERS:
         result = await engine.query(asked.source, what, list(fields.REGISTRY[what]))
@@ -304,7 +305,7 @@ async def test_jobs_are_listed_by_number_and_archived_ones_on_request(asked: Ask
 
 
 async def test_locks_are_filtered_by_name_as_by_anything(asked: Asked) -> None:
-    asked.locks = [("node/b", None, None, []), ("node/a", "shared", ["job/1"], [])]
+    asked.locks = [("node/b", None, None, [], []), ("node/a", "shared", ["job/1"], [], [])]
     assert await asked.values("lock", "name") == ["node/a", "node/b"]
     assert await asked.values("lock", "name", filter_=["=", "name", "node/b"]) == ["node/b"]
     assert await asked.values("lock", "name", filter_=["=", "name", "node/c"]) == []
@@ -316,7 +317,7 @@ async def test_the_older_form_has_plain_values(asked: Asked) -> None:
 
 
 async def test_fields_are_described_all_or_by_name() -> None:
-    assert [field.name for field in engine.query_fields("lock", None)] == ["name", "mode", "owner", "pending"]
+    assert [field.name for field in engine.query_fields("lock", None)] == ["name", "mode", "owner", "pending", "waits"]
     assert [field.kind for field in engine.query_fields("lock", ["mode", "colour"])] == ["text", "unknown"]
     with pytest.raises(errors.InvalidError):
         engine.query_fields("weather", None)

@@ -113,7 +113,6 @@ def test_a_host_name_that_is_missing_passes_too() -> None:
         ["|", ["=", "name"]],
         [["=", "name", "x"]],
         ["=~", "name", "("],
-        ["=~", "name", "a{99999999999999999999}"],
         ["=~", "name", "(" * 5000 + ")" * 5000],
     ],
 )

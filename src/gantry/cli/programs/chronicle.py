@@ -2,11 +2,12 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 
-from gantry.cli import client, command, failures, moments, query, syntax
+from gantry.cli import client, command, failures, machine, moments, query, syntax
 
 ABOUT = "Tells what happened in the cluster and what happens, and exports the configuration."
 
@@ -103,6 +104,24 @@ def export(call: command.Call) -> int:
     return 0
 
 
+def simulate(call: command.Call) -> int:
+    """Run simulated clusters under faults, each from a seed."""
+    options = call.options
+    if (options.seed is None) == (options.seeds is None):
+        raise failures.InvalidError("either --seed N or --seeds FIRST-LAST is needed")
+    chosen = ["--seed", str(options.seed)] if options.seeds is None else ["--seeds", options.seeds]
+    words = [machine.program("gantry-simulate"), *chosen]
+    words += ["--processes", str(options.processes)] if options.processes else []
+    # Else the order of a set of names would be another one in every process, and so would the run.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    try:
+        return subprocess.run(words, env=environment, check=False).returncode
+    except OSError as error:
+        raise failures.CommandError(
+            f"cannot run {words[0]}: {error.strerror}", hint="is Gantry's simulation installed here?"
+        ) from None
+
+
 def _since(text: str) -> tuple[int | None, float | None]:
     """Return a serial or a time: a number alone is a serial."""
     if text.isdecimal():
@@ -140,5 +159,15 @@ COMMANDS = (
         export,
         "Print the configuration as JSON, with secrets blanked",
         options=(command.Option(("--output",), "Write it to this file", metavar="FILE", completes="file"),),
+    ),
+    command.Command(
+        "simulate",
+        simulate,
+        "Run simulated clusters under faults, each from a seed; tell which promise was broken",
+        options=(
+            command.Option(("--seed",), "Run this seed and show its story", metavar="N", parse=syntax.number),
+            command.Option(("--seeds",), "Run these seeds on all processors", metavar="FIRST-LAST"),
+            command.Option(("--processes",), "How many at once", metavar="N", parse=syntax.number),
+        ),
     ),
 )

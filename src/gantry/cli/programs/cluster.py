@@ -13,7 +13,20 @@ import subprocess
 import sys
 import time
 
-from gantry.cli import client, command, description, failures, machine, output, syntax, tags, terminal, waiting
+from gantry.cli import (
+    client,
+    command,
+    description,
+    failures,
+    machine,
+    output,
+    settings,
+    ssh,
+    syntax,
+    tags,
+    terminal,
+    waiting,
+)
 
 ABOUT = "Makes, checks, shows and destroys the cluster."
 
@@ -32,15 +45,7 @@ def init(call: command.Call) -> int:
         "node_name": node,
         "primary_ip": options.primary_ip or _resolve(node),
         "port": options.port,
-        "mac_prefix": options.mac_prefix,
-        "master_netdev": options.master_netdev,
-        "enabled_hypervisors": options.enabled_hypervisors,
-        "enabled_disk_templates": options.enabled_disk_templates,
-        "candidate_pool_size": options.candidate_pool_size,
-        "network_thresholds": options.network_thresholds,
-        "hvparams": _by_hypervisor(options.hypervisor),
-        "beparams": options.backend_parameters or {},
-        "nicparams": options.nic_parameters or {},
+        **settings.given(options),
     }
     _make_state({key: value for key, value in document.items() if value is not None})
     _start_daemon()
@@ -58,22 +63,6 @@ def _resolve(node: str) -> str:
     if address.startswith("127.") or address == "::1":
         raise failures.InvalidError(f"{node} resolves to {address}, where no other node can reach it", hint=hint)
     return address
-
-
-def _by_hypervisor(given: list[tuple[str, syntax.Parameters]]) -> dict[str, syntax.Parameters]:
-    found: dict[str, syntax.Parameters] = {}
-    for name, parameters in given:
-        if not name:
-            raise failures.InvalidError("-H needs the hypervisor's name in front, as in kvm:accel=tcg")
-        found[name] = found.get(name, {}) | parameters
-    return found
-
-
-def _thresholds(text: str) -> list[int]:
-    parts = [syntax.number(word) for word in syntax.words(text)]
-    if len(parts) != 2:
-        raise failures.InvalidError(f"{text!r} is not two percentages, as in 80,95")
-    return parts
 
 
 def _run(words: list[str], document: object) -> subprocess.CompletedProcess[str]:
@@ -287,38 +276,7 @@ INIT_OPTIONS = (
     command.Option(("--node-name",), "Name of this machine in the cluster; without it the host's name", "NAME"),
     command.Option(("--primary-ip",), "Address of its node daemon; without it the name is resolved", "ADDRESS"),
     command.Option(("--port",), "Port of the node daemons", "PORT", parse=syntax.number),
-    command.Option(
-        ("--enabled-hypervisors",), "Hypervisors, the default one first, as in kvm,fake", "NAMES", parse=syntax.words
-    ),
-    command.Option(
-        ("--enabled-disk-templates",),
-        "Kinds of disks, the default one first, as in file,diskless",
-        "NAMES",
-        parse=syntax.words,
-    ),
-    command.Option(
-        (*command.HYPERVISOR_NAMES, "--hypervisor-defaults"),
-        "Defaults of a hypervisor, as in kvm:accel=tcg",
-        "HV:PARAMS",
-        dest="hypervisor",
-        many=True,
-        parse=syntax.hypervisor,
-    ),
-    command.BACKEND,
-    command.Option(
-        ("-N", "--nic-parameters"), "Defaults of NICs, as in mode=bridged,link=br0", "PARAMS", parse=syntax.parameters
-    ),
-    command.Option(("-m", "--mac-prefix"), "First half of MAC addresses, as in aa:00:00", "PREFIX"),
-    command.Option(
-        ("-C", "--candidate-pool-size"), "How many nodes keep a copy of the state", "COUNT", parse=syntax.number
-    ),
-    command.Option(
-        ("--network-thresholds",),
-        "Percent of a network's pools in use from which verify warns, and from which it fails; without it 80,95",
-        "WARNING,CRITICAL",
-        parse=_thresholds,
-    ),
-    command.Option(("--master-netdev",), "Network device of the master's own address", "DEVICE"),
+    *settings.OPTIONS,
 )
 INIT_TEXT = """
     gantry-noded must run on this machine already. What init writes is below /var/lib/gantry,
@@ -326,12 +284,12 @@ INIT_TEXT = """
 """
 FAILOVER_TEXT = """
     Run it on the master candidate that shall become the master. All nodes are asked whether its copy of the state is
-    the newest; the old master's daemon is ended when its node answers. Jobs that wait go on, those that ran are marked
-    as failed.
+    the newest; the old master's daemon is ended when its node answers. Jobs that wait go on. One that runs would be
+    broken off and marked as failed: while the old master is alive and runs jobs, it takes --yes-do-it.
 """
 FAILOVER_OPTIONS = (
     command.Option(("--no-voting",), "Take the copy here for right whatever the nodes say; needs --yes-do-it"),
-    command.Option(("--yes-do-it",), "Mean it"),
+    command.Option(("--yes-do-it",), "Mean it, and break off jobs that run"),
     command.Option(("--ignore-offline-nodes",), "Do not count nodes that are marked offline and do not answer"),
 )
 ONLY_JOB = (*command.DRY_RUN, *command.PRIORITY)
@@ -345,6 +303,7 @@ COMMANDS = (
         INIT_OPTIONS,
         text=INIT_TEXT,
     ),
+    settings.MODIFY,
     command.Command("info", info, "Show the cluster", aliases=("show",)),
     command.Command("version", version, "Show the cluster's versions"),
     command.Command("getmaster", getmaster, "Print the master's name"),
@@ -382,5 +341,7 @@ COMMANDS = (
         "Take the cluster apart",
         options=(command.Option(("--yes-do-it",), "Mean it"),),
     ),
+    *ssh.COMMANDS,
     *tags.commands("cluster"),
+    tags.SEARCH,
 )

@@ -15,7 +15,16 @@ def _waiters(value: object) -> str:
     return ",".join(f"{mode}:{tables.text(owners, separator='/')}" for mode, owners in entries) or "-"
 
 
-LOCKS = query.Listing("lock", ("name", "mode", "owner", "pending"), formatters={"pending": _waiters})
+def _waits(value: object) -> str:
+    """Show ``[job, [[job, why], ...]]`` entries as ``job for job (why), job (why)``."""
+    entries = value if isinstance(value, list) else []
+    named = [(job, ", ".join(f"{other} ({why})" for other, why in others)) for job, others in entries]
+    return "; ".join(f"{job} for {others}" for job, others in named) or "-"
+
+
+LOCKS = query.Listing(
+    "lock", ("name", "mode", "owner", "pending", "waits"), formatters={"pending": _waiters, "waits": _waits}
+)
 
 
 def delay(call: command.Call) -> int:

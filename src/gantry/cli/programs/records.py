@@ -129,7 +129,8 @@ def draw(call: command.Call) -> int:
         for line in maps.draw(pool, subnet, used[pool.range.version], canvas=canvas):
             print(line)
         print()
-    print(maps.legend(canvas))
+    for line in maps.legend(canvas):
+        print(line)
     return 0
 
 

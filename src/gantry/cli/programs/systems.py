@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from gantry.cli import client, command, output, query, waiting
+from gantry.cli import client, command, output, query, settings, syntax, waiting
 
-ABOUT = "Shows the operating systems that instances can be created with."
+ABOUT = "Shows and configures the operating systems that instances can be created with."
 
 
 def _diagnose(call: command.Call, fields: Sequence[str]) -> list[dict[str, object]]:
@@ -71,5 +71,17 @@ COMMANDS = (
         options=(*command.FIELDS_QUERY, *command.PRIORITY),
     ),
     command.Command("info", info, "Show operating systems in full", SOME, command.PRIORITY),
+    command.Command(
+        "modify",
+        settings.modify_system,
+        "Change the defaults of an operating system's parameters",
+        (command.Argument("OS", completes="os"),),
+        (
+            command.Option(
+                ("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters
+            ),
+            *command.JOB,
+        ),
+    ),
     command.Command("diagnose", diagnose, "Show what each node has of them", options=command.PRIORITY),
 )

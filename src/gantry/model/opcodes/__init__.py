@@ -3,16 +3,19 @@
 ``base`` has what they share; the others are by noun. All are found here.
 """
 
+import re
 from typing import get_args
 
 import msgspec
 
 from gantry import errors
+from gantry.model.opcodes import foreign
 from gantry.model.opcodes.base import Dependency, Name, Opcode, Size, Tags
 from gantry.model.opcodes.cluster import (
     ClusterDestroy,
     ClusterPostInit,
     ClusterRedistConf,
+    ClusterSetParams,
     ClusterVerify,
     NodeAdd,
     NodeRemove,
@@ -20,6 +23,7 @@ from gantry.model.opcodes.cluster import (
     OsDiagnose,
     TagKind,
     TagsDel,
+    TagsSearch,
     TagsSet,
     TestDelay,
 )
@@ -55,6 +59,7 @@ AnyOpcode = (
     ClusterDestroy
     | ClusterPostInit
     | ClusterRedistConf
+    | ClusterSetParams
     | ClusterVerify
     | NodeAdd
     | NodeRemove
@@ -75,6 +80,7 @@ AnyOpcode = (
     | InstanceQueryData
     | TagsSet
     | TagsDel
+    | TagsSearch
     | OsDiagnose
     | TestDelay
 )
@@ -94,29 +100,50 @@ _TRUTHS = {
 }
 """The fields of each opcode, by its name on the wire, that take truth values."""
 
+FOREIGN = {
+    name: {field: about for field, about in others.items() if field not in op.__struct_fields__}
+    for op in ALL
+    if (others := foreign.FIELDS.get(name := str(op.__struct_config__.tag)))
+}
+"""The fields of other clients that an opcode does not have itself."""
+
 
 def decode(raw: object) -> AnyOpcode:
     """Parse one opcode from decoded JSON; numbers and truth values may be text (contract: value coercion).
 
-    Raises InvalidError that names the field by its path.
+    Raises InvalidError that names the field by its path, or what a field of other clients asks for in vain.
     """
     try:
-        op: AnyOpcode = msgspec.convert(_with_truths(raw), AnyOpcode, strict=False)
+        op: AnyOpcode = msgspec.convert(_as_ours(raw), AnyOpcode, strict=False)
     except msgspec.ValidationError as error:
         raise errors.InvalidError(
-            f"opcode not valid: {error}", hint="see the reference of opcodes for its fields"
+            f"opcode not valid: {_NAMED.sub(_A_NAME, str(error))}", hint="see the reference of opcodes for its fields"
         ) from None
     return op
 
 
-def _with_truths(raw: object) -> object:
-    """Return an opcode with ``yes`` and ``no`` replaced where it takes a truth value; msgspec knows the other words."""
+_NAMED = re.compile(r"`str` matching regex '\^\[A-Za-z0-9\]\S*'")
+_A_NAME = "a name (letters, digits and _ . + : @ -, a letter or digit first)"
+
+
+def _as_ours(raw: object) -> object:
+    """Return an opcode without the fields of other clients, and with ``yes`` and ``no`` for truth values replaced.
+
+    The other words msgspec knows.
+    """
     if not isinstance(raw, dict):
         return raw
-    truths = _TRUTHS.get(str(raw.get("OP_ID")), ())
+    name = str(raw.get("OP_ID"))
+    truths, others = _TRUTHS.get(name, ()), FOREIGN.get(name, {})
+    for field, value in raw.items():
+        if field in others and others[field].asks(value):
+            raise errors.InvalidError(
+                f"{name} cannot do what {field} asks for: {others[field].about}", hint="leave the field out"
+            )
     return {
-        name: _WORDS.get(value, value) if name in truths and isinstance(value, str) else value
-        for name, value in raw.items()
+        field: _WORDS.get(value, value) if field in truths and isinstance(value, str) else value
+        for field, value in raw.items()
+        if field not in others
     }
 
 
@@ -132,6 +159,7 @@ __all__ = [
     "ClusterDestroy",
     "ClusterPostInit",
     "ClusterRedistConf",
+    "ClusterSetParams",
     "ClusterVerify",
     "Dependency",
     "DiskSpec",
@@ -167,6 +195,7 @@ __all__ = [
     "TagKind",
     "Tags",
     "TagsDel",
+    "TagsSearch",
     "TagsSet",
     "TestDelay",
     "decode",

@@ -5,6 +5,7 @@ key ``OP_ID``. Fields have the names, types and defaults that existing clients s
 that no opcode knows is refused with its path. Texts in ``Meta`` are shown to users by the doors and the reference.
 """
 
+import functools
 import re
 from typing import Annotated, ClassVar, Literal
 
@@ -20,6 +21,11 @@ Tags = Annotated[tuple[Tag, ...], Meta(max_length=1024)]
 
 def _tag(class_name: str) -> str:
     return "OP_" + re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).upper()
+
+
+@functools.cache
+def _id_of(opcode: type[msgspec.Struct]) -> str:
+    return str(opcode.__struct_config__.tag)
 
 
 class Dependency(msgspec.Struct, frozen=True, array_like=True):
@@ -53,7 +59,7 @@ class Opcode(
     @property
     def op_id(self) -> str:
         """Return the name on the wire."""
-        return str(self.__struct_config__.tag)
+        return _id_of(type(self))
 
     @property
     def summary(self) -> str:

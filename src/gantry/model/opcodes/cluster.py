@@ -4,7 +4,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry.model.opcodes.base import Name, Opcode, Tags
+from gantry.model import base
+from gantry.model.opcodes.base import Name, Opcode, Size, Tags
+
+Number = int | str
+Words = Annotated[tuple[Annotated[str, Meta(max_length=32)], ...], Meta(max_length=64)]
 
 
 class ClusterDestroy(Opcode, frozen=True):
@@ -24,6 +28,27 @@ class ClusterVerify(Opcode, frozen=True):
 
     error_codes: bool = False
     verbose: bool = False
+
+
+class ClusterSetParams(Opcode, frozen=True):
+    """Change settings of the cluster. Those that are left out stay; the word ``default`` takes one back."""
+
+    enabled_hypervisors: Words | None = None
+    default_hypervisor: Annotated[str, Meta(max_length=32)] | None = None
+    enabled_disk_templates: Words | None = None
+    default_disk_size: Size | None = None
+    candidate_pool_size: Number | None = None
+    max_running_jobs: Number | None = None
+    mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
+    master_netdev: Annotated[str, Meta(max_length=15)] | None = None
+    ipam_hold_time: Number | None = None
+    network_thresholds: tuple[int, int] | Literal["default"] | None = None
+    hvparams: dict[str, base.Parameters] | None = None
+    beparams: base.Parameters | None = None
+    nicparams: base.Parameters | None = None
+    ndparams: base.Parameters | None = None
+    osparams: dict[str, base.Parameters] | None = None
+    force: bool = False
 
 
 class NodeAdd(Opcode, frozen=True):
@@ -84,6 +109,14 @@ class TagsDel(Opcode, frozen=True):
     kind: TagKind
     tags: Tags
     name: Annotated[str, Meta(max_length=255)] = ""
+
+
+class TagsSearch(Opcode, frozen=True):
+    """Find tags by a regular expression; the result lists each as the path of its object and the tag."""
+
+    DESCRIBES = "pattern"
+
+    pattern: Annotated[str, Meta(max_length=1024)]
 
 
 class OsDiagnose(Opcode, frozen=True):

@@ -25,7 +25,7 @@ class NicSpec(base.Part, frozen=True):
 class DiskSpec(base.Part, frozen=True):
     """A disk to make."""
 
-    size: Size
+    size: Annotated[Size, Meta(description="MiB, a number with the unit m, g or t, or auto for the default")] = "auto"
     mode: Literal["rw", "ro", "w", "r"] = "rw"
     name: Annotated[str, Meta(max_length=255)] | None = None
 

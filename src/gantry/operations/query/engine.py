@@ -5,7 +5,7 @@ ahead of the snapshot), the locks, the address ledger and the nodes. Nothing is 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,8 +20,8 @@ from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 T = TypeVar("T")
-LockRow = tuple[str, str | None, list[str] | None, list[tuple[str, list[str]]]]
-"""Name, mode, owners, and who waits: mode and owners."""
+LockRow = tuple[str, str | None, list[str] | None, list[tuple[str, list[str]]], list[tuple[str, list[tuple[str, str]]]]]
+"""Name, mode, owners, who is in line: mode and owners, and who is kept waiting: for whom, and why."""
 
 _COMMON: dict[str, cells.Getter[entities.Entity]] = {
     "ctime": lambda _, entity: entity.ctime,
@@ -36,6 +36,7 @@ _LOCK: dict[str, cells.Getter[LockRow]] = {
     "mode": lambda _, row: row[1],
     "owner": lambda _, row: row[2],
     "pending": lambda _, row: [list(entry) for entry in row[3]],
+    "waits": lambda _, row: [list(entry) for entry in row[4]],
 }
 
 GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
@@ -75,6 +76,16 @@ class Result:
     rows: list[list[tuple[int, object]]]
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """The objects that a query is about, and what their cells are made with."""
+
+    fields: list[fields.Field]
+    known: Mapping[str, Callable[..., cells.Cell]]
+    sight: cells.Context
+    objects: Sequence[object]
+
+
 def context(source: Source, live: cells.Live = cells.NOTHING_LIVE) -> cells.Context:
     """Return what getters see of the newest state."""
     return cells.Context(source.snapshot(), source.ledger, live)
@@ -82,6 +93,13 @@ def context(source: Source, live: cells.Live = cells.NOTHING_LIVE) -> cells.Cont
 
 async def query(source: Source, what: str, names: Sequence[str], *, filter_: object = None) -> Result:
     """Answer a query (contract: query language); raises InvalidError, FilterError, NotFoundError."""
+    chosen = await _choose(source, what, names, filter_=filter_)
+    getters = [chosen.known.get(fields.canonical(field.name)) for field in chosen.fields]
+    rows = [[_cell(getter, chosen.sight, one) for getter in getters] for one in chosen.objects]
+    return Result(chosen.fields, rows)
+
+
+async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: object) -> _Chosen:
     known = _getters(what)
     predicate = filters.compile_filter(filter_)
     shown = fields.lookup(what, names)
@@ -100,8 +118,7 @@ async def query(source: Source, what: str, names: Sequence[str], *, filter_: obj
     sight = cells.Context(state, source.ledger, live)
     if wanted is None and filter_ is not None:
         objects = [one for one in objects if predicate(_row(known, sight, one))]
-    getters = [known.get(fields.canonical(field.name)) for field in shown]
-    return Result(shown, [[_cell(getter, sight, one) for getter in getters] for one in objects])
+    return _Chosen(shown, known, sight, objects)
 
 
 def query_fields(what: str, names: Sequence[str] | None) -> list[fields.Field]:
@@ -112,13 +129,39 @@ def query_fields(what: str, names: Sequence[str] | None) -> list[fields.Field]:
 
 async def table(source: Source, what: str, names: Sequence[str | int], columns: Sequence[str]) -> list[list[object]]:
     """Answer the older form of a query: plain values, None where there is none, an unknown field refused."""
+    getters = _known(what, columns)
+    name_field = NAME_FIELDS.get(what, "name")
+    filter_ = ["|", *(["=", name_field, name] for name in names)] if names else None
+    chosen = await _choose(source, what, columns, filter_=filter_)
+    return _values(getters, chosen.sight, chosen.objects)
+
+
+def jobs_by_number(source: Source, numbers: Sequence[int], columns: Sequence[str]) -> list[list[object] | None]:
+    """Return what ``table`` does for jobs, but None for one that does not exist."""
+    getters, sight = _known("job", columns), context(source)
+    found = {number: one for number in numbers if (one := _job(source, number))}
+    rows = dict(zip(found, _values(getters, sight, found.values()), strict=True))
+    return [rows.get(number) for number in numbers]
+
+
+def _known(what: str, columns: Sequence[str]) -> Sequence[Callable[..., cells.Cell]]:
+    """Return the getters of columns, all of which must be known."""
     unknown = [field.name for field in fields.lookup(what, columns) if field.kind is fields.Kind.UNKNOWN]
     if unknown:
         raise errors.InvalidError(f"unknown output fields of {what}: {', '.join(unknown)}")
-    name_field = NAME_FIELDS.get(what, "name")
-    filter_ = ["|", *(["=", name_field, name] for name in names)] if names else None
-    result = await query(source, what, columns, filter_=filter_)
-    return [[cell[1] for cell in row] for row in result.rows]
+    known = _getters(what)
+    return [known[fields.canonical(name)] for name in columns]
+
+
+def _values(
+    getters: Sequence[Callable[..., cells.Cell]], sight: cells.Context, objects: Collection[object]
+) -> list[list[object]]:
+    """Return rows of plain values; made column by column, which takes half the time where there are many rows."""
+    missing = cells.Missing
+    columns = [
+        [None if isinstance(cell := getter(sight, one), missing) else cell for one in objects] for getter in getters
+    ]
+    return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in objects]
 
 
 def _getters(what: str) -> Mapping[str, Callable[..., cells.Cell]]:
@@ -157,17 +200,21 @@ def _jobs(source: Source, wanted: list[str | int] | None) -> list[object]:
         return [live[number] for number in sorted(live)]
     found = []
     for name in wanted:
-        number = int(name) if str(name).isdecimal() else 0
-        one = live.get(number) or source.archived_job(number)
+        one = _job(source, int(name) if str(name).isdecimal() else 0)
         if one is None:
             raise errors.NotFoundError(f"no such job: {name}", hint="gnt-job list shows those there are")
         found.append(one)
     return list(found)
 
 
+def _job(source: Source, number: int) -> job.Job | None:
+    return source.jobs().get(number) or source.archived_job(number)
+
+
 def _archived(source: Source) -> list[job.Job]:
     """Return the jobs of the archive, which only the field ``archived`` makes anybody read."""
-    found = [source.archived_job(number) for number in sorted(source.archived_numbers())]
+    numbers = set(source.archived_numbers()) - source.jobs().keys()
+    found = [source.archived_job(number) for number in sorted(numbers)]
     return [one for one in found if one is not None]
 
 

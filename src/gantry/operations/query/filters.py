@@ -1,10 +1,10 @@
 """The filter language of queries: a JSON prefix list becomes a predicate over cells (contract: query language)."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantry import errors
+from gantry.model import patterns
 from gantry.operations.query import cells
 
 Lookup = Callable[[str], cells.Cell]
@@ -84,10 +84,10 @@ def _same_host(cell: object, value: str) -> bool:
 
 def _matcher(pattern: object) -> Callable[[object], bool]:
     try:
-        compiled = re.compile(str(pattern))
-    except (re.error, OverflowError, RecursionError) as error:
-        raise errors.FilterError(f"{pattern!r} is no regular expression: {error}") from None
-    return lambda cell: compiled.search(str(cell)) is not None
+        matches = patterns.searcher(str(pattern))
+    except errors.InvalidError as error:
+        raise errors.FilterError(error.message, hint=error.hint) from None
+    return lambda cell: matches(str(cell))
 
 
 def _ordered(test: Callable[[float | str, float | str], bool]) -> Callable[[object, str | int | float], bool]:

@@ -10,9 +10,15 @@ def _each(read: Callable[[job.Step], cells.Cell]) -> cells.Getter[job.Job]:
     return lambda _, one: [read(step) for step in one.ops]
 
 
+def _summary(one: job.Job) -> str:
+    if len(one.ops) == 1:
+        return one.ops[0].input.summary
+    return ",".join([step.input.summary for step in one.ops])
+
+
 GETTERS: dict[str, cells.Getter[job.Job]] = {
     "id": lambda _, one: one.id,
-    "status": lambda _, one: one.status.value,
+    "status": lambda _, one: one.status,
     "priority": lambda _, one: one.priority,
     "archived": lambda context, one: str(one.id) not in context.state.jobs,
     "ops": _each(lambda step: opcodes.encode(step.input)),
@@ -23,7 +29,7 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "opexec": _each(lambda step: step.exec_timestamp),
     "opend": _each(lambda step: step.end_timestamp),
     "oppriority": _each(lambda step: step.priority),
-    "summary": lambda _, one: ",".join([step.input.summary for step in one.ops]),
+    "summary": lambda _, one: _summary(one),
     "received_ts": lambda _, one: one.received_timestamp,
     "start_ts": lambda _, one: one.start_timestamp,
     "end_ts": lambda _, one: one.end_timestamp,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from gantry.address import ranges
 from gantry.ipam import embedded
-from gantry.model import network
+from gantry.model import instance, network
 from gantry.operations.query import cells
 
 
@@ -131,15 +131,21 @@ def _instances(context: cells.Context, net: network.Network) -> list[str]:
 
 
 def _addresses(context: cells.Context, net: network.Network) -> list[list[object]]:
-    """Return who has which address, in the order of the addresses, as ``[address, instance, number of the NIC]``."""
+    """Return who has which address, in the order of the addresses, as ``[address, instance, number of the NIC]``.
+
+    An address that lingers is at no NIC any more and has no number.
+    """
     found = [
-        (ranges.parse_address(ip), vm.name, index)
+        (ranges.parse_address(place.ip), vm.name, _number(vm, place))
         for vm in (context.state.instances[uuid] for uuid in context.state.in_network.get(net.uuid) or ())
-        for index, nic in enumerate(vm.nics)
-        if nic.network == net.uuid
-        for ip in nic.ip
+        for place in vm.places()
+        if place.network == net.uuid
     ]
-    return [[str(address), name, index] for address, name, index in sorted(found)]
+    return [[str(address), name, index] for address, name, index in sorted(found, key=lambda row: row[0])]
+
+
+def _number(vm: instance.Instance, place: instance.Place) -> int | None:
+    return next((index for index, nic in enumerate(vm.nics) if nic.uuid == place.nic and place.ip in nic.ip), None)
 
 
 def _external(_: cells.Context, net: network.Network) -> cells.Cell:

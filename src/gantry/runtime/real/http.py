@@ -7,6 +7,7 @@ import asyncio
 import errno
 import functools
 import ssl
+from collections.abc import Mapping
 
 import aiohttp
 import yarl
@@ -101,13 +102,16 @@ class Client:
             headers={"Content-Type": "application/json"},
         )
 
-    async def post(self, host: str, port: int, path: str, body: bytes, *, timeout: float) -> interface.HttpResponse:
+    async def post(
+        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> interface.HttpResponse:
         """Send one POST; redirects are not followed."""
         name = f"[{host}]" if ":" in host else host
         url = yarl.URL(f"{self._scheme}://{name}:{port}{path}", encoded=True)
         limit = aiohttp.ClientTimeout(total=timeout)
         try:
-            async with self._session.post(url, data=body, timeout=limit, allow_redirects=False) as answer:
+            sending = self._session.post(url, data=body, headers=headers, timeout=limit, allow_redirects=False)
+            async with sending as answer:
                 content = await answer.read()
                 return interface.HttpResponse(answer.status, content, answer.headers.get("Content-Type", ""))
         except TimeoutError:

@@ -1,5 +1,10 @@
 """A world in memory, from one seed: machines with virtual time, disks that tear and a network that loses.
 
+Every fault is drawn from the seed and can be switched on and off while the world runs: those of ``disk.Disk`` (torn and
+lost writes, failing reads, writes and syncs, a full disk, an end at any write), of ``network.Wires`` (partitions in one
+or both directions, delay, loss, late and repeated requests, connections that break), of ``clock.Clock`` (calendars that
+are wrong or jump), and the ends of machines and processes, by ``World.kill``, ``World.crash`` or a signal.
+
 A test makes a ``World``, asks it for machines (each a Runtime), and runs a coroutine to its end in virtual time. The
 same seed gives the same run, in other processes too if PYTHONHASHSEED is fixed or no set of strings is iterated.
 
@@ -14,7 +19,7 @@ same seed gives the same run, in other processes too if PYTHONHASHSEED is fixed 
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TypeVar
 
 from gantry.runtime.simulated import boot, clock, disk, network, processes
@@ -46,13 +51,13 @@ class SimulatedRuntime:
 
     def __init__(self, world: "World", host: str) -> None:
         self.host = host
-        self.clock = world.clock
+        self.clock = clock.Clock(world.loop)
         self.random = Randomness(world.source(f"{host}/random"))
-        self.disk = disk.Disk(world.clock, world.source(f"{host}/disk"))
-        self.processes = processes.Processes(world.loop, self.disk)
+        self.disk = disk.Disk(self.clock, world.source(f"{host}/disk"))
+        self.processes = processes.Processes(world.loop, self.disk, host)
         self._loop = world.loop
-        self._boot = boot.Boot(world.loop)
-        self.network = network.Network(world.network, host, self.disk, self._boot)
+        self._boot = boot.Boot(world.loop, host)
+        self.network = network.Network(world.network, host, self.disk, lambda: boot.current() or self._boot)
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:
         """Run ``work`` at once; it takes no virtual time."""
@@ -63,12 +68,20 @@ class SimulatedRuntime:
         """Run ``coroutine`` as a task of this machine: it ends, with all tasks it makes, when the machine does."""
         return self._boot.spawn(coroutine)
 
+    def launch(
+        self,
+        arguments: Sequence[str],
+        main: Coroutine[object, object, object],
+        *,
+        terminate: Callable[[], None] | None = None,
+    ) -> processes.Daemon:
+        """Run a daemon as a process of its own, as ``processes.Processes.launch`` says, until the machine ends."""
+        return self.processes.launch(arguments, main, machine=self._boot, terminate=terminate)
+
     def restart(self) -> None:
-        """End the tasks, servers and locks of the machine (``World.kill``)."""
+        """End the tasks of the machine, and with them its servers and locks (``World.kill``)."""
         self._boot.end()
-        self._boot = boot.Boot(self._loop)
-        self.disk.end()
-        self.network.restart(self._boot)
+        self._boot = boot.Boot(self._loop, self.host)
 
 
 class World:

@@ -63,6 +63,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the virtual seconds since the world began."""
         return self._time
 
+    def advance_to(self, time: float) -> None:
+        """Let a world begin later, before anything runs in it."""
+        self._time = time
+
     def select(self, timeout: float | None) -> list[object]:
         """Let the time pass until the next timer."""
         if timeout is None:
@@ -79,14 +83,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 class Clock:
-    """The clock of all machines of a world."""
+    """The clock of one machine, or the world's own, which is right.
+
+    ``offset`` is how many seconds the calendar is ahead of the world's. It may be changed at any time, which is what an
+    administrator or a time service does to a machine: ``monotonic``, timers and time limits do not notice.
+    """
 
     def __init__(self, loop: VirtualLoop) -> None:
+        self.offset = 0.0
         self._loop = loop
 
     def now(self) -> float:
-        """Return seconds since the epoch."""
-        return EPOCH + self._loop.time()
+        """Return seconds since the epoch, as this machine believes."""
+        return EPOCH + self._loop.time() + self.offset
 
     def monotonic(self) -> float:
         """Return seconds since the world began."""

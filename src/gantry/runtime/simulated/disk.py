@@ -3,7 +3,7 @@
 A file's content is a run of bytes of which the first ``stable`` are safe. Changes of names (a rename, a removal, a
 file written without sync) queue up in order, as in a journaling file system; the sync of any directory makes all of
 them safe. When the power fails, a seeded part of the queue survives, and of each file the safe bytes and a seeded part
-of the rest. Faults to switch on: ``capacity``, ``fail_sync``, ``flip``.
+of the rest. Faults to switch on and off: the attributes of ``Disk``, and ``flip``.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import errno
 import os
 import posixpath
 import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gantry.runtime import interface
@@ -78,13 +79,14 @@ class AppendFile:
         return self._node.size
 
     async def append(self, data: bytes) -> None:
-        """Write ``data`` at the end and sync it; a full disk takes a part."""
+        """Write ``data`` at the end and sync it; a full or a failing disk takes a part."""
         self._check()
         taken = self._disk.room(len(data))
-        self._node.content += data[:taken]
+        fails = self._disk.fails(self._disk.fail_write)
+        self._node.content += data[: taken // 2 if fails else taken]
         self._node.mtime = self._disk.clock.now()
-        if taken < len(data):
-            raise _error(errno.ENOSPC, self._path)
+        if fails or taken < len(data):
+            raise _error(errno.EIO if fails else errno.ENOSPC, self._path)
         await self._disk.work()
         self._disk.settle(self._path, self._node)
 
@@ -92,7 +94,7 @@ class AppendFile:
         """Cut the file to ``size`` bytes; when the sync fails it keeps its length."""
         self._check()
         await self._disk.work()
-        if self._disk.fail_sync:
+        if self._disk.fails(self._disk.fail_sync):
             raise _error(errno.EIO, self._path)
         self._node.content[size:] = bytes(max(0, size - len(self._node.content)))
         if size <= self._node.stable:
@@ -111,11 +113,17 @@ class AppendFile:
 
 
 class FileLock:
-    """A lock on a simulated file; it is given back when the machine ends."""
+    """A lock on a simulated file; it is given back when the process that took it ends."""
 
-    def __init__(self, locks: dict[str, "FileLock"], path: str) -> None:
+    def __init__(self, locks: dict[str, "FileLock"], path: str, owner: boot.Boot | None) -> None:
         self._locks = locks
         self._path = path
+        self._owner = owner
+
+    @property
+    def held(self) -> bool:
+        """Tell whether it still counts."""
+        return self._owner is None or not self._owner.ended
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""
@@ -126,15 +134,20 @@ class FileLock:
 class Disk:
     """The file system of one machine; it outlives the machine's boots.
 
-    ``capacity`` is the room for content in bytes (None: endless), ``fail_sync`` makes every sync fail with EIO,
-    ``delay`` is the range of seconds that a write or sync takes.
+    ``capacity`` is the room for content in bytes (None: endless). ``fail_read``, ``fail_write`` and ``fail_sync`` are
+    the probabilities that one fails with EIO (True: always); a failed append has written a part, and what a failed sync
+    was to make safe is lost with the power. ``delay`` is the range of seconds that a write or sync takes. ``on_visit``
+    is called at each write and sync of the device, in the middle of it: who ends the machine there has it torn.
     """
 
     def __init__(self, machine_clock: clock.Clock, source: random.Random) -> None:
         self.clock = machine_clock
         self.capacity: int | None = None
-        self.fail_sync = False
+        self.fail_read = 0.0
+        self.fail_write = 0.0
+        self.fail_sync = 0.0
         self.delay = (0.0, 0.002)
+        self.on_visit: Callable[[], None] | None = None
         self._random = source
         root = _Node(mode=0o755, mtime=machine_clock.now(), directory=True)
         self._names: dict[str, _Node] = {"/": root}
@@ -145,10 +158,6 @@ class Disk:
     def flip(self, path: str, offset: int) -> None:
         """Damage the byte at ``offset`` of a file, on stable storage too."""
         self._file(path).content[offset] ^= 0xFF
-
-    def end(self) -> None:
-        """Forget what belongs to the processes of the machine: its locks."""
-        self._locks.clear()
 
     def lose_power(self) -> None:
         """Go back to what is on stable storage, with the seeded part of what was on its way."""
@@ -163,7 +172,13 @@ class Disk:
         """Take the time of a visit to the device; the machine may end meanwhile."""
         boot.check()
         await asyncio.sleep(self._random.uniform(*self.delay))
+        if self.on_visit is not None:
+            self.on_visit()
         boot.check()
+
+    def fails(self, chance: float) -> bool:
+        """Draw whether something fails that does so with the probability ``chance``."""
+        return chance > 0 and self._random.random() < chance
 
     def room(self, wanted: int) -> int:
         """Return how many of ``wanted`` bytes the disk can still take."""
@@ -172,8 +187,8 @@ class Disk:
         return max(0, min(wanted, self.capacity - self._used()))
 
     def settle(self, path: str, node: _Node) -> None:
-        """Put a file's content on stable storage; OSError EIO when ``fail_sync`` is set."""
-        if self.fail_sync:
+        """Put a file's content on stable storage; OSError EIO when ``fail_sync`` strikes."""
+        if self.fails(self.fail_sync):
             node.lost = True
             raise _error(errno.EIO, path)
         if not node.lost:
@@ -206,6 +221,8 @@ class Disk:
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
         node = self._file(path)
+        if self.fails(self.fail_read):
+            raise _error(errno.EIO, path)
         return bytes(node.content) + bytes(node.hole)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
@@ -214,6 +231,8 @@ class Disk:
         if self.room(len(data)) < len(data):
             raise _error(errno.ENOSPC, path)
         await self.work()
+        if self.fails(self.fail_write):
+            raise _error(errno.EIO, path)
         node = _Node(mode=mode, mtime=self.clock.now(), content=bytearray(data))
         if sync:
             self.settle(path, node)
@@ -221,10 +240,11 @@ class Disk:
         self._refuse_directory(path)
         self._change({path: node})
         if sync:
+            await self.work()
             self._sync_names(path)
 
     async def sync(self, path: str) -> None:
-        """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` is set."""
+        """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` strikes."""
         await self.work()
         self._node(path)
         for name, node in self._names.items():
@@ -291,16 +311,44 @@ class Disk:
         return max(0, total - self._used()), total
 
     def lock(self, path: str) -> FileLock:
-        """Lock a file exclusively, creating it when missing."""
+        """Lock a file exclusively, creating it when missing; it then holds the process id, as a real one does."""
         boot.check()
         self._parent(path)
-        if path in self._locks:
+        before = self._locks.get(path)
+        if before is not None and before.held:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
         if path not in self._names:
-            # daemons of the simulation have no process id; readers find one, as in a real lock file
-            self._change({path: _Node(mode=0o640, mtime=self.clock.now(), content=bytearray(b"1\n"))})
-        held = self._locks[path] = FileLock(self._locks, path)
+            self._change({path: _Node(mode=0o640, mtime=self.clock.now())})
+        owner = boot.current()
+        self._file(path).content[:] = b"%d\n" % (owner.pid if owner else boot.FIRST_PID)
+        held = self._locks[path] = FileLock(self._locks, path, owner)
         return held
+
+    def stable(self, path: str) -> bytes | None:
+        """Return what a loss of power would leave of a file for certain; None where there would be no file."""
+        node = self._durable.get(path)
+        return None if node is None or node.directory else bytes(node.content[: node.stable])
+
+    def stable_names(self, folder: str) -> list[str]:
+        """List what a loss of power would leave of a directory for certain, in order."""
+        start = len(folder) + 1
+        below = (path[start:] for path in self._durable if path.startswith(f"{folder}/"))
+        return sorted(name for name in below if "/" not in name)
+
+    def image(self) -> dict[str, tuple[int, bytes | None]]:
+        """Return mode and content (None: a directory) of all files; nothing may be unsafe or sparse."""
+        return {
+            path: (node.mode, None if node.directory else bytes(node.content)) for path, node in self._names.items()
+        }
+
+    def restore(self, image: Mapping[str, tuple[int, bytes | None]]) -> None:
+        """Take what ``image`` returned for the content of this disk, all of it safe."""
+        now = self.clock.now()
+        self._names = {
+            path: _Node(mode, now, content is None, bytearray(content or b""), stable=len(content or b""))
+            for path, (mode, content) in image.items()
+        }
+        self._durable = dict(self._names)
 
     def _used(self) -> int:
         return sum(len(node.content) for node in self._names.values())
@@ -310,7 +358,7 @@ class Disk:
         self._pending.append(change)
 
     def _sync_names(self, path: str) -> None:
-        if self.fail_sync:
+        if self.fails(self.fail_sync):
             raise _error(errno.EIO, path)
         for change in self._pending:
             _apply(self._durable, change)

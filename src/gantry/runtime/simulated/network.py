@@ -1,21 +1,34 @@
-"""The network between simulated machines: messages with seeded delay, loss and duplication, and partitions.
+"""The network between simulated machines: requests and answers that are delayed, lost, late or repeated; partitions.
 
 ``Wires`` is the world's one network, ``Network`` a machine's door to it. A machine is reached by its name, by the
-addresses that ``Wires.register`` gave it, and by itself as ``localhost``. A message that is lost is never answered: the
-sender waits until its own time limit. TLS is not spoken; what remains of it is that both sides must want it, and
-that the server sees the certificate that the client's machine was given (``Network.certificate``).
+addresses that ``Wires.register`` gave it, and by itself as ``localhost``. TLS is not spoken; what remains of it is that
+both sides must want it, and that the server sees the certificate that the client's machine was given
+(``Network.certificate``).
+
+What TCP can do is modelled, for requests rather than for packets. Bytes of one connection are never lost or out of
+order while it lives; so a message that is lost is a connection that has fallen silent: the sender waits until its own
+time limit. Each request has a connection to itself (clients pool them), so requests of one client overtake each other.
+One that is held up arrives though its sender has given up meanwhile, or has ended. One that is served twice stands for
+something on the way that tries again on another connection and hands on the last answer; our own clients send nothing
+twice. A connection that breaks gives an error at once: the request may not have arrived, or it was served and the
+answer is cut off in the middle.
 """
 
 import asyncio
+import contextvars
 import errno
 import functools
 import os
 import random
 import ssl
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from gantry.runtime import interface
 from gantry.runtime.simulated import boot, disk, streams
+
+T = TypeVar("T")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -41,37 +54,39 @@ class _Listener:
 
 
 class Wires:
-    """What connects the machines.
+    """What connects the machines; its attributes may be changed at any time.
 
-    ``delay`` is the range of seconds that a message travels, ``drop`` and ``duplicate`` are probabilities per message.
-    Inside a machine nothing is lost or doubled.
+    ``delay`` is the range of seconds that a message travels, ``lateness`` how many more it is held up at most. The
+    others are probabilities: ``drop`` and ``reorder`` that a message is lost or held up, ``duplicate`` that a request
+    is served a second time, and ``reset`` that a connection breaks. Inside a machine there is only delay.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, source: random.Random) -> None:
         self.delay = (0.0001, 0.002)
+        self.lateness = 5.0
         self.drop = 0.0
+        self.reorder = 0.0
         self.duplicate = 0.0
+        self.reset = 0.0
         self._loop = loop
         self._random = source
         self._addresses: dict[str, str] = {}
-        self._cut: set[frozenset[str]] = set()
+        self._cut: set[tuple[str, str]] = set()
         self._listeners: dict[tuple[str, int], _Listener] = {}
 
     def register(self, address: str, machine: str) -> None:
         """Let ``machine`` be reached by ``address`` (an IP address or another name)."""
         self._addresses[address] = machine
 
-    def partition(self, first: str, second: str) -> None:
-        """Lose every message between two machines, in both directions."""
-        self._cut.add(frozenset((first, second)))
+    def partition(self, first: str, second: str, *, one_way: bool = False) -> None:
+        """Lose every message between two machines; ``one_way``: only those from the first to the second."""
+        self._cut.add((first, second))
+        if not one_way:
+            self._cut.add((second, first))
 
     def heal(self, first: str, second: str) -> None:
-        """End the partition of two machines."""
-        self._cut.discard(frozenset((first, second)))
-
-    def end(self, machine: str) -> None:
-        """Close all ports of a machine."""
-        self._listeners = {key: value for key, value in self._listeners.items() if key[0] != machine}
+        """End the partition of two machines, in both directions."""
+        self._cut -= {(first, second), (second, first)}
 
     def resolve(self, host: str, asking: str) -> str:
         """Return the machine that ``host`` means to the machine ``asking``; OSError when nobody has that name."""
@@ -83,7 +98,7 @@ class Wires:
 
     def listen(self, machine: str, port: int, listener: _Listener) -> None:
         """Open a port; OSError EADDRINUSE when it is open already."""
-        if (machine, port) in self._listeners:
+        if self._listener(machine, port):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), f"{machine}:{port}")
         self._listeners[machine, port] = listener
 
@@ -92,31 +107,66 @@ class Wires:
         if self._listeners.get((machine, port)) is listener:
             del self._listeners[machine, port]
 
+    def _listener(self, machine: str, port: int) -> _Listener | None:
+        found = self._listeners.get((machine, port))
+        return None if found is None or found.owner.ended else found
+
     async def exchange(
         self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
     ) -> interface.HttpResponse:
         """Carry a request and its answer; OSError when the connection fails, no return when a message is lost."""
-        await self._travel(source, target)
-        listener = self._listeners.get((target, port))
+        # What is on the wire is nobody's task: it arrives though its sender is cancelled.
+        carrier = self._alone(self._carry(source, target, port, request, tls=tls))
+        await asyncio.wait([carrier])
+        if answer := carrier.result():
+            return answer
+        silence: asyncio.Future[interface.HttpResponse] = self._loop.create_future()
+        return await silence
+
+    async def _carry(
+        self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
+    ) -> interface.HttpResponse | None:
+        """Bring a request there and its answer back; None when either is lost."""
+        breaks = self._chance(self.reset, source, target)
+        arrives = await self._travel(source, target)
+        if breaks and self._random.random() < 0.5:
+            raise ConnectionResetError(errno.ECONNRESET, f"the connection to {target}:{port} broke")
+        if not arrives:
+            return None
+        listener = self._listener(target, port)
         if listener is None:
-            await self._travel(target, source)
+            if not await self._travel(target, source):
+                return None
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {target}:{port}")
         if listener.tls != tls:
             raise ConnectionResetError(errno.ECONNRESET, f"only one side of {target}:{port} speaks TLS")
         if len(request.body) > listener.body_limit:
             return interface.HttpResponse(413, b"the body is too large", "text/plain")
-        task = listener.begin(request)
-        if source != target and self._random.random() < self.duplicate:
-            listener.begin(request)
-        answer = await self._outcome(task, f"{target}:{port}")
-        await self._travel(target, source)
-        return answer
+        where = f"{target}:{port}"
+        served = [listener.begin(request)]
+        if self._chance(self.duplicate, source, target) and await self._travel(source, target):
+            served.append(listener.begin(request))
+        # the one that answers is the last to be done
+        answers = [await self._outcome(task, where) for task in served]
+        if breaks:
+            raise ConnectionResetError(errno.ECONNRESET, f"{where} broke the connection in its answer")
+        return answers[-1] if await self._travel(target, source) else None
 
-    async def _travel(self, source: str, target: str) -> None:
-        lost = self._random.random() < self.drop and source != target
-        await asyncio.sleep(self._random.uniform(*self.delay))
-        if lost or frozenset((source, target)) in self._cut:
-            await self._loop.create_future()
+    async def _travel(self, source: str, target: str) -> bool:
+        """Take the time of a way; tell whether the message arrives."""
+        lost = self._chance(self.drop, source, target)
+        late = self._random.uniform(0, self.lateness) if self._chance(self.reorder, source, target) else 0.0
+        await asyncio.sleep(self._random.uniform(*self.delay) + late)
+        return not lost and (source, target) not in self._cut
+
+    def _chance(self, probability: float, source: str, target: str) -> bool:
+        return probability > 0 and source != target and self._random.random() < probability
+
+    def _alone(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        """Run what belongs to no machine; its failure is looked at by who waits for it, if anybody does."""
+        task = contextvars.Context().run(self._loop.create_task, work)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
 
     async def _outcome(self, task: asyncio.Task[interface.HttpResponse], where: str) -> interface.HttpResponse:
         # waiting does not cancel: a server goes on when its client gives up
@@ -155,7 +205,9 @@ class HttpClient:
         self._network = network
         self._tls = tls
 
-    async def post(self, host: str, port: int, path: str, body: bytes, *, timeout: float) -> interface.HttpResponse:
+    async def post(
+        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> interface.HttpResponse:
         """Send one POST; a lost message shows as TimeoutError."""
         boot.check()
         wires, machine = self._network.wires, self._network.machine
@@ -163,7 +215,7 @@ class HttpClient:
             method="POST",
             path=path,
             body=body,
-            headers={"host": f"{host}:{port}", "content-type": "application/json"},
+            headers={"host": f"{host}:{port}", "content-type": "application/json"} | dict(headers or {}),
             peer_certificate=self._network.certificate if self._tls else None,
         )
         async with asyncio.timeout(timeout):
@@ -177,22 +229,17 @@ class HttpClient:
 class Network:
     """A machine's door to the network and to its own UNIX sockets; it outlives the machine's boots.
 
-    ``certificate`` is what the machine shows as a client to servers with TLS, in DER.
+    ``certificate`` is what the machine shows as a client to servers with TLS, in DER. What listens belongs to the boot
+    that ``owner`` returns at that moment.
     """
 
-    def __init__(self, wires: Wires, machine: str, machine_disk: disk.Disk, first: boot.Boot) -> None:
+    def __init__(self, wires: Wires, machine: str, machine_disk: disk.Disk, owner: Callable[[], boot.Boot]) -> None:
         self.wires = wires
         self.machine = machine
         self.certificate: bytes | None = None
         self._disk = machine_disk
-        self._boot = first
+        self._owner = owner
         self._sockets: dict[str, streams.Server] = {}
-
-    def restart(self, following: boot.Boot) -> None:
-        """Close everything that listens; what listens from now on belongs to the boot ``following``."""
-        self.wires.end(self.machine)
-        self._sockets.clear()
-        self._boot = following
 
     async def serve_unix(self, path: str, handler: interface.StreamHandler, *, mode: int, limit: int) -> streams.Server:
         """Listen on a UNIX socket; a socket file on which nobody listens is replaced."""
@@ -202,7 +249,7 @@ class Network:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), path)
         self._disk.place_socket(path, mode)
         forget = functools.partial(self._disk.remove_socket, path)
-        server = self._sockets[path] = streams.Server(handler, limit, owner=self._boot, forget=forget)
+        server = self._sockets[path] = streams.Server(handler, limit, owner=self._owner(), forget=forget)
         return server
 
     async def connect_unix(self, path: str, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
@@ -225,7 +272,7 @@ class Network:
     ) -> HttpServer:
         """Open a port, on all addresses of the machine whatever ``host`` says."""
         boot.check()
-        listener = _Listener(handler, tls is not None, body_limit, self._boot)
+        listener = _Listener(handler, tls is not None, body_limit, self._owner())
         self.wires.listen(self.machine, port, listener)
         return HttpServer(self.wires, self.machine, port, listener)
 

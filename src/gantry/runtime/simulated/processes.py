@@ -1,11 +1,15 @@
-"""Other programs on a simulated machine: functions that a test registers under the path of a program."""
+"""Processes of a simulated machine: its daemons, and other programs.
+
+Programs are functions that a test registers under the path of a program. Daemons are coroutines that
+``SimulatedRuntime.launch`` runs; signals reach them as they reach real ones.
+"""
 
 import asyncio
 import errno
 import itertools
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gantry.runtime import interface
@@ -26,21 +30,53 @@ class Invocation:
 Program = Callable[[Invocation], Awaitable[interface.Completed]]
 
 
-class Processes:
-    """The programs of one machine: ``programs`` maps the first argument to what runs."""
+@dataclass(frozen=True)
+class Daemon:
+    """A daemon that was launched: how it was called, its tasks, its main task, and what SIGTERM does."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, machine_disk: disk.Disk) -> None:
+    arguments: list[str]
+    boot: boot.Boot
+    task: asyncio.Task[object]
+    terminate: Callable[[], None]
+
+
+class Processes:
+    """The processes of one machine: ``programs`` maps the first argument of a program to what runs."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, machine_disk: disk.Disk, host: str) -> None:
         self.programs: dict[str, Program] = {}
         self._loop = loop
         self._disk = machine_disk
+        self._host = host
         self._numbers = itertools.count(1000)
-        self._hardware = boot.Boot(loop)
+        self._hardware = boot.Boot(loop, host)
         self._running: dict[int, tuple[list[str], asyncio.Task[None]]] = {}
+        self._daemons: dict[int, Daemon] = {}
+
+    def launch(
+        self,
+        arguments: Sequence[str],
+        main: Coroutine[object, object, object],
+        *,
+        machine: boot.Boot,
+        terminate: Callable[[], None] | None = None,
+    ) -> Daemon:
+        """Run a daemon until ``main`` ends, SIGKILL comes, or the boot ``machine`` ends.
+
+        ``arguments`` are those that others see; SIGTERM and SIGINT call ``terminate`` (None: they cancel ``main``).
+        """
+        pid = next(self._numbers)
+        process = machine.process(pid)
+        task = process.spawn(main)
+        task.add_done_callback(lambda _: process.end())
+        self._daemons = {number: one for number, one in self._daemons.items() if not one.boot.ended}
+        made = self._daemons[pid] = Daemon(list(arguments), process, task, terminate or (lambda: _cancel(task)))
+        return made
 
     def lose_power(self) -> None:
         """End all programs."""
         self._hardware.end()
-        self._hardware = boot.Boot(self._loop)
+        self._hardware = boot.Boot(self._loop, self._host)
         self._running.clear()
 
     async def run(
@@ -73,25 +109,45 @@ class Processes:
         await output.append(completed.stdout + completed.stderr)
 
     def alive(self, pid: int) -> bool:
-        """Tell whether a started program still runs."""
+        """Tell whether a daemon or a started program still runs."""
         boot.check()
-        return pid in self._running
+        return pid in self._running or self._daemon(pid) is not None
 
     def command_line(self, pid: int) -> list[str]:
-        """Return the arguments of a started program; empty when it is gone."""
+        """Return the arguments of a daemon or a started program; empty when it is gone."""
         boot.check()
+        daemon = self._daemon(pid)
+        if daemon is not None:
+            return list(daemon.arguments)
         return list(self._running[pid][0]) if pid in self._running else []
 
     def signal(self, pid: int, number: int) -> None:
-        """Send a signal: SIGTERM, SIGINT, SIGHUP and SIGKILL end a program, others it does not notice."""
+        """Send a signal: SIGTERM, SIGINT, SIGHUP and SIGKILL end a program, others it does not notice.
+
+        A daemon does what it does at SIGTERM and SIGINT, and SIGKILL ends it.
+        """
         boot.check()
-        if pid not in self._running:
+        daemon = self._daemon(pid)
+        if daemon is not None:
+            if number == signal.SIGKILL:
+                daemon.boot.end()
+            elif number in (signal.SIGTERM, signal.SIGINT):
+                daemon.terminate()
+        elif pid not in self._running:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
-        if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
+        elif number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
             self._running[pid][1].cancel()
+
+    def _daemon(self, pid: int) -> Daemon | None:
+        found = self._daemons.get(pid)
+        return None if found is None or found.boot.ended else found
 
     def _find(self, arguments: Sequence[str]) -> Program:
         boot.check()
         if arguments[0] not in self.programs:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), arguments[0])
         return self.programs[arguments[0]]
+
+
+def _cancel(task: asyncio.Task[object]) -> None:
+    task.cancel()

@@ -87,7 +87,12 @@ class Server:
         self._owner = owner
         self._forget = forget
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self.open = True
+        self._open = True
+
+    @property
+    def open(self) -> bool:
+        """Tell whether it listens; it does not any more when its process has ended."""
+        return self._open and not self._owner.ended
 
     def accept(self, client_limit: int) -> End:
         """Start the handler of a new connection; return the client's end."""
@@ -109,9 +114,9 @@ class Server:
 
     async def close(self) -> None:
         """Stop listening, cancel the handlers and wait for them."""
-        if self.open:
+        if self._open:
             self._forget()
-        self.open = False
+        self._open = False
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

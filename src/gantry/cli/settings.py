@@ -1,0 +1,173 @@
+"""``gnt-cluster modify``, and the settings that it shares with ``gnt-cluster init``: options, and what they become.
+
+Where the seed and today's users have an option each, both are there: ``--defaults bridge=br5`` is ``-N link=br5``,
+``--hypervisor-defaults`` is ``-H`` (seed "gnt-cluster commands"; contract: command line). The word ``default`` takes a
+setting back.
+"""
+
+import argparse
+from collections.abc import Callable
+
+from gantry.cli import command, failures, syntax, waiting
+
+Structure = syntax.Structure
+
+FIELDS = {
+    "enabled_hypervisors": "enabled_hypervisors",
+    "enabled_disk_templates": "enabled_disk_templates",
+    "candidate_pool_size": "candidate_pool_size",
+    "max_running_jobs": "max_running_jobs",
+    "mac_prefix": "mac_prefix",
+    "master_netdev": "master_netdev",
+    "ipam_hold_time": "ipam_hold_time",
+    "network_thresholds": "network_thresholds",
+    "backend_parameters": "beparams",
+    "nic_parameters": "nicparams",
+    "node_parameters": "ndparams",
+}
+"""Option to the field of OP_CLUSTER_SET_PARAMS that takes its value as it is."""
+
+DEFAULTS = {"hypervisor": "default_hypervisor", "disksize": "default_disk_size", "bridge": "nicparams"}
+"""What ``--defaults`` knows, and the field that takes it."""
+
+
+def given(options: argparse.Namespace) -> Structure:
+    """Return the settings that options name, as the opcode has them; raises InvalidError."""
+    found = {field: getattr(options, name) for name, field in FIELDS.items() if getattr(options, name) is not None}
+    if options.hypervisor:
+        found["hvparams"] = _by_hypervisor(options.hypervisor)
+    for key, value in (options.defaults or {}).items():
+        if key == "bridge":
+            found["nicparams"] = _with_bridge(found.get("nicparams") or {}, str(value))
+        else:
+            found[DEFAULTS[key]] = value
+    return found
+
+
+def _by_hypervisor(pairs: list[tuple[str, syntax.Parameters]]) -> dict[str, syntax.Parameters]:
+    found: dict[str, syntax.Parameters] = {}
+    for name, parameters in pairs:
+        if not name:
+            raise failures.InvalidError("-H needs the hypervisor's name in front, as in kvm:accel=tcg")
+        found[name] = found.get(name, {}) | parameters
+    return found
+
+
+def _with_bridge(nic: syntax.Parameters, bridge: str) -> syntax.Parameters:
+    if "link" in nic or nic.get("mode", "bridged") != "bridged":
+        raise failures.InvalidError("-N and --defaults bridge= say both what NICs are plugged in", hint="give one")
+    return {**nic, "mode": syntax.RESET if bridge == syntax.RESET else "bridged", "link": bridge}
+
+
+def modify(call: command.Call) -> int:
+    """Change settings of the cluster."""
+    op = {"OP_ID": "OP_CLUSTER_SET_PARAMS", **given(call.options)}
+    if call.options.force:
+        op["force"] = True
+    return waiting.carry_out(call, op)
+
+
+def modify_system(call: command.Call) -> int:
+    """Change the cluster's defaults of an operating system's parameters (``gnt-os modify``)."""
+    op = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "osparams": {call.arguments[0]: call.options.os_parameters or {}}}
+    return waiting.carry_out(call, op)
+
+
+def _or_default(parse: Callable[[str], object]) -> Callable[[str], object]:
+    return lambda text: text if text == syntax.RESET else parse(text)
+
+
+def _thresholds(text: str) -> list[int]:
+    parts = [syntax.number(word) for word in syntax.words(text)]
+    if len(parts) != 2:
+        raise failures.InvalidError(f"{text!r} is not two percentages, as in 80,95")
+    return parts
+
+
+def _defaults(text: str) -> syntax.Parameters:
+    found = syntax.parameters(text)
+    unknown = [key for key in found if key not in DEFAULTS]
+    if unknown:
+        raise failures.InvalidError(
+            f"--defaults: unknown {', '.join(unknown)}", hint=f"there are {', '.join(DEFAULTS)}"
+        )
+    wrong = [key for key, value in found.items() if not isinstance(value, str) or not value]
+    if wrong:
+        raise failures.InvalidError(f"--defaults: {', '.join(wrong)} has no value")
+    if found.get("disksize", syntax.RESET) != syntax.RESET:
+        found["disksize"] = syntax.size(str(found["disksize"]))
+    return found
+
+
+OPTIONS = (
+    command.Option(
+        ("--enabled-hypervisors",), "Hypervisors, the default one first, as in kvm,fake", "NAMES", parse=syntax.words
+    ),
+    command.Option(
+        ("--enabled-disk-templates",),
+        "Kinds of disks, the default one first, as in file,diskless",
+        "NAMES",
+        parse=syntax.words,
+    ),
+    command.Option(
+        ("--defaults",),
+        "Hypervisor, size of disks, and bridge of NICs where none is said",
+        "hypervisor=HV,disksize=SIZE,bridge=BRIDGE",
+        parse=_defaults,
+    ),
+    command.Option(
+        (*command.HYPERVISOR_NAMES, "--hypervisor-defaults"),
+        "Defaults of a hypervisor, as in kvm:accel=tcg",
+        "HV:PARAMS",
+        dest="hypervisor",
+        many=True,
+        parse=syntax.hypervisor,
+    ),
+    command.BACKEND,
+    command.Option(
+        ("-N", "--nic-parameters"), "Defaults of NICs, as in mode=bridged,link=br0", "PARAMS", parse=syntax.parameters
+    ),
+    command.Option(("--node-parameters",), "Defaults of nodes", "PARAMS", parse=syntax.parameters),
+    command.Option(("-m", "--mac-prefix"), "First half of MAC addresses, as in aa:00:00", "PREFIX"),
+    command.Option(
+        ("-C", "--candidate-pool-size"),
+        "How many nodes keep a copy of the state, the master among them",
+        "COUNT",
+        parse=_or_default(syntax.number),
+    ),
+    command.Option(
+        ("--max-running-jobs",),
+        "How many jobs run at once; the others wait",
+        "COUNT",
+        parse=_or_default(syntax.number),
+    ),
+    command.Option(
+        ("--ipam-hold-time",),
+        "For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first",
+        "TIME",
+        parse=_or_default(syntax.seconds),
+    ),
+    command.Option(
+        ("--network-thresholds",),
+        "Percent of a network's pools in use from which verify warns, and from which it fails; 80,95 at first",
+        "WARNING,CRITICAL",
+        parse=_or_default(_thresholds),
+    ),
+    command.Option(("--master-netdev",), "Network device of the master's own address", "DEVICE"),
+)
+TEXT = """
+    What is not named stays. The word default takes a setting back, as in -C default or -B vcpus=default. A hypervisor
+    or a kind of disks that an instance uses cannot be left out. Nodes check the values before anything is changed.
+    With -C nodes are promoted or demoted until the pool of master candidates has that size.
+"""
+MODIFY = command.Command(
+    "modify",
+    modify,
+    "Change settings of the cluster",
+    options=(
+        *OPTIONS,
+        command.Option(("-f", "--force"), "Go on though nodes cannot be asked, or have no such bridge"),
+        *command.JOB,
+    ),
+    text=TEXT,
+)

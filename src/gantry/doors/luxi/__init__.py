@@ -1,0 +1,107 @@
+"""LUXI: the master's own protocol, JSON messages that end in ETX on a UNIX socket (seed "The LUXI protocol").
+
+The permission bits of the socket are all the access control there is. A connection carries any number of requests,
+answered in order. A message that cannot be read is answered with what is wrong and ends the connection; one longer
+than ``MESSAGE_LIMIT`` is never held in memory whole. The methods and their arguments are in the contract (LUXI
+methods), in two classes: ``jobs`` change something, ``queries`` do not.
+
+Life cycle: the master daemon makes a Door and calls ``open``; ``close`` ends the connections.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+
+from gantry import errors
+from gantry.doors.luxi import jobs, queries
+from gantry.doors.luxi.services import Methods, Services
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+ETX = b"\x03"
+MESSAGE_LIMIT = 16 << 20
+"""In bytes, some 40,000 opcodes; empty objects without end, decoded, are 27 times as much: 440 MiB."""
+
+METHODS: Methods = jobs.METHODS | queries.METHODS
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no JSON of the wanted type, no UTF-8, or nested too deeply."""
+
+
+class _Request(msgspec.Struct):
+    """What a client sends; other keys are let pass."""
+
+    method: str
+    args: msgspec.Raw
+
+
+class Door:
+    """The listening side of LUXI."""
+
+    def __init__(self, runtime: interface.Runtime, services: Services) -> None:
+        self._runtime = runtime
+        self._path = services.folders.luxi_socket
+        self._services = services
+        self._server: interface.Server | None = None
+
+    async def open(self) -> None:
+        """Listen; the socket is open to root and the daemons' group."""
+        network = self._runtime.network
+        self._server = await network.serve_unix(self._path, self._serve, mode=0o660, limit=MESSAGE_LIMIT)
+
+    async def close(self) -> None:
+        """Stop listening and end the connections."""
+        if self._server:
+            await self._server.close()
+
+    async def _serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
+        """Answer one connection until the client hangs up, in the middle of a message or between two."""
+        try:
+            while True:
+                message = await reader.readuntil(ETX)
+                answer, readable = await self._answer(message[:-1])
+                writer.write(msgspec.json.encode(answer) + ETX)
+                await writer.drain()
+                if not readable:
+                    break
+        except asyncio.LimitOverrunError:
+            failure = _failure(errors.ProtocolError(f"message is longer than {MESSAGE_LIMIT} bytes"))
+            writer.write(msgspec.json.encode(failure) + ETX)
+            await writer.drain()
+        except (asyncio.IncompleteReadError, OSError) as error:
+            log.debug("client hung up: %s", error)
+        finally:
+            writer.close()
+
+    async def _answer(self, message: bytes) -> tuple[dict[str, object], bool]:
+        """Return the answer to a message, and whether the message was one."""
+        try:
+            request = msgspec.json.decode(message, type=_Request)
+        except _UNREADABLE as error:
+            return {"success": False, "result": f"Failed to parse request: {error}"}, False
+        try:
+            return {"success": True, "result": await self._call(request)}, True
+        except errors.GantryError as error:
+            return _failure(error), True
+        except Exception:
+            log.exception("method %s failed", request.method)
+            return _failure(errors.InternalError(f"method {request.method} failed", hint="see the master's log")), True
+
+    async def _call(self, request: _Request) -> object:
+        if request.method not in METHODS:
+            raise errors.ProtocolError(f"no such method: {request.method}")
+        arguments, method = METHODS[request.method]
+        try:
+            values = msgspec.json.decode(request.args, type=arguments, strict=False)
+        except _UNREADABLE as error:
+            raise errors.InvalidError(f"arguments of {request.method} are not valid: {error}") from None
+        return await method(self._services, *values)
+
+
+def _failure(error: errors.GantryError) -> dict[str, object]:
+    return {"success": False, "result": error.luxi_pair()}
+
+
+__all__ = ["METHODS", "Door", "Services"]

@@ -1,0 +1,103 @@
+"""The job functions of LUXI, those that change something: submit, cancel, archive, wait (seed "The LUXI protocol")."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+
+from gantry import errors
+from gantry.doors.luxi.services import WAIT_LIMIT, Methods, Seconds, Services
+from gantry.model import job, opcodes
+from gantry.operations.query import engine
+
+Ops = Sequence[dict[str, object]]
+
+
+async def _submit(services: Services, ops: Ops) -> int:
+    return await services.queue.submit([opcodes.decode(op) for op in ops])
+
+
+async def _submit_drained(services: Services, ops: Ops) -> int:
+    return await services.queue.submit([opcodes.decode(op) for op in ops], ignore_drain=True)
+
+
+async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bool, int | str]]:
+    decoded: list[list[opcodes.AnyOpcode]] = []
+    faults: dict[int, errors.InvalidError] = {}
+    for index, ops in enumerate(many):
+        try:
+            decoded.append([opcodes.decode(op) for op in ops])
+        except errors.InvalidError as error:
+            # It keeps its place, which is refused: relative dependencies count the places.
+            decoded.append([])
+            faults[index] = error
+    answers = [faults.get(index, one) for index, one in enumerate(await services.queue.submit_many(decoded))]
+    return [(True, one) if isinstance(one, int) else (False, str(one)) for one in answers]
+
+
+async def _wait_for_change(
+    services: Services,
+    number: int,
+    names: Sequence[str],
+    previous: list[object] | None,
+    serial: int | None,
+    timeout: float,
+) -> object:
+    """Wait for a change of the named fields, or for a log message (contract: WaitForJobChange)."""
+    getters = engine.GETTERS["job"]
+    unknown = [name for name in names if name not in getters]
+    if unknown:
+        raise errors.InvalidError(f"unknown output fields of job: {', '.join(unknown)}")
+    context = engine.context(services.source)
+
+    def values(one: job.Job) -> list[object]:
+        cells = [getters[name](context, one) for name in names]
+        decoded: list[object] = msgspec.json.decode(msgspec.json.encode(cells))
+        return decoded
+
+    limit = min(timeout, WAIT_LIMIT)
+    change = await services.queue.wait_for_change(number, values, previous=previous, serial=serial, timeout=limit)
+    return "nochange" if change is None else change
+
+
+async def _drain(services: Services, drained: bool) -> bool:
+    await services.queue.set_drained(drained)
+    return True
+
+
+async def _set_watcher_pause(services: Services, until: float | None) -> float | None:
+    await services.pause_watcher(until)
+    return until
+
+
+class _Cancel(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """``[id]`` or ``[id, kill]``; a job that runs is not killed."""
+
+    number: int
+    kill: bool = False
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(msgspec.structs.astuple(self))
+
+
+METHODS: Methods = {
+    "SubmitJob": (tuple[list[dict[str, object]]], _submit),
+    "SubmitManyJobs": (tuple[list[list[dict[str, object]]]], _submit_many),
+    "SubmitJobToDrainedQueue": (tuple[list[dict[str, object]]], _submit_drained),
+    "WaitForJobChange": (
+        tuple[int, list[str], list[object] | None, int | None, Seconds],
+        _wait_for_change,
+    ),
+    "CancelJob": (_Cancel, lambda services, number, kill: services.queue.cancel(number)),
+    "ArchiveJob": (tuple[int], lambda services, number: services.queue.archive(number)),
+    "AutoArchiveJobs": (
+        tuple[Annotated[float, msgspec.Meta(ge=-1)], Seconds],
+        lambda services, age, timeout: services.queue.autoarchive(age, timeout),
+    ),
+    "ChangeJobPriority": (
+        tuple[int, int],
+        lambda services, number, priority: services.queue.change_priority(number, priority),
+    ),
+    "SetDrainFlag": (tuple[bool], _drain),
+    "SetWatcherPause": (tuple[Seconds | None], _set_watcher_pause),
+}

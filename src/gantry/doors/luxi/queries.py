@@ -1,0 +1,159 @@
+"""The query functions of LUXI: they change nothing, take no lock and wait for no job (seed "The LUXI protocol")."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from gantry import errors
+from gantry.doors.luxi.services import WAIT_LIMIT, Method, Methods, Seconds, Services
+from gantry.model import fields
+from gantry.operations.query import cluster, engine
+from gantry.state import events, export, history
+
+EVENT_LIMIT = 1000
+"""The most events of one WaitForEvents."""
+
+ROW_LIMIT = 1_000_000
+"""The most rows of the past that one question may ask for."""
+
+
+async def _query_jobs(services: Services, numbers: Sequence[int] | None, names: Sequence[str]) -> object:
+    """Return a row for each number; one of nulls for a job that does not exist (contract: LUXI methods)."""
+    if not numbers:
+        return await engine.table(services.source, "job", (), names)
+    rows = engine.jobs_by_number(services.source, numbers, names)
+    return [
+        [number if name == "id" else None for name in names] if row is None else row
+        for number, row in zip(numbers, rows, strict=True)
+    ]
+
+
+async def _query(services: Services, what: str, names: Sequence[str], filter_: object) -> dict[str, object]:
+    result = await engine.query(services.source, what, names, filter_=filter_)
+    return {"fields": [_definition(field) for field in result.fields], "data": result.rows}
+
+
+def _definition(field: fields.Field) -> dict[str, str]:
+    return {"name": field.name, "title": field.title, "kind": field.kind.value, "doc": field.doc}
+
+
+async def _query_fields(services: Services, what: str, names: Sequence[str] | None) -> dict[str, object]:
+    del services
+    return {"fields": [_definition(field) for field in engine.query_fields(what, names)]}
+
+
+def _classic(what: str) -> Method:
+    """Return the older form of a query of a resource."""
+
+    async def method(services: Services, names: Sequence[str], columns: Sequence[str], locking: bool) -> object:
+        _check_unlocked(locking)
+        return await engine.table(services.source, what, names, columns)
+
+    return method
+
+
+def _check_unlocked(locking: bool) -> None:
+    if locking:
+        raise errors.InvalidError("Sync queries are not allowed")
+
+
+async def _query_exports(services: Services, names: Sequence[str], locking: bool) -> list[tuple[str, str]]:
+    """Return the exports on nodes: none, for nothing here writes exports yet."""
+    _check_unlocked(locking)
+    for name in names:
+        services.snapshot().node(name)
+    return []
+
+
+async def _config_values(services: Services, names: Sequence[str]) -> list[object]:
+    known = {**cluster.values(services.snapshot()), "drain_flag": services.queue.drained}
+    return [known.get(name) for name in names]
+
+
+async def _cluster_info(services: Services) -> dict[str, object]:
+    return cluster.info(services.snapshot(), file_storage_dir=services.folders.file_storage)
+
+
+async def _query_tags(services: Services, kind: str, name: str) -> Sequence[str]:
+    state = services.snapshot()
+    if kind == "cluster":
+        return state.the_cluster.tags
+    find = {"node": state.node, "instance": state.instance, "network": state.network, "nodegroup": state.group}
+    if kind not in find:
+        raise errors.InvalidError(f"no such kind of object with tags: {kind}", hint=f"there are {', '.join(find)}")
+    return find[kind](name).tags
+
+
+async def _query_network_history(
+    services: Services, name: str, address: str | None, moment: float | None, limit: int
+) -> dict[str, object]:
+    """Return who had which address of a network (ours; ``state.history`` says what the answer tells)."""
+    _check_limit(limit)
+    past = await services.history.addresses(name, address=address or "", moment=moment, limit=limit)
+    return {"since": past.since, "network": past.net, "rows": [_holding(one) for one in past.holdings]}
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= ROW_LIMIT:
+        raise errors.InvalidError(f"a limit of {limit} rows is not between 1 and {ROW_LIMIT}")
+
+
+def _holding(one: history.Holding) -> dict[str, object]:
+    return {
+        "address": one.address,
+        "instance": one.instance,
+        "from": one.start,
+        "to": one.end,
+        "job": one.given.job or None,
+        "opcode": one.given.opcode,
+        "user": one.given.user,
+        "reason": one.given.reason,
+        "end_job": one.freed.job or None,
+        "end_opcode": one.freed.opcode,
+        "end_user": one.freed.user,
+        "end_reason": one.freed.reason,
+        "instance_uuid": one.uuid,
+        "network_uuid": one.network,
+    }
+
+
+async def _query_history(
+    services: Services, kind: str | None, name: str | None, serial: int | None, moment: float | None, limit: int
+) -> dict[str, object]:
+    """Return the last events of an object, of a kind or of all (ours; ``state.events``)."""
+    _check_limit(limit)
+    if kind and kind not in events.KINDS:
+        raise errors.InvalidError(f"no such kind of object: {kind}", hint=f"there are {', '.join(events.KINDS)}")
+    question = events.Question(kind=kind or "", name=name or "", serial=serial or 0, time=moment or 0.0)
+    return {"events": await services.events.past(question, limit=limit), "serial": services.events.serial}
+
+
+async def _wait_for_events(services: Services, after: int, limit: int, timeout: float) -> dict[str, object]:
+    """Return events after a serial; none when the time has passed without (ours)."""
+    _check_limit(limit)
+    found = await services.events.after(after, limit=min(limit, EVENT_LIMIT), timeout=min(timeout, WAIT_LIMIT))
+    return {"events": found, "serial": services.events.serial}
+
+
+async def _export(services: Services) -> dict[str, object]:
+    return export.configuration(services.snapshot())
+
+
+METHODS: Methods = {
+    "QueryJobs": (tuple[list[int] | None, list[str]], _query_jobs),
+    "Query": (tuple[str, list[str], object], _query),
+    "QueryFields": (tuple[str, list[str] | None], _query_fields),
+    "QueryNodes": (tuple[list[str], list[str], bool], _classic("node")),
+    "QueryInstances": (tuple[list[str], list[str], bool], _classic("instance")),
+    "QueryGroups": (tuple[list[str], list[str], bool], _classic("group")),
+    "QueryNetworks": (tuple[list[str], list[str], bool], _classic("network")),
+    "QueryExports": (tuple[list[str], bool], _query_exports),
+    "QueryConfigValues": (tuple[list[str]], _config_values),
+    "QueryClusterInfo": (tuple[()], _cluster_info),
+    "QueryTags": (tuple[str, str], _query_tags),
+    "QueryNetworkHistory": (tuple[str, str | None, float | None, int], _query_network_history),
+    "QueryHistory": (tuple[str | None, str | None, int | None, float | None, int], _query_history),
+    "WaitForEvents": (tuple[Annotated[int, msgspec.Meta(ge=0)], int, Seconds], _wait_for_events),
+    "ExportConfig": (tuple[()], _export),
+}

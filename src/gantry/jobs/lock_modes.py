@@ -1,0 +1,75 @@
+"""How locks are named and ordered, in which ways one is taken, and which of those conflict. Pure.
+
+``jobs.lock_table`` keeps who has which. A level's metalock (``ALL_NAMES``) stands against all names of the level, those
+to come included: whoever takes a name also declares at the metalock that it takes some.
+"""
+
+from collections.abc import Mapping
+
+from gantry.operations import base
+
+CLUSTER_LOCK = "BGL"
+
+Key = tuple[base.Level, str]
+Mask = int
+
+# The ways to take a lock, as bits: the first two at metalocks only, by those who take some of the level's names.
+SOME_SHARED, SOME_EXCLUSIVE, SHARED, EXCLUSIVE = 1, 2, 4, 8
+_MODE = {base.Mode.SHARED: SHARED, base.Mode.EXCLUSIVE: EXCLUSIVE}
+_SOME = {base.Mode.SHARED: SOME_SHARED, base.Mode.EXCLUSIVE: SOME_EXCLUSIVE}
+_BARS_ONE = {
+    SOME_SHARED: EXCLUSIVE,
+    SOME_EXCLUSIVE: SHARED | EXCLUSIVE,
+    SHARED: SOME_EXCLUSIVE | EXCLUSIVE,
+    EXCLUSIVE: 15,
+}
+_COVERS_ONE = {SOME_SHARED: 1, SOME_EXCLUSIVE: 3, SHARED: 5, EXCLUSIVE: 15}
+
+
+def _spread(table: Mapping[Mask, Mask]) -> tuple[Mask, ...]:
+    return tuple(
+        sum({bit for one, bits in table.items() if mask & one for bit in (1, 2, 4, 8) if bits & bit})
+        for mask in range(16)
+    )
+
+
+BARS = _spread(_BARS_ONE)
+"""By mask: the bits that conflict with it."""
+
+COVERS = _spread(_COVERS_ONE)
+"""By mask: the bits that need not be asked for by its holder."""
+
+_LEVEL_NAMES = {
+    base.Level.CLUSTER: "cluster",
+    base.Level.INSTANCE: "instance",
+    base.Level.GROUP: "nodegroup",
+    base.Level.NODE: "node",
+    base.Level.NETWORK: "network",
+    base.Level.CONFIG: "config",
+}
+
+
+def expand(lockset: base.LockSet) -> dict[Key, Mask]:
+    """Return what a set takes of each lock, the metalocks of its names included."""
+    needs: dict[Key, Mask] = {}
+    for (level, name), mode in lockset.items():
+        needs[level, name] = needs.get((level, name), 0) | _MODE[mode]
+        if level is not base.Level.CLUSTER and name != base.ALL_NAMES:
+            metalock = level, base.ALL_NAMES
+            needs[metalock] = needs.get(metalock, 0) | _SOME[mode]
+    return needs
+
+
+def place(key: Key) -> tuple[int, bool, str]:
+    """Return a lock's place in the order: by level, a level's metalock before its names, names by the alphabet."""
+    return key[0], key[1] != base.ALL_NAMES, key[1]
+
+
+def title(key: Key) -> str:
+    """Return a lock's name as users see it, of a metalock ``instance/[lockset]`` (contract: locks)."""
+    return f"{_LEVEL_NAMES[key[0]]}/{'[lockset]' if key[1] == base.ALL_NAMES else key[1]}"
+
+
+def mode_of(mask: Mask) -> str | None:
+    """Return a mask as a mode; None when it only declares that names of the level are taken."""
+    return "exclusive" if mask & EXCLUSIVE else "shared" if mask & SHARED else None

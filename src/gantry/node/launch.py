@@ -1,0 +1,176 @@
+"""Starting QEMU for a guest, and taking away what one that is gone left behind.
+
+``kvm`` calls, holding the guest's lock, to start an instance and to receive one that migrates; both are the same
+machine, one with its processors waiting.
+"""
+
+import msgspec
+
+from gantry import errors
+from gantry.node import affinity, demands, drivers, guests, power, qemu, screens, slots
+from gantry.rpc import calls
+from gantry.runtime import interface
+
+NAME = "kvm"
+LAST_LINES = 5
+KILLED = "terminating on signal"
+
+
+class Launcher:
+    """The beginning and the end of QEMU processes; ``logs`` is the folder of what they say."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        parts: drivers.Registry,
+        *,
+        known: guests.Guests,
+        buttons: power.Power,
+        logs: str,
+    ) -> None:
+        self._runtime = runtime
+        self._parts = parts
+        self._guests = known
+        self._power = buttons
+        self._affinity = affinity.Affinity(runtime, known)
+        self._logs = logs
+
+    async def run(self, record: guests.Record, *, paused: bool = False) -> None:
+        """Plug the NICs of a machine, start QEMU, return when it answers; nothing of it stays when that fails."""
+        instance, files = record.machine(), self._guests.files(record.name)
+        qemu.check_folder(files)
+        screens.check(instance)
+        disks = tuple(self._parts.disk_path(disk) for disk in instance.disks)
+        await self.clear(record.name)
+        try:
+            taps: list[str] = []
+            for nic in instance.nics:
+                taps.append(await self._parts.nic(nic.mode).plug(instance, nic))
+                record = record.with_nic(nic, taps[-1], device=slots.nic_name(nic))
+                await self._guests.remember(record)
+            await self._guests.remember(record)
+            machine = qemu.Machine(
+                instance,
+                record.accelerator,
+                files,
+                disks=disks,
+                taps=tuple(taps),
+                places=record.places,
+                kind=record.kind,
+                paused=paused,
+                incoming=record.incoming,
+            )
+            await self._prepare(machine)
+            await self._launch(machine)
+        except errors.GantryError:
+            await self.clear(record.name)
+            raise
+
+    async def _prepare(self, machine: qemu.Machine) -> None:
+        """Make the files that QEMU wants to find."""
+        disk, files = self._runtime.disk, machine.files
+        if machine.text("firmware") == "uefi":
+            fresh = disk.read(demands.variables_path(machine.text("firmware_path")))
+            await disk.write(files.firmware, fresh, mode=0o600, sync=False)
+        if machine.flag("use_chroot"):
+            await disk.make_directory(files.prison)
+        if machine.text("security_model") == "user":
+            await self.hand_over(machine.text("security_domain"), files.folder)
+
+    async def hand_over(self, user: str, folder: str) -> None:
+        """Let a user own a folder with all in it."""
+        done = await self._runtime.processes.run(["chown", "-R", user, folder])
+        if done.code:
+            raise errors.EnvironmentFaultError(f"{folder} cannot be given to {user}: {done.stderr.decode().strip()}")
+
+    async def _launch(self, machine: qemu.Machine) -> None:
+        """Start QEMU and return when it answers; HypervisorError with what it said."""
+        instance = machine.instance
+        await self._runtime.disk.make_directory(self._logs)
+        before = len(self._said(instance.name))
+        pid = await self._runtime.processes.start(
+            qemu.arguments(machine), environment=None, log=self._log(instance.name)
+        )
+        try:
+            await self._power.wait_until_up(instance.name, pid)
+            mask = machine.text("cpu_mask") or affinity.ALL
+            await self._affinity.bind(instance.name, mask, pid=pid, vcpus=int(instance.beparams["vcpus"]))
+        except errors.GantryError as error:
+            await self._power.kill(instance.name, pid)
+            if not isinstance(error, errors.HypervisorError):
+                raise
+            said = self._last_lines(instance.name, after=before)
+            raise errors.HypervisorError(
+                f"{error.message}: {said or 'it said nothing'}",
+                hint=f"its log is {self._log(instance.name)} on node {self._parts.node}",
+            ) from None
+
+    def _log(self, name: str) -> str:
+        return f"{self._logs}/{name}.log"
+
+    def _said(self, name: str) -> bytes:
+        path = self._log(name)
+        return self._runtime.disk.read(path) if self._runtime.disk.exists(path) else b""
+
+    def _last_lines(self, name: str, *, after: int = 0) -> str:
+        lines = self._said(name)[after:].decode(errors="replace").strip().splitlines()
+        return "; ".join(lines[-LAST_LINES:])
+
+    async def clear(self, name: str) -> None:
+        """Take away the NICs and files of a guest that does not run."""
+        await self._unplug(name)
+        await self._guests.forget(name)
+
+    async def _unplug(self, name: str) -> None:
+        record = self._guests.record(name)
+        for nic in record.nics if record else ():
+            await self._parts.nic(nic.mode).unplug(nic.interface)
+
+    async def bury(self, record: guests.Record) -> calls.Ending:
+        """Clear away a guest that ended by itself, remember how it ended, and return that."""
+        said = self._last_lines(record.name).rpartition("; ")[2]
+        in_order = self._guests.left_in_order(record.name)
+        how = "shutdown" if in_order and KILLED not in said else "crashed"
+        if not in_order and record.instance and record.instance.hvparams.get("use_chroot"):
+            how = "unknown"  # in its empty folder QEMU does not find its pid file
+        ending = calls.Ending(
+            name=record.name,
+            uuid=record.uuid,
+            hypervisor=NAME,
+            how=how,
+            time=self._runtime.clock.now(),
+            said=said if how == "crashed" else "",
+        )
+        await self._unplug(record.name)
+        await self._guests.note(ending)
+        return ending
+
+
+def record_of(instance: calls.Instance, *, accelerator: str, kind: str) -> guests.Record:
+    """Return the record of an instance that is to start."""
+    return guests.Record(
+        name=instance.name,
+        uuid=instance.uuid,
+        memory=int(instance.beparams["maxmem"]),
+        vcpus=int(instance.beparams["vcpus"]),
+        accelerator=accelerator,
+        ends_on_reboot=instance.hvparams.get("reboot_behavior") == "exit",
+        hotplug=qemu.can_hotplug(instance),
+        instance=instance,
+        places=slots.assign(instance),
+        kind=kind,
+    )
+
+
+def at_target(sent: guests.Record, here: calls.Instance) -> guests.Record:
+    """Return the record of a guest that comes from another node: the machine of there, with the disks of here."""
+    machine = sent.machine()
+    disks = {disk.uuid: disk for disk in here.disks}
+    nics = {nic.uuid: nic for nic in here.nics}
+    instance = msgspec.structs.replace(
+        machine,
+        disks=tuple(disks.get(disk.uuid, disk) for disk in machine.disks),
+        nics=tuple(nics.get(nic.uuid, nic) for nic in machine.nics),
+        network_port=here.network_port,
+    )
+    return msgspec.structs.replace(sent, instance=instance, nics=(), incoming=True)

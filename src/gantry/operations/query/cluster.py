@@ -1,0 +1,113 @@
+"""The cluster as a whole for queries: what it is, how it is set up (contract: QueryClusterInfo keys)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gantry import __version__
+from gantry.address import ranges
+from gantry.model import fields, parameters
+from gantry.state import checkpoint
+from gantry.state import snapshot as states
+
+PROTOCOL_VERSION = 2_000_000
+"""The protocol is that of the 2.0 design, counted as clients do: major * 1000000 + minor * 10000 + revision."""
+
+OS_API_VERSION = 20
+
+_SPECS = {"cpu-count": 0, "disk-count": 0, "disk-size": 0, "memory-size": 0, "nic-count": 0, "spindle-use": 0}
+_ENDLESS = 1 << 40
+_MOST = dict.fromkeys(_SPECS, _ENDLESS) | {"disk-count": fields.DISKS, "nic-count": fields.NICS}
+
+_NO_POLICY: Final = {
+    "minmax": [{"min": _SPECS, "max": _MOST}],
+    "std": {"cpu-count": 1, "disk-count": 1, "disk-size": 1024, "memory-size": 128, "nic-count": 1, "spindle-use": 1},
+    "vcpu-ratio": 4.0,
+    "spindle-ratio": 32.0,
+}
+"""An instance policy that forbids nothing but what no instance can have: there are no others here."""
+
+_WITHOUT: Final[Mapping[str, object]] = {
+    "vcs_version": "",
+    "export_version": 0,
+    "os_hvp": {},
+    "diskparams": {},
+    "master_netmask": 32,
+    "use_external_mip_script": False,
+    "instance_communication_network": "",
+    "volume_group_name": None,
+    "drbd_usermode_helper": None,
+    "shared_file_storage_dir": "",
+    "gluster_storage_dir": "",
+    "reserved_lvs": [],
+    "prealloc_wipe_disks": False,
+    "install_image": "",
+    "zeroing_image": "",
+    "compression_tools": [],
+    "maintain_node_health": False,
+    "uid_pool": [],
+    "default_iallocator": "",
+    "default_iallocator_params": {},
+    "hidden_os": [],
+    "blacklisted_os": [],
+    "enabled_user_shutdown": False,
+    "enabled_data_collectors": {},
+    "data_collector_interval": {},
+    "modify_ssh_setup": False,
+    "ssh_key_type": None,
+    "ssh_key_bits": None,
+}
+"""What clients ask for and this cluster does not have, with the value that says so."""
+
+
+def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
+    """Describe the cluster; what it does not have is said as empty."""
+    owner = state.the_cluster
+    master = state.nodes[owner.master_node]
+    return {
+        **_WITHOUT,
+        "software_version": __version__,
+        "os_api_version": OS_API_VERSION,
+        "protocol_version": PROTOCOL_VERSION,
+        "config_version": checkpoint.VERSION,
+        "architecture": ["64bit", "x86_64"],
+        "name": owner.name,
+        "master": master.name,
+        "uuid": owner.uuid,
+        "ctime": owner.ctime,
+        "mtime": owner.mtime,
+        "tags": owner.tags,
+        "default_hypervisor": owner.enabled_hypervisors[0],
+        "enabled_hypervisors": owner.enabled_hypervisors,
+        "hvparams": {
+            name: parameters.fill(parameters.HYPERVISORS[name], owner.hvparams.get(name, {}))
+            for name in owner.enabled_hypervisors
+        },
+        "beparams": {"default": parameters.fill(parameters.BACKEND, owner.beparams.get("default", {}))},
+        "nicparams": {"default": parameters.fill(parameters.NIC, owner.nicparams.get("default", {}))},
+        "ndparams": parameters.fill(parameters.NODE, owner.ndparams),
+        "osparams": owner.osparams,
+        "ipolicy": {**_NO_POLICY, "disk-templates": owner.enabled_disk_templates},
+        "candidate_pool_size": owner.candidate_pool_size,
+        "max_running_jobs": owner.max_running_jobs,
+        "max_tracked_jobs": owner.max_running_jobs,
+        "mac_prefix": owner.mac_prefix,
+        "master_netdev": owner.master_netdev,
+        "primary_ip_version": ranges.parse_address(master.primary_ip).family.value,
+        "file_storage_dir": file_storage_dir,
+        "enabled_disk_templates": owner.enabled_disk_templates,
+        "default_disk_size": owner.default_disk_size,
+        "ipam_hold_time": owner.ipam_hold_time,
+        "network_thresholds": owner.network_thresholds,
+    }
+
+
+def values(state: states.Snapshot) -> dict[str, object]:
+    """Return the values that QueryConfigValues names, apart from those of the queue."""
+    owner = state.the_cluster
+    master = state.nodes.get(owner.master_node)
+    return {
+        "cluster_name": owner.name,
+        "master_node": master.name if master else None,
+        "watcher_pause": owner.watcher_pause,
+        "modify_ssh_setup": False,
+    }

@@ -1,0 +1,312 @@
+"""The settings of the cluster: what may be set, and OP_CLUSTER_SET_PARAMS, which sets it (seed "Cluster parameters").
+
+``applied`` is pure and the one way to other settings; the initialisation of a cluster takes it too. What it cannot
+tell, whether an instance uses what goes and what nodes say of a value, the unit finds out before anything is changed.
+A pool of candidates that gets another size is filled or emptied at once, by the same choice as everywhere
+(``candidacy``).
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import base as entities
+from gantry.model import cluster, instance, opcodes, parameters
+from gantry.operations import base, candidacy, filled, hooks, nics
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+LISTS = ("enabled_hypervisors", "enabled_disk_templates", "network_thresholds")
+SETTINGS = (
+    *parameters.CLUSTER,
+    *LISTS,
+    "default_hypervisor",
+    "hvparams",
+    "beparams",
+    "nicparams",
+    "ndparams",
+    "osparams",
+)
+
+_FRESH = cluster.Cluster(uuid="", name="", master_node="")
+_DEVICE = re.compile(r"[^\s/]{0,15}")
+
+
+def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Cluster:
+    """Return the cluster with the settings that an opcode names; raises InvalidError."""
+    hypervisors = _chosen(owner, op, "enabled_hypervisors", what="hypervisor", known=parameters.HYPERVISORS)
+    backend = parameters.merge(owner.beparams.get(parameters.RESET, {}), parameters.backend(op.beparams or {}))
+    _check_memory(backend)
+    nic = parameters.check(op.nicparams or {}, parameters.NIC, what="NIC")
+    node = parameters.check(op.ndparams or {}, parameters.NODE, what="node")
+    checked = {name: parameters.hypervisor(name, given) for name, given in (op.hvparams or {}).items()}
+    return structs.replace(
+        owner,
+        **_values(op),
+        enabled_hypervisors=_with_first(hypervisors, op.default_hypervisor),
+        enabled_disk_templates=_chosen(
+            owner, op, "enabled_disk_templates", what="disk template", known=parameters.DISK_TEMPLATES
+        ),
+        network_thresholds=_thresholds(op, owner.network_thresholds),
+        hvparams=_merged(owner.hvparams, checked),
+        beparams={parameters.RESET: backend} if backend else {},
+        nicparams=_merged(owner.nicparams, {parameters.RESET: nic}),
+        ndparams=parameters.merge(owner.ndparams, node),
+        osparams=_merged(owner.osparams, op.osparams or {}),
+    )
+
+
+def _values(op: opcodes.ClusterSetParams) -> entities.Parameters:
+    """Return the settings that are one value each, in their types."""
+    given = {name: getattr(op, name) for name in parameters.CLUSTER if getattr(op, name) is not None}
+    size = given.get("default_disk_size")
+    if size is not None and size != parameters.RESET:
+        given["default_disk_size"] = parameters.size(size)
+    checked = parameters.check(given, parameters.CLUSTER, what="cluster")
+    values = {
+        name: parameters.CLUSTER[name].default if value == parameters.RESET else value
+        for name, value in checked.items()
+    }
+    return values | {name: form(str(values[name])) for name, form in _FORMS.items() if name in values}
+
+
+def _device(name: str) -> str:
+    if not _DEVICE.fullmatch(name):
+        raise errors.InvalidError(f"{name!r} is no name of a network device", hint="15 characters, no blank, no slash")
+    return name
+
+
+_FORMS: dict[str, Callable[[str], str]] = {"mac_prefix": nics.checked_prefix, "master_netdev": _device}
+
+
+def _chosen(
+    owner: cluster.Cluster, op: opcodes.ClusterSetParams, field: str, *, what: str, known: Collection[str]
+) -> tuple[str, ...]:
+    """Return a list of names out of those known, each once; ``default`` alone is that of a new cluster."""
+    given: tuple[str, ...] | None = getattr(op, field)
+    if given is None:
+        kept: tuple[str, ...] = getattr(owner, field)
+        return kept
+    names: tuple[str, ...] = getattr(_FRESH, field) if given == (parameters.RESET,) else given
+    if wrong := [name for name in names if name not in known]:
+        raise parameters.unknown(what, wrong, known)
+    if not names:
+        raise errors.InvalidError(f"no {what} is named", hint=f"known are {', '.join(sorted(known))}")
+    return tuple(dict.fromkeys(names))
+
+
+def _with_first(names: tuple[str, ...], first: str | None) -> tuple[str, ...]:
+    if first is None:
+        return names
+    if first not in names:
+        raise errors.InvalidError(f"hypervisor {first} is not enabled", hint=f"enabled are {', '.join(names)}")
+    return (first, *(name for name in names if name != first))
+
+
+def _thresholds(op: opcodes.ClusterSetParams, kept: tuple[int, int]) -> tuple[int, int]:
+    given = op.network_thresholds
+    if given is None:
+        return kept
+    warning, critical = _FRESH.network_thresholds if isinstance(given, str) else given
+    if not 0 < warning <= critical <= 100:
+        raise errors.InvalidError(
+            f"network thresholds {warning},{critical} are not valid",
+            hint="two percentages, first that of warnings, as in 80,95",
+        )
+    return warning, critical
+
+
+def _check_memory(backend: entities.Parameters) -> None:
+    filled = parameters.fill(parameters.BACKEND, backend)
+    least, most = int(filled["minmem"]), int(filled["maxmem"])
+    if least > most:
+        raise errors.InvalidError(
+            f"backend parameter minmem would be {least}, which is above maxmem, {most}", hint="memory sets both"
+        )
+
+
+def _merged(
+    stored: Mapping[str, entities.Parameters], given: Mapping[str, entities.Parameters]
+) -> dict[str, entities.Parameters]:
+    """Return parameters by name with what is given laid over; what has none left is left out."""
+    merged = {name: parameters.merge(stored.get(name, {}), given.get(name, {})) for name in {**stored, **given}}
+    return {name: values for name, values in merged.items() if values}
+
+
+def differences(old: cluster.Cluster, new: cluster.Cluster) -> list[str]:
+    """Return what is different, a line each."""
+    plain = [(name, getattr(old, name), getattr(new, name)) for name in (*parameters.CLUSTER, *LISTS)]
+    lines = [f"{name}: {_text(before)} becomes {_text(after)}" for name, before, after in plain if before != after]
+    for what, known, before, after in _classes(old, new):
+        shown = {name: f"default ({_text(one.default)})" for name, one in known.items()}
+        for name in sorted({*before, *after}):
+            if before.get(name) != after.get(name):
+                first, then = (
+                    _text(level[name]) if name in level else shown.get(name, "not set") for level in (before, after)
+                )
+                lines.append(f"{what} {name}: {first} becomes {then}")
+    return lines
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value) or "empty"
+
+
+Class = tuple[str, Mapping[str, parameters.Parameter], entities.Parameters, entities.Parameters]
+
+
+def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[Class]:
+    """Yield each class of parameters: what it is called, what is known of it, what is set before and after."""
+    for name in sorted({*old.hvparams, *new.hvparams}):
+        known = parameters.HYPERVISORS[name]
+        yield f"hypervisor {name}", known, old.hvparams.get(name, {}), new.hvparams.get(name, {})
+    reset = parameters.RESET
+    yield "backend", parameters.BACKEND, old.beparams.get(reset, {}), new.beparams.get(reset, {})
+    yield "NIC", parameters.NIC, old.nicparams.get(reset, {}), new.nicparams.get(reset, {})
+    yield "node", parameters.NODE, old.ndparams, new.ndparams
+    for name in sorted({*old.osparams, *new.osparams}):
+        yield f"OS {name}", {}, old.osparams.get(name, {}), new.osparams.get(name, {})
+
+
+Lagging = frozenset[str]
+"""Names of candidates whose copy of the state is behind, or that do not answer."""
+
+
+class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
+    """Changes settings of the cluster, and the number of its candidates with the size of their pool."""
+
+    OPCODE = opcodes.ClusterSetParams
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the cluster's own entry and the pool of candidates; share the instances where they may be in the way."""
+        own = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
+        if self.op.enabled_hypervisors is None and self.op.enabled_disk_templates is None:
+            return own
+        return {**own, (base.Level.INSTANCE, base.ALL_NAMES): base.Mode.SHARED}
+
+    async def inspect(self, snapshot: states.Snapshot) -> Lagging:
+        """Try the change and have nodes check the values; when candidates have to go, find out who is behind."""
+        old, new = snapshot.the_cluster, self._wanted(snapshot)
+        await self._ask(snapshot, old, new)
+        if not self._leaving(snapshot, new):
+            return frozenset()
+        return frozenset(name for name, _ in await candidacy.lagging(self.environment, snapshot))
+
+    def plan(self, snapshot: states.Snapshot, facts: Lagging) -> base.Plan:
+        """Put the cluster without the candidates that go; then take their copies, or fill the pool."""
+        old, new, now = snapshot.the_cluster, self._wanted(snapshot), self.environment.inputs.now
+        leaving, coming = self._leaving(snapshot, new, first=facts), self._coming(snapshot, new)
+        said = [*differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
+        if not said and not coming:
+            note = f"nothing changes: cluster {old.name} has these settings already"
+            return base.Plan(lines=[note], steps=[base.Step(note, base.nothing)])
+        said += self._notes(snapshot, old, new)
+        steps = [base.Step(line, base.nothing) for line in said]
+        steps += [candidacy.demotion(self.environment, snapshot.target(node)) for node in leaving]
+        promotion = candidacy.Promotion(self.environment)
+        return base.Plan(
+            lines=[*said, *(f"{node.name} becomes a master candidate" for node in coming)],
+            changes=[
+                states.Put(base.changed(new, now)),
+                *(states.Put(base.changed(node, now, master_candidate=False)) for node in leaving),
+            ],
+            steps=[*steps, promotion.step] if coming else steps,
+            finish=promotion.changes if coming else None,
+            hooks=hooks.of_cluster_modify(snapshot),
+        )
+
+    def _wanted(self, snapshot: states.Snapshot) -> cluster.Cluster:
+        """Return the cluster as it is to be; raises PrerequisiteError."""
+        if all(getattr(self.op, name) is None for name in SETTINGS):
+            raise errors.InvalidError("nothing is to be changed", hint="name at least one setting")
+        old = snapshot.the_cluster
+        new = applied(old, self.op)
+        for field, of, what in (
+            ("enabled_hypervisors", "hypervisor", "hypervisor"),
+            ("enabled_disk_templates", "disk_template", "disk template"),
+        ):
+            for name in sorted({*getattr(old, field)} - {*getattr(new, field)}):
+                users = sorted(vm.name for vm in snapshot.instances.values() if getattr(vm, of) == name)
+                if users:
+                    more = f" and {len(users) - 5} more" if len(users) > 5 else ""
+                    raise errors.WrongStateError(
+                        f"{what} {name} is in use by instance {', '.join(users[:5])}{more}",
+                        hint="remove these first, or leave it enabled",
+                    )
+        return new
+
+    def _leaving(
+        self, snapshot: states.Snapshot, new: cluster.Cluster, *, first: Collection[str] = ()
+    ) -> list[cluster.Node]:
+        """Return the candidates that the pool has no place for; it is brought to its size when that is named."""
+        resized = self.op.candidate_pool_size is not None
+        return candidacy.surplus(_with(snapshot, new), first=first) if resized else []
+
+    def _coming(self, snapshot: states.Snapshot, new: cluster.Cluster) -> list[cluster.Node]:
+        """Return the nodes that are to fill the pool; those that do not answer are passed over later."""
+        after = _with(snapshot, new)
+        lacking = max(0, candidacy.missing(after)) if self.op.candidate_pool_size is not None else 0
+        return candidacy.eligible(after)[:lacking]
+
+    def _notes(self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> Iterator[str]:
+        if (old.hvparams, old.beparams, old.osparams) != (new.hvparams, new.beparams, new.osparams):
+            yield "instances that run take their new parameters up with their next start"
+        if old.candidate_pool_size != new.candidate_pool_size:
+            after = _with(snapshot, new)
+            short = candidacy.missing(after) - len(candidacy.eligible(after))
+            if short > 0:
+                yield f"the pool of master candidates is {short} short: no other node can be one"
+
+    async def _ask(self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> None:
+        """Have the nodes that run instances check what only they can tell; raises what the first one says."""
+        nodes = sorted(snapshot.nodes.values(), key=lambda node: node.name)
+        where = [snapshot.target(node) for node in nodes if node.vm_capable and not node.offline]
+        for name in new.enabled_hypervisors:
+            values = _hypervisor(new, name)
+            if name not in old.enabled_hypervisors or values != _hypervisor(old, name):
+                validate = calls.HypervisorValidate(hypervisor=name, hvparams=values)
+                for answer in await self.environment.nodes.fan_out(where, validate):
+                    self._heed(answer, f"hypervisor {name}")
+        for name, given in (self.op.osparams or {}).items():
+            await self._check_system(where, name, {key for key, value in given.items() if value != parameters.RESET})
+        plug = _plug(new)
+        if plug != _plug(old):
+            for asked in await self.environment.nodes.fan_out(where, calls.NicValidate(nics=(plug,))):
+                self._heed(asked, "defaults of NICs", forced=self.op.force)
+
+    async def _check_system(self, where: Sequence[targets.Target], name: str, given: Collection[str]) -> None:
+        """Refuse parameters that no node's definition of an operating system lists."""
+        ask = calls.OsValidate(name=name.partition("+")[0])
+        answers = await self.environment.nodes.fan_out(where, ask) if given else []
+        known = {key for answer in answers if answer.value for key, _ in answer.value.parameters}
+        if given and not any(answer.value for answer in answers):
+            raise errors.NotFoundError(f"no node has operating system {name}", hint="gnt-os list shows those there are")
+        if wrong := sorted(set(given) - known):
+            raise parameters.unknown(f"parameter of operating system {name}:", wrong, known)
+
+    def _heed(self, answer: targets.Answer[None], what: str, *, forced: bool = False) -> None:
+        """Raise what a node says against a value; one that cannot be asked is passed over by force."""
+        error = answer.error
+        if error is None:
+            return
+        silent = isinstance(error, errors.RemoteError)
+        if forced or (silent and self.op.force):
+            self.environment.log.warning(f"{what}: {error}")
+            return
+        hint = "mark the node offline, or add -f to go on without it" if silent else error.hint
+        raise errors.EnvironmentFaultError(f"{what}: {error.message}", hint=hint)
+
+
+def _with(snapshot: states.Snapshot, new: cluster.Cluster) -> states.Snapshot:
+    return snapshot.apply([states.Put(new)], serial=snapshot.serial)
+
+
+def _hypervisor(owner: cluster.Cluster, name: str) -> entities.Parameters:
+    return parameters.fill(parameters.HYPERVISORS[name], owner.hvparams.get(name, {}))
+
+
+def _plug(owner: cluster.Cluster) -> calls.Nic:
+    """Return a NIC that has nothing but the cluster's defaults, as nodes see it."""
+    return filled.fill_nic(owner, 0, instance.Nic(uuid="", mac=""), net=None)

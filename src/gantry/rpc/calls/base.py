@@ -1,0 +1,44 @@
+"""What all calls share: how one is named on the wire, its result's type, its time limit."""
+
+import re
+from typing import ClassVar, Generic, TypeVar, get_args
+
+import msgspec
+
+Value = str | int | float | bool
+Result_co = TypeVar("Result_co", covariant=True)
+
+URGENT, FAST, NORMAL, SLOW = 60.0, 300.0, 900.0, 3600.0
+"""Time limits in seconds (contract: node RPC transport)."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A structure that travels."""
+
+
+EPOCH_HEADER = "x-gantry-epoch"
+"""The header that carries the epoch of a confirmed master."""
+
+
+class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
+    """A call that is answered with ``Result_co``; ``LIMIT`` is its time limit in seconds.
+
+    A node refuses a call from a master whose epoch is not the highest that it has seen, if the call is ``FENCED``. Not
+    so are calls that change nothing; those of a vote, which a master makes before it has an epoch; those of joining,
+    when a node knows no master; and those that carry the epoch of their records themselves.
+    """
+
+    LIMIT: ClassVar[float] = URGENT
+    FENCED: ClassVar[bool] = True
+
+    @classmethod
+    def procedure(cls) -> str:
+        """Return the name on the wire."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+
+def result_type(call: type[Call[Result_co]]) -> type[Result_co]:
+    """Return the type of a call's result."""
+    base = next(base for base in call.__orig_bases__ if get_args(base))  # type: ignore[attr-defined]
+    result: type[Result_co] = get_args(base)[0]
+    return result

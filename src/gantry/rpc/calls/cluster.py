@@ -1,0 +1,152 @@
+"""The calls that bring the cluster's own files to its nodes: ssconf, papers, and the candidates' copies of the state.
+
+``node.ssconf`` and ``node.replica`` keep them; ``state.replication`` says what a candidate has to do with the last.
+``StopMaster`` and ``MasterName`` are what a change of master needs beside them.
+"""
+
+import hashlib
+from typing import ClassVar
+
+from gantry.rpc.calls.base import FAST, Call, Message
+
+
+class WriteSsconf(Call[None], frozen=True):
+    """Replace the ssconf files: key to content."""
+
+    values: dict[str, str]
+
+
+def digest_of(value: str) -> str:
+    """Return the digest of an ssconf value: the SHA-256 of its file, which ends with one newline."""
+    return hashlib.sha256(f"{value.rstrip(chr(10))}\n".encode()).hexdigest()
+
+
+class LineChange(Message, frozen=True):
+    """Lines of an ssconf file that are to go and to come; the others stay, and all are sorted."""
+
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+
+class UpdateSsconf(Call[tuple[str, ...]], frozen=True):
+    """Bring the ssconf files up to date; the result names those for which the changed ``lines`` are not enough.
+
+    ``digests`` (``digest_of``) says what each file is to hold. Those named in the result are as they were: the caller
+    sends them whole (WriteSsconf).
+    """
+
+    digests: dict[str, str]
+    lines: dict[str, LineChange] = {}
+
+
+class UploadFile(Call[None], frozen=True):
+    """Write one of the cluster's own files (``authority.key`` and the like), by its bare name."""
+
+    name: str
+    content: str
+
+
+class CandidateState(Message, frozen=True):
+    """How far a master candidate's copy of the state reaches: serial, chain hash of that record, epoch, last job.
+
+    ``heard`` is the highest epoch of a master that called the node; it may be above the copy's. ``given_up`` are epoch
+    and serial of the furthest copy that the node had once and was told to give up, or to replace.
+    """
+
+    serial: int
+    digest: str
+    epoch: int
+    job: int
+    master: str
+    heard: int = 0
+    given_up: tuple[int, int] = (0, 0)
+
+
+class CandidateStatus(Call[CandidateState], frozen=True):
+    """Ask how far a candidate's copy reaches, and whom it takes for the master."""
+
+    FENCED: ClassVar[bool] = False
+
+
+class Promised(Message, frozen=True):
+    """What a node promised, as ``lib/promise`` keeps it: to obey no master of an earlier epoch than this node's."""
+
+    epoch: int = 0
+    node: str = ""
+
+
+class Promise(Message, frozen=True):
+    """The answer to MasterPromise; ``epoch`` is the highest that the node has promised to anybody."""
+
+    granted: bool
+    epoch: int
+
+
+class MasterPromise(Call[Promise], frozen=True):
+    """Ask a node to take no record of a master before ``epoch`` from now on, and to promise that epoch to nobody else.
+
+    ``newest`` is where the copy of the one that asks ends, epoch and serial: a node whose own goes on refuses.
+    """
+
+    FENCED: ClassVar[bool] = False
+
+    epoch: int
+    node: str
+    newest: tuple[int, int]
+
+
+class JournalAppend(Call[CandidateState], frozen=True):
+    """Append one frame of the journal, verbatim, to a candidate's copy.
+
+    Refused (FencedError) when ``epoch`` is lower than the candidate has seen; when ``previous`` is not the hash
+    the copy ends with nothing is written, and the result shows where it ends.
+    """
+
+    FENCED: ClassVar[bool] = False
+    epoch: int
+    previous: str
+    frame: str
+
+
+class CheckpointStore(Call[CandidateState], frozen=True):
+    """Replace a candidate's copy as a whole, in parts: pieces of ``config.data``, files of the queue by name.
+
+    ``digest`` is the SHA-256 of the whole ``config.data``. Part 0 takes the old copy away; the new one counts from the
+    ``last`` on. ProtocolError for a part that does not follow the one before it: then the whole has to be sent again.
+    """
+
+    FENCED: ClassVar[bool] = False
+    LIMIT: ClassVar[float] = FAST
+    epoch: int
+    digest: str
+    part: int = 0
+    last: bool = True
+    config: str = ""
+    jobs: dict[str, str] = {}
+
+
+class JournalFetch(Call[tuple[str, ...]], frozen=True):
+    """Ask for the frames that follow the one with chain hash ``after`` in a node's journal, in order.
+
+    None when the journal does not have that frame, or ends with it. What comes may be cut short; the caller asks again.
+    """
+
+    FENCED: ClassVar[bool] = False
+    after: str
+
+
+class NodeDemote(Call[None], frozen=True):
+    """Give up what a master candidate keeps: its copy of the state, the authority's key, the list of users."""
+
+
+class StopMaster(Call[bool], frozen=True):
+    """End the master daemon of a node, by force after ``patience`` seconds; False when none runs there."""
+
+    FENCED: ClassVar[bool] = False
+    patience: float = 10.0
+
+
+class MasterName(Call[str], frozen=True):
+    """Ask a node whom it takes for the master (contract: master confirmation)."""
+
+    FENCED: ClassVar[bool] = False

@@ -1,0 +1,255 @@
+"""Instances as a node sees them, filled, and the calls that run them.
+
+``Instance`` with its disks and NICs is all that a node is told of one; sizes are MiB. The devices' own calls are in
+``device``.
+"""
+
+from typing import ClassVar
+
+from gantry.rpc.calls.base import FAST, SLOW, Call, Message, Value
+
+
+class Address(Message, frozen=True):
+    """An address of a NIC with the subnet it comes from; ``gateway`` is empty where there is none."""
+
+    ip: str
+    subnet: str = ""
+    gateway: str = ""
+    dhcp: bool = False
+
+
+class Subnet(Message, frozen=True):
+    """A subnet of a NIC's network; ``gateway`` is empty where there is none."""
+
+    cidr: str
+    gateway: str = ""
+
+
+class Network(Message, frozen=True):
+    """The network that a NIC is plugged in; ``subnets`` are the first of each address family."""
+
+    name: str
+    uuid: str
+    mac_prefix: str = ""
+    tags: tuple[str, ...] = ()
+    subnets: tuple[Subnet, ...] = ()
+
+
+class Nic(Message, frozen=True):
+    """A NIC, filled."""
+
+    index: int
+    uuid: str
+    mac: str
+    mode: str
+    link: str
+    vlan: str = ""
+    name: str = ""
+    addresses: tuple[Address, ...] = ()
+    network: Network | None = None
+
+
+class Mirror(Message, frozen=True):
+    """One node's end of a mirrored disk: its minor, both addresses, their port, and the secret that both know.
+
+    Without ``remote`` it has no peer.
+    """
+
+    minor: int
+    local: str = ""
+    remote: str = ""
+    port: int = 0
+    secret: str = ""
+
+
+class Disk(Message, frozen=True):
+    """A disk, filled; ``logical_id`` is its driver's name for it.
+
+    A mirrored disk has ``children``, which hold its data and its metadata on the node, and ``mirror`` as that node
+    has it.
+    """
+
+    index: int
+    uuid: str
+    dev_type: str
+    size: int
+    mode: str = "rw"
+    name: str = ""
+    logical_id: tuple[str, ...] = ()
+    params: dict[str, Value] = {}
+    children: tuple["Disk", ...] = ()
+    mirror: Mirror | None = None
+
+
+class Instance(Message, frozen=True):
+    """An instance, filled; ``primary_node`` and ``secondary_nodes`` are names, for scripts.
+
+    ``network_port`` is that of its VNC or SPICE server; 0 leaves it to the node.
+    """
+
+    name: str
+    uuid: str
+    hypervisor: str
+    os: str = ""
+    disk_template: str = "diskless"
+    primary_node: str = ""
+    secondary_nodes: tuple[str, ...] = ()
+    ctime: float = 0.0
+    mtime: float = 0.0
+    tags: tuple[str, ...] = ()
+    network_port: int = 0
+    hvparams: dict[str, Value] = {}
+    beparams: dict[str, Value] = {}
+    osparams: dict[str, Value] = {}
+    disks: tuple[Disk, ...] = ()
+    nics: tuple[Nic, ...] = ()
+
+
+class HypervisorValidate(Call[None], frozen=True):
+    """Check filled hypervisor parameters on the node (the seed's ValidateParameters); raises InvalidError."""
+
+    FENCED: ClassVar[bool] = False
+    hypervisor: str
+    hvparams: dict[str, Value]
+
+
+class RunningInstance(Message, frozen=True):
+    """An instance as its hypervisor sees it: memory in MiB as it is now, virtual processors, state.
+
+    ``state`` is ``running`` or ``paused``, or where a migration is under way or was interrupted: at the source
+    ``migrating`` (it runs) or ``migrated`` (it has left), at the target ``incoming`` or ``arrived`` (it is complete and
+    waits for ``InstanceFinalizeMigrationDst``). With ``hotplug`` NICs and disks can be plugged in and taken out while
+    it runs.
+    """
+
+    name: str
+    uuid: str
+    hypervisor: str
+    memory: int
+    vcpus: int
+    state: str
+    accelerator: str = ""
+    hotplug: bool = False
+
+
+class InstanceList(Call[tuple[RunningInstance, ...]], frozen=True):
+    """List what runs on a node; what has not come to the end of its migration here does not."""
+
+    FENCED: ClassVar[bool] = False
+    hypervisors: tuple[str, ...]
+
+
+class InstanceInfo(Call[RunningInstance | None], frozen=True):
+    """Describe one running instance, one that a migration brings as well; None when there is nothing of it."""
+
+    FENCED: ClassVar[bool] = False
+    hypervisor: str
+    name: str
+
+
+class Ending(Message, frozen=True):
+    """How an instance ended that nobody was asked to stop; ``time`` is when the node noticed, in seconds since 1970.
+
+    ``how`` is ``shutdown`` (its user switched it off from inside), ``crashed`` (its hypervisor died, or was killed) or
+    ``unknown``; ``said`` is what the hypervisor wrote last.
+    """
+
+    name: str
+    uuid: str
+    hypervisor: str
+    how: str
+    time: float
+    said: str = ""
+
+
+class InstanceEndings(Call[tuple[Ending, ...]], frozen=True):
+    """List how instances ended that do not run; an ending is remembered until the instance is started or stopped."""
+
+    FENCED: ClassVar[bool] = False
+    hypervisors: tuple[str, ...]
+
+
+class InstanceStart(Call[None], frozen=True):
+    """Start an instance; one that runs already is no error."""
+
+    LIMIT: ClassVar[float] = FAST
+    instance: Instance
+    paused: bool = False
+
+
+class InstanceShutdown(Call[None], frozen=True):
+    """Ask an instance to power off, cut its power after ``timeout`` seconds; one that does not run is no error."""
+
+    LIMIT: ClassVar[float] = SLOW
+    instance: Instance
+    timeout: float
+
+
+class InstanceReboot(Call[None], frozen=True):
+    """Restart an instance softly (``soft``) or by its hypervisor (``hard``)."""
+
+    LIMIT: ClassVar[float] = SLOW
+    instance: Instance
+    kind: str
+    timeout: float
+
+
+class InstanceBalloonMemory(Call[int], frozen=True):
+    """Give a running instance ``memory`` MiB and return what it has then.
+
+    Raises InvalidError outside of what it was started with and its ``minmem``, WrongStateError below what its guest
+    uses, HypervisorError when the guest does not give it back in time.
+    """
+
+    instance: Instance
+    memory: int
+
+
+class DiskPlug(Call[None], frozen=True):
+    """Plug an active disk into a running instance; one that is plugged in already is no error.
+
+    Raises HypervisorError; nothing of it stays then.
+    """
+
+    instance: Instance
+    disk: Disk
+
+
+class DiskUnplug(Call[None], frozen=True):
+    """Take a disk out of a running instance; one that is not there is no error.
+
+    Raises HypervisorError when the guest does not release it.
+    """
+
+    instance: Instance
+    disk: Disk
+
+
+class DiskResize(Call[bool], frozen=True):
+    """Tell a running instance that a disk has grown to ``disk.size`` MiB; False when it runs without that disk."""
+
+    instance: Instance
+    disk: Disk
+
+
+class Console(Message, frozen=True):
+    """How to reach a console on the node ``host``, by ``kind``.
+
+    ``socat``: ``command`` connects a terminal. ``vnc``, ``spice``: a server at ``port``; ``display`` is how VNC counts.
+    ``message``: there is none, and why.
+    """
+
+    instance: str
+    kind: str
+    host: str = ""
+    command: tuple[str, ...] = ()
+    message: str = ""
+    port: int = 0
+    display: int = 0
+
+
+class InstanceConsole(Call[Console], frozen=True):
+    """Ask for an instance's console."""
+
+    FENCED: ClassVar[bool] = False
+    instance: Instance

@@ -1,0 +1,134 @@
+"""The calls that move a running instance to another node.
+
+Life of a migration, as the master drives it; the guest's processors run in one place at any time:
+
+1. ``InstanceMigrationInfo`` at the source: the machine as it runs, with what was plugged in since its start.
+2. ``InstanceAccept`` at the target: the same machine is built there and listens; its processors stand still.
+3. ``InstanceMigrate`` at the source begins, ``InstanceMigrationStatus`` tells how far it is, ``InstanceMigrateCancel``
+   gives it up.
+4. ``completed``: ``InstanceFinalizeMigrationDst`` lets the guest go on at the target, then
+   ``InstanceFinalizeMigrationSrc`` clears the source. ``failed`` or ``cancelled``: first the target is cleared, then
+   the guest goes on at the source, if it does not do so anyway. A target that cannot be reached is no obstacle: what
+   is there starts only when it is told to.
+
+An interrupted migration is found by ``InstanceInfo`` on both nodes (``RunningInstance.state``) and ended by the same
+two calls. Sizes are bytes here.
+"""
+
+from typing import ClassVar
+
+from gantry.rpc.calls.base import FAST, SLOW, Call, Message
+from gantry.rpc.calls.instance import Instance
+
+
+class InstanceMigrationInfo(Call[str], frozen=True):
+    """Describe a running instance for the target of its migration; the text is the hypervisor's own business.
+
+    Raises HypervisorError when it does not run, WrongStateError when it cannot be migrated.
+    """
+
+    FENCED: ClassVar[bool] = False
+    instance: Instance
+
+
+class Reception(Message, frozen=True):
+    """Where a target waits for a guest: its address and port, and the secret of this one migration.
+
+    ``disk_port`` is where it takes copies of disks, 0 where the disks are there already.
+    """
+
+    host: str
+    port: int
+    secret: str
+    disk_port: int = 0
+
+
+class InstanceAccept(Call[Reception], frozen=True):
+    """Prepare a node for a migrating instance, whose disks are active there; it listens at ``address``.
+
+    ``info`` is the answer of ``InstanceMigrationInfo``. With ``mirror`` the disks of the target are empty, and get a
+    copy of what the source's hold. Repeating it starts over with another secret. Raises HypervisorError, ExistsError
+    when the instance runs there; nothing of it stays then.
+    """
+
+    LIMIT: ClassVar[float] = FAST
+    instance: Instance
+    info: str
+    address: str
+    mirror: bool = False
+
+
+class InstanceMigrate(Call[None], frozen=True):
+    """Begin to send a running instance to a target; with ``live`` it runs on meanwhile, without it stands still.
+
+    Its memory is sent as fast as ``migration_bandwidth`` (MiB/s) says, and it is stopped when the rest takes no longer
+    than ``migration_downtime`` (milliseconds). One that is under way already is no error.
+    """
+
+    LIMIT: ClassVar[float] = FAST
+    instance: Instance
+    reception: Reception
+    live: bool = True
+
+
+class MigrationStatus(Message, frozen=True):
+    """How far a migration is.
+
+    ``status`` is ``none``, ``mirroring`` (disks are copied), ``active``, ``completed``, ``failed`` or ``cancelled``;
+    the last three and ``none`` are final. ``transferred`` of ``total`` bytes are sent, ``remaining`` are known to be
+    left, ``dirty_rate`` bytes a second are written to anew. ``downtime`` is what the guest's pause is expected to take,
+    at the end what it took, in milliseconds; ``seconds`` how long it all took. ``reason`` says why one failed.
+    """
+
+    status: str
+    transferred: int = 0
+    total: int = 0
+    remaining: int = 0
+    dirty_rate: int = 0
+    downtime: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+    @property
+    def final(self) -> bool:
+        """Tell whether nothing more will happen by itself."""
+        return self.status in ("none", "completed", "failed", "cancelled")
+
+
+class InstanceMigrationStatus(Call[MigrationStatus], frozen=True):
+    """Ask the source how far a migration is; it answers after ``wait`` seconds, or as soon as the answer is final."""
+
+    FENCED: ClassVar[bool] = False
+    instance: Instance
+    wait: float = 0.0
+
+
+class InstanceMigrateCancel(Call[MigrationStatus], frozen=True):
+    """Give a migration up, at the source; its answer is final, ``completed`` when it was too late.
+
+    Afterwards the guest runs at the source, unless it was completed.
+    """
+
+    instance: Instance
+
+
+class InstanceFinalizeMigrationSrc(Call[None], frozen=True):
+    """End a migration at the source: with ``success`` what is left there is cleared, else the guest goes on there.
+
+    Raises WrongStateError for ``success`` while the guest has not left.
+    """
+
+    LIMIT: ClassVar[float] = FAST
+    instance: Instance
+    success: bool
+
+
+class InstanceFinalizeMigrationDst(Call[None], frozen=True):
+    """End a migration at the target: with ``success`` the guest goes on there, else what waits there is cleared.
+
+    Raises WrongStateError for ``success`` when the guest has not arrived. A guest that runs there is left alone.
+    """
+
+    LIMIT: ClassVar[float] = SLOW
+    instance: Instance
+    success: bool

@@ -1,0 +1,119 @@
+"""The calls about a node itself: who it is, how it joins and leaves a cluster, what it has, whether it is in order."""
+
+from typing import ClassVar
+
+from gantry.rpc.calls.base import FAST, SLOW, Call, Message
+
+
+class VersionInfo(Message, frozen=True):
+    """Who answers: the node's name and UUID and the cluster's name, all empty before it joined."""
+
+    software: str
+    node: str = ""
+    uuid: str = ""
+    cluster: str = ""
+
+
+class Version(Call[VersionInfo], frozen=True):
+    """Ask who is there."""
+
+    FENCED: ClassVar[bool] = False
+
+
+class Join(Call[str], frozen=True):
+    """First half of joining: the token's secret is shown, a certificate request in PEM comes back.
+
+    Only a node without a cluster answers it, over the certificate that its join token holds.
+    """
+
+    FENCED: ClassVar[bool] = False
+    secret: str
+    cluster: str
+    node: str
+    uuid: str
+    address: str
+
+
+class Enrol(Call[None], frozen=True):
+    """Second half of joining: the node stores its certificate and the cluster's authority, both in PEM.
+
+    From its answer on it listens with them and to nobody else.
+    """
+
+    FENCED: ClassVar[bool] = False
+    secret: str
+    certificate: str
+    authority: str
+
+
+class NodeLeave(Call[None], frozen=True):
+    """Forget the cluster: certificates, ssconf and candidate's files go; a new join token is made."""
+
+
+class StorageUnit(Message, frozen=True):
+    """A storage place: a disk type, and the name of what it draws from.
+
+    The name is a volume group for ``plain`` and ``drbd``, a provider for ``ext``, and empty where a node has one place.
+    """
+
+    kind: str
+    name: str = ""
+
+
+class StorageInfo(Message, frozen=True):
+    """Room in a storage place, in MiB; with a ``problem`` there is none to be told of."""
+
+    kind: str
+    path: str
+    free: int
+    total: int
+    problem: str = ""
+
+
+FILES = (StorageUnit(kind="file"),)
+
+
+class NodeStatus(Message, frozen=True):
+    """A node's resources: memory in MiB, processors, room per storage, boot id, what accelerates its guests."""
+
+    bootid: str
+    memory_total: int
+    memory_free: int
+    memory_node: int
+    cpu_total: int
+    cpu_node: int = 1
+    cpu_sockets: int = 1
+    storage: tuple[StorageInfo, ...] = ()
+    accelerator: str = ""
+    accelerator_reason: str = ""
+
+
+class NodeInfo(Call[NodeStatus], frozen=True):
+    """Ask for a node's resources; ``probe`` runs the accelerator's probe again, ``storage`` are places to look at."""
+
+    FENCED: ClassVar[bool] = False
+    probe: bool = False
+    storage: tuple[StorageUnit, ...] = FILES
+
+
+class NodeVerify(Call[dict[str, list[str]]], frozen=True):
+    """Check a node for what the cluster expects; the result maps a check to its complaints (contract: verify).
+
+    Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``), ``filelist`` (``ssconf``: ``cluster.digest_of`` by
+    key), ``time`` (``now``), ``storage`` (the places in ``storage``).
+    """
+
+    FENCED: ClassVar[bool] = False
+    LIMIT: ClassVar[float] = FAST
+    hypervisors: tuple[str, ...] = ()
+    bridges: tuple[str, ...] = ()
+    ssconf: dict[str, str] = {}
+    now: float = 0.0
+    storage: tuple[StorageUnit, ...] = FILES
+
+
+class TestDelay(Call[None], frozen=True):
+    """Sleep."""
+
+    LIMIT: ClassVar[float] = SLOW
+    duration: float

@@ -1,0 +1,58 @@
+"""The calls that look for and run scripts: operating system definitions and hooks."""
+
+from typing import ClassVar, Literal
+
+from gantry.rpc.calls.base import NORMAL, SLOW, Call, Message
+from gantry.rpc.calls.instance import Instance
+
+
+class OsScript(Message, frozen=True):
+    """An operating system definition as one node has it; ``problem`` says why it is not valid."""
+
+    name: str
+    path: str
+    problem: str = ""
+    variants: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    api_versions: tuple[int, ...] = ()
+    hypervisors: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+
+
+class OsDiagnose(Call[tuple[OsScript, ...]], frozen=True):
+    """List the OS definitions of a node."""
+
+    FENCED: ClassVar[bool] = False
+
+
+class OsValidate(Call[OsScript], frozen=True):
+    """Look one OS definition up, by name without variant; raises NotFoundError."""
+
+    FENCED: ClassVar[bool] = False
+    name: str
+
+
+class OsAdd(Call[str], frozen=True):
+    """Run an OS definition's create script over an instance's disks; the result is the path of its log."""
+
+    LIMIT: ClassVar[float] = SLOW
+    instance: Instance
+    reinstall: bool = False
+    debug: int = 0
+
+
+class HookResult(Message, frozen=True):
+    """What became of a hook script: ``skipped``, ``failed`` or ``succeeded``, and the end of what it wrote."""
+
+    script: str
+    outcome: Literal["skipped", "failed", "succeeded"]
+    output: str = ""
+
+
+class HooksRun(Call[tuple[HookResult, ...]], frozen=True):
+    """Run a node's hook scripts of a path, such as ``instance-add``, in the phase ``pre`` or ``post``."""
+
+    LIMIT: ClassVar[float] = NORMAL
+    path: str
+    phase: Literal["pre", "post"]
+    environment: dict[str, str]

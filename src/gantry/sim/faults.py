@@ -1,0 +1,220 @@
+"""Faults: what happens to machines, disks, wires and clocks, drawn from the seed, each for a while.
+
+A fault is begun at one step of a scenario and ended some steps later, or when all is healed. No more than a minority
+of the machines is down at once for long: a cluster that never has a master shows nothing. Masters are started again and
+moved by administrators who know no more than who seems to be down.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.sim import cluster, story
+
+START_LIMIT = 40.0
+HEALING_PAUSE = 10.0
+"""Seconds that an administrator waits for a daemon to start, and between two looks after the faults have ended."""
+
+HEALING_ROUNDS = 40
+NEVER = 1 << 30
+ENDS = "the cluster comes back by itself and its administrators"
+
+SKEWS = (-86400.0, -30.0, 5.0, 3600.0, 86400.0)
+
+
+@dataclass(frozen=True)
+class _Active:
+    """A fault that goes on: until which step, and what ends it."""
+
+    until: int
+    text: str
+    end: Callable[[], None]
+
+
+class Faults:
+    """All that goes wrong in a run."""
+
+    def __init__(self, lab: cluster.SimulatedCluster, told: story.Story) -> None:
+        self.down: dict[str, int] = {}
+        self._lab = lab
+        self._story = told
+        self._chance: random.Random = lab.world.source("faults")
+        self._active: list[_Active] = []
+        self._starting: dict[asyncio.Task[None], str] = {}
+        self._step = 0
+
+    def begin(self) -> None:
+        """Let something go wrong."""
+        kinds = [self._end_machine] * 4 + [self._end_at_write] * 4 + [self._cut] * 3 + [self._noise] * 3
+        kinds += [self._failing_disk] * 2 + [self._full_disk, self._skew, self._isolate, self._take_over]
+        self._chance.choice(kinds)()
+
+    def pass_time(self, step: int) -> None:
+        """End the faults whose time is over, and let administrators see to what is down."""
+        self._step = step
+        over = [one for one in self._active if one.until <= step]
+        self._active = [one for one in self._active if one.until > step]
+        for one in over:
+            self._story.tell(story.OUTSIDE, f"over: {one.text}")
+            one.end()
+        for name in [name for name, until in self.down.items() if until <= step or step == NEVER]:
+            del self.down[name]
+            self._start(name, self._restart(name), "is started again")
+        if not self._lab.masters() and not self._starting and (step == NEVER or self._chance.random() < 0.4):
+            self._find_master()
+
+    def _last(self, text: str, end: Callable[[], None]) -> None:
+        self._story.tell(story.OUTSIDE, f"fault: {text}")
+        self._active.append(_Active(self._step + self._chance.randint(1, 8), text, end))
+
+    def _up(self) -> list[str]:
+        return [name for name in self._lab.names if name not in self.down and name not in self._starting.values()]
+
+    def _victim(self) -> str:
+        """Return a machine that may go down, a master more often than others; empty when enough are down."""
+        up = self._up()
+        if 2 * len(up) <= len(self._lab.names) + 1:
+            return ""
+        return self._chance.choice([*up, *(name for name in self._lab.masters() if name in up)])
+
+    def _end_machine(self) -> None:
+        name = self._victim()
+        if name:
+            power = self._chance.random() < 0.5
+            self._story.tell(name, "fault: loses its power" if power else "fault: its daemons are killed")
+            (self._lab.crash if power else self._lab.kill)(name)
+            self.down[name] = self._step + self._chance.randint(0, 6)
+
+    def _end_at_write(self) -> None:
+        name = self._victim()
+        if not name or self._lab.world.machine(name).disk.on_visit:
+            return
+        power, visits = self._chance.random() < 0.7, self._chance.randint(1, 25)
+        what = "loses its power" if power else "is killed"
+        self._story.tell(name, f"fault: {what} at its write number {visits} from now")
+        disk, pause = self._lab.world.machine(name).disk, self._chance.randint(0, 6)
+        self._lab.end_at(name, visits, power=power)
+        end = disk.on_visit
+
+        def visit() -> None:
+            if end is not None:
+                end()
+            if disk.on_visit is None:
+                self._story.tell(name, f"{what} in the middle of a write")
+                self.down[name] = self._step + pause
+
+        disk.on_visit = visit
+
+    def _cut(self) -> None:
+        first, second = self._chance.sample(self._lab.names, 2)
+        one_way, wires = self._chance.random() < 0.3, self._lab.world.network
+        wires.partition(first, second, one_way=one_way)
+        text = f"{first} {'hears nothing of' if one_way else 'and'} {second}{'' if one_way else ' are cut off'}"
+        self._last(text, lambda: wires.heal(first, second))
+
+    def _isolate(self) -> None:
+        name, wires = self._chance.choice(self._lab.names), self._lab.world.network
+        others = [other for other in self._lab.names if other != name]
+
+        def heal() -> None:
+            for other in others:
+                wires.heal(name, other)
+
+        for other in others:
+            wires.partition(name, other)
+        self._last(f"{name} is cut off from all others", heal)
+
+    def _noise(self) -> None:
+        wires, chance = self._lab.world.network, self._chance
+        wires.drop, wires.duplicate = chance.choice([0.0, 0.02, 0.1]), chance.choice([0.1, 0.4])
+        wires.reorder, wires.reset = chance.choice([0.1, 0.3]), chance.choice([0.0, 0.02, 0.1])
+        text = f"wires: lost {wires.drop}, twice {wires.duplicate}, late {wires.reorder}, broken {wires.reset}"
+        self._last(text, self._calm)
+
+    def _calm(self) -> None:
+        wires = self._lab.world.network
+        wires.drop = wires.duplicate = wires.reorder = wires.reset = 0.0
+
+    def _failing_disk(self) -> None:
+        name = self._chance.choice([*self._lab.names, *self._lab.masters()])
+        disk, share = self._lab.world.machine(name).disk, self._chance.choice([0.1, 0.5, 1.0])
+        what = self._chance.choice(["fail_sync", "fail_sync", "fail_write"])
+        setattr(disk, what, share)
+        self._last(f"{name}'s disk: {what} {share}", lambda: setattr(disk, what, 0.0))
+
+    def _full_disk(self) -> None:
+        name = self._chance.choice([*self._lab.names, *self._lab.masters()])
+        disk, room = self._lab.world.machine(name).disk, self._chance.choice([0, 300, 3000])
+        free, total = disk.free_space("/")
+        disk.capacity = total - free + room
+        self._last(f"{name}'s disk has {room} bytes left", lambda: setattr(disk, "capacity", None))
+
+    def _skew(self) -> None:
+        name, seconds = self._chance.choice(self._lab.names), self._chance.choice(SKEWS)
+        clock = self._lab.world.machine(name).clock
+        clock.offset = seconds
+        self._last(f"{name}'s clock is wrong by {seconds:g} s", lambda: setattr(clock, "offset", 0.0))
+
+    def _take_over(self) -> None:
+        others = [name for name in self._up() if name not in self._lab.masters()]
+        if others:
+            name = self._chance.choice(others)
+            self._start(name, self._lab.failover(name), "shall be the master")
+
+    def _find_master(self) -> None:
+        """Start the master daemon where it was last, or take the role over elsewhere."""
+        up = self._up()
+        if self._lab.leader in up and self._chance.random() < 0.5:
+            self._start(self._lab.leader, self._lab.start_master(self._lab.leader), "is started as the master again")
+        elif up:
+            name = self._chance.choice(up)
+            self._start(name, self._lab.failover(name), "shall be the master")
+
+    async def _restart(self, name: str) -> None:
+        self._lab.world.machine(name).disk.on_visit = None
+        try:
+            await self._lab.restart(name)
+        except OSError:
+            # Its node daemon may not have come up: all of it is tried again.
+            self._lab.kill(name)
+            self.down[name] = self._step + 2
+            raise
+
+    def _start(self, name: str, work: Coroutine[object, object, None], text: str) -> None:
+        self._story.tell(name, text)
+        task = asyncio.get_running_loop().create_task(self._try(name, work))
+        self._starting[task] = name
+        task.add_done_callback(lambda done: self._starting.pop(done, None))
+
+    async def _try(self, name: str, work: Coroutine[object, object, None]) -> None:
+        try:
+            async with asyncio.timeout(START_LIMIT):
+                await work
+        except (OSError, errors.GantryError) as error:
+            self._story.tell(name, f"did not start: {type(error).__name__} {error}")
+        else:
+            self._story.tell(name, "is up")
+
+    async def heal(self, knock: Callable[[], Coroutine[object, object, None]]) -> None:
+        """End all faults, start all machines, and return when there is one master; Violation when none can be had.
+
+        ``knock`` has the masters change something: one that was replaced while it was cut off hears of it then.
+        """
+        self._story.tell(story.OUTSIDE, "all faults end")
+        for name in self._lab.names:
+            self._lab.world.machine(name).disk.on_visit = None
+        for one in self._active:
+            one.end()
+        self._active.clear()
+        for _ in range(HEALING_ROUNDS):
+            self.pass_time(NEVER)
+            while self._starting:
+                await asyncio.wait(self._starting)
+            await self._lab.world.clock.sleep(HEALING_PAUSE)
+            await knock()
+            if len(self._lab.masters()) == 1 and not self.down:
+                return
+        masters = ", ".join(self._lab.masters()) or "none"
+        raise story.Violation(ENDS, "one master, soon after all faults have ended", f"masters: {masters}")

@@ -1,0 +1,263 @@
+"""What must hold in the end, when all faults are over and the cluster has had time: it is what clients were told.
+
+Jobs have ended, their ends are those that were heard of, the objects are as the successful jobs have left them, nodes
+run and keep what the state says and nothing else, and every candidate has the whole state.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gantry import errors
+from gantry.address import ranges
+from gantry.doors import watcher
+from gantry.ipam import embedded
+from gantry.model import cluster as clusters
+from gantry.model import instance, network
+from gantry.rpc import luxi
+from gantry.sim import acknowledged, client, cluster, copies, facts, invariants
+from gantry.sim.story import Violation
+from gantry.state import snapshot as states
+
+JOBS_END = "every job ends"
+ENDS_STAY = "the end of a job stays as it was told"
+FACTS = "what a successful job has done stays done"
+NODES = "the state equals what the nodes hold"
+CANDIDATES = "candidates equal the master, or are known to lag"
+COUNTED = "the ledger of addresses equals the state"
+
+WATCHER_ROUNDS = 3
+ROUND = 120.0
+"""Seconds between two rounds of the watcher, in which its jobs end."""
+
+STORAGE = f"{cluster.FOLDERS.file_storage}"
+
+
+class Outcome:
+    """The last look at a cluster that has one master and no faults."""
+
+    def __init__(
+        self,
+        lab: cluster.SimulatedCluster,
+        clients: client.Clients,
+        *,
+        told: acknowledged.Acknowledgements,
+        found: copies.Copies,
+    ) -> None:
+        self._lab = lab
+        self._clients = clients
+        self._told = told
+        self._copies = found
+        self._blocked: set[str] = set()
+
+    @property
+    def _master(self) -> str:
+        (name,) = self._lab.masters()
+        return name
+
+    @property
+    def _state(self) -> states.Snapshot:
+        return self._lab.daemons[self._master].store.durable
+
+    async def settle(self) -> None:
+        """Let the watcher do what it is there for, and everything that is on its way arrive."""
+        machine = self._lab.world.machine(self._master)
+        for _ in range(WATCHER_ROUNDS):
+            asker = luxi.Client(machine.network, cluster.FOLDERS.luxi_socket)
+            watch = watcher.Watcher(machine, f"{cluster.FOLDERS.lib}/watcher.data", master=asker)
+            await machine.spawn(watch.run())
+            await asker.close()
+            await self._lab.world.clock.sleep(ROUND)
+
+    async def check(self) -> None:
+        """Check everything; raises Violation."""
+        self._told.check(self._master)
+        await self._check_jobs()
+        self._check_facts()
+        self._check_nodes()
+        self._check_candidates()
+        await self._check_counts()
+
+    async def _check_jobs(self) -> None:
+        """Compare the jobs with what was told of them.
+
+        An archived job is no part of the state any more: a machine that was behind when it was archived has no file of
+        it, and nobody has if that machine is the master now.
+        """
+        rows = await self._clients.ask("QueryJobs", None, ["id", "status"], on=self._master)
+        jobs = dict(msgspec.convert(rows, list[tuple[int, str]]))
+        for number, status in jobs.items():
+            if status not in client.FINAL:
+                raise Violation(JOBS_END, f"an end of job {number}", f"it is {status}")
+        archived = {one.number for one in self._told.all if one.status == acknowledged.ARCHIVED}
+        for index, one in enumerate(self._told.all):
+            if one.status == "queued" or self._told.is_lost(index):
+                continue
+            now = jobs.get(one.number) or await self._archived(one.number)
+            if one.status == acknowledged.ARCHIVED and one.number in jobs:
+                raise Violation(ENDS_STAY, str(one), f"it is in the queue: {now}")
+            if one.status != acknowledged.ARCHIVED and now != one.status and (now or one.number not in archived):
+                raise Violation(ENDS_STAY, str(one), f"it is {now}")
+
+    async def _archived(self, number: int) -> str | None:
+        rows = await self._clients.ask("QueryJobs", [number], ["status"], on=self._master)
+        return msgspec.convert(rows, list[list[str | None]])[0][0]
+
+    def _check_facts(self) -> None:
+        state = self._state
+        for (kind, name), thing in self._clients.facts.things.items():
+            if any(self._told.is_lost(source) for source in thing.sources):
+                continue
+            seen = _SEEN[kind](state, name)
+            for field, value in thing.fields.items():
+                if value is not None and seen.get(field, False) != value:
+                    raise Violation(FACTS, f"{kind} {name}: {field} {value!r}", repr(seen.get(field, False)))
+
+    def _check_nodes(self) -> None:
+        state, strays = self._state, invariants.left_behind(self._lab, self._copies)
+        everywhere = {
+            name: {guest.running.uuid: guest for guest in invariants.guests(self._lab, name)}
+            for name in self._lab.names
+        }
+        guests = [guest.running for running in everywhere.values() for guest in running.values()]
+        # What runs under an instance's name elsewhere keeps the watcher from starting it; verify tells of it.
+        self._blocked = {guest.name for guest in guests if guest.uuid in strays}
+        for name, running in everywhere.items():
+            self._check_machine(state, name, running=running, strays=strays)
+            self._check_disks(state, name, strays=strays)
+
+    def _check_machine(
+        self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest], strays: set[str]
+    ) -> None:
+        uuid = state.names.get(("nodes", name), "")
+        home = set(state.on_node.get(uuid) or ())
+        strangers = sorted(running[key].running.name for key in running.keys() - home - strays)
+        if strangers:
+            raise Violation(NODES, f"no guest on {name} that does not belong there", strangers[0])
+        if uuid and state.nodes[uuid].offline:
+            return
+        for vm in sorted((state.instances[key] for key in home), key=lambda one: one.name):
+            known = self._known(vm, "up")
+            up = vm.admin_state is instance.AdminState.UP
+            if up and vm.uuid not in running and vm.name not in self._blocked:
+                raise Violation(NODES, f"{vm.name} running on {name}", "it does not run")
+            # Who was told that a stop has failed knows that it may go on running.
+            if known is False and not up and vm.uuid in running:
+                raise Violation(NODES, f"{vm.name} stopped on {name}", "it runs")
+            if vm.uuid not in strays:
+                self._check_nics(vm, running.get(vm.uuid))
+
+    def _known(self, vm: instance.Instance, field: str) -> object:
+        """Return what clients know of an instance; None where they know nothing, or need not any more."""
+        thing = self._clients.facts.thing(("instance", vm.name))
+        return None if any(map(self._told.is_lost, thing.sources)) else thing.fields.get(field)
+
+    def _check_nics(self, vm: instance.Instance, guest: invariants.Guest | None) -> None:
+        """Every address that a guest uses is reserved for it: it has it, or it lingers."""
+        held = {(place.network, place.ip) for place in vm.places()}
+        for nic in guest.nics if guest else ():
+            for address in nic.addresses if nic.network else ():
+                if nic.network and (nic.network.uuid, address.ip) not in held:
+                    raise Violation(NODES, f"{vm.name} without {address.ip}, which it gave back", "its guest uses it")
+
+    def _check_disks(self, state: states.Snapshot, name: str, *, strays: set[str]) -> None:
+        disk, uuid = self._lab.world.machine(name).disk, state.names.get(("nodes", name), "")
+        vms = [state.instances[key] for key in state.on_node.get(uuid) or ()]
+        wanted = {one.logical_id[-1] for vm in vms for one in vm.disks}
+        there = {
+            f"{STORAGE}/{folder}/{file}"
+            for folder in (disk.names(STORAGE) if disk.exists(STORAGE) else ())
+            for file in disk.names(f"{STORAGE}/{folder}")
+        }
+        if not strays and there - wanted:
+            raise Violation(NODES, f"no disks on {name} that belong to nobody", min(there - wanted))
+        # Who was told that it was made may rely on it; of one whose making was broken off nobody was told anything.
+        made = [vm for vm in vms if self._known(vm, facts.THERE)]
+        lost = {one.logical_id[-1] for vm in made for one in vm.disks} - there
+        if lost:
+            raise Violation(NODES, f"a disk on {name}: {min(lost)}", "there is none")
+
+    def _check_candidates(self) -> None:
+        state, daemon = self._state, self._lab.daemons[self._master]
+        end = self._copies.end(self._master)
+        for node in sorted(state.nodes.values(), key=lambda one: one.name):
+            if node.role(state.the_cluster) is not clusters.Role.CANDIDATE or node.name in daemon.candidates.lagging():
+                continue
+            if self._copies.end(node.name) != end:
+                theirs, ours = (self._copies.frames.get(self._copies.end(one)) for one in (node.name, self._master))
+                raise Violation(CANDIDATES, f"{node.name} at {_place(ours)}", _place(theirs))
+
+    async def _check_counts(self) -> None:
+        answer = await self._clients.ask("Query", "network", ["name", "free_count"], None, on=self._master)
+        table = msgspec.convert(answer, _Table)
+        state = self._state
+        for (_, name), (_, free) in table.data:
+            net = state.network(str(name))
+            really = sum(_free(state, net, subnet) for subnet in net.subnets)
+            if free != really:
+                raise Violation(COUNTED, f"{really} free addresses in {name}", str(free))
+
+
+def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
+    """Count the free addresses of a subnet's pools one by one: they are small."""
+    places = [place.ip for vm in state.instances.values() for place in vm.places() if place.network == net.uuid]
+    places += [rest.ip for rest in state.resting.values() if rest.network == net.uuid]
+    used = {ranges.parse_address(ip) for ip in places}
+    excluded = embedded.excluded_ranges(subnet)
+    count = 0
+    for pool in subnet.pools:
+        family, run = ranges.parse_range(pool.range)
+        numbers = (number for number in range(run.first, run.last + 1) if not any(number in one for one in excluded))
+        count += sum(ranges.Address(family, number) not in used for number in numbers)
+    return count
+
+
+class _Table(msgspec.Struct):
+    data: list[list[tuple[int, object]]]
+
+
+def _place(frame: copies.Frame | None) -> str:
+    return f"serial {frame.serial} of epoch {frame.epoch}" if frame else "no copy"
+
+
+def _instance(state: states.Snapshot, name: str) -> dict[str, object]:
+    try:
+        vm = state.instance(name)
+    except errors.NotFoundError:
+        return {}
+    return {
+        facts.THERE: True,
+        "up": vm.admin_state is instance.AdminState.UP,
+        "node": state.nodes[vm.primary_node].name,
+        "nics": len(vm.nics),
+        "disks": len(vm.disks),
+    } | {f"tag {tag}": True for tag in vm.tags}
+
+
+def _network(state: states.Snapshot, name: str) -> dict[str, object]:
+    try:
+        net = state.network(name)
+    except errors.NotFoundError:
+        return {}
+    connected = any(net.uuid in group.networks for group in state.nodegroups.values())
+    return {facts.THERE: True, "connected": connected, "prefix": net.mac_prefix} | dict(_parts(net))
+
+
+def _parts(net: network.Network) -> Iterator[tuple[str, object]]:
+    for subnet in net.subnets:
+        yield f"subnet {subnet.cidr}", True
+        for pool in subnet.pools:
+            yield f"pool {pool.name}", True
+        for text in subnet.external:
+            yield f"reserved {text}", True
+
+
+def _node(state: states.Snapshot, name: str) -> dict[str, object]:
+    try:
+        node = state.node(name)
+    except errors.NotFoundError:
+        return {}
+    return {facts.THERE: True, "offline": node.offline, "drained": node.drained}
+
+
+_SEEN = {"instance": _instance, "network": _network, "node": _node}

@@ -1,0 +1,110 @@
+"""Wishes about instances: few names, so that they come and go; NICs in networks whose addresses are few.
+
+Known of an instance: that it is there, ``up``, its ``node``, how many ``nics``, and ``tag``s.
+"""
+
+import random
+
+from gantry.sim import cluster, facts
+from gantry.sim.steps import networks, wish
+
+KIND = "instance"
+NAMES = tuple(f"vm{number}" for number in range(1, 8))
+MEMORY = 2048
+
+
+def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
+    """Return a wish about an instance."""
+    free = [name for name in NAMES if not known.thing((KIND, name)).claimed]
+    if not free:
+        return None
+    name = chance.choice(free)
+    there = known.get((KIND, name), facts.THERE)
+    if not there and (there is False or chance.random() < 0.5) and chance.random() < 0.95:
+        return _create(chance, known, name)
+    kinds = [_remove, _remove, _start, _stop, _stop, _reboot, _nic, _nic, _nic, _create, _tag]
+    return chance.choice(kinds)(chance, known, name)
+
+
+def _create(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    nics = [_nic_spec(chance, known) for _ in range(chance.choice([0, 1, 1, 2]))]
+    start = chance.random() < 0.8
+    disks = [{"size": 64}] if chance.random() < 0.4 else []
+    op: dict[str, object] = {
+        "OP_ID": "OP_INSTANCE_CREATE",
+        "instance_name": name,
+        "disk_template": "file" if disks else "diskless",
+        "disks": disks,
+        "no_install": True,
+        "nics": nics,
+        "start": start,
+        "beparams": {"maxmem": MEMORY, "minmem": MEMORY},
+    }
+    nodes = known.known("node", there=True, free=False)
+    if nodes and chance.random() < 0.8:
+        op["pnode"] = chance.choice(nodes)
+    where = f" on {op['pnode']}" if "pnode" in op else ""
+    text = f"create {name}{where}{'' if start else ', not started'}, NICs {[nic.get('ip') for nic in nics]}"
+    fields: dict[str, object] = {facts.THERE: True, "up": start, "nics": len(nics), "disks": len(disks)}
+    if "pnode" in op:
+        fields["node"] = str(op["pnode"])
+    return wish.one(text, op, (KIND, name), fields)
+
+
+def _nic_spec(chance: random.Random, known: facts.Facts) -> dict[str, object]:
+    there = [name for name in networks.NAMES if known.get((networks.KIND, name), "connected")]
+    if not there or chance.random() < 0.1:
+        return {"mode": "routed", "link": "main"}
+    name = chance.choice(there)
+    return {"network": name, "ip": _address(chance, known, name)}
+
+
+def _address(chance: random.Random, known: facts.Facts, name: str) -> list[str] | str:
+    pools = networks.pools(known, name)
+    if not pools or chance.random() < 0.2:
+        return f"10.{name.removeprefix('net')}.0.{chance.randint(1, 9)}"
+    return chance.sample(pools, min(len(pools), chance.choice([1, 1, 2])))
+
+
+def _simple(name: str, op_id: str, text: str, effect: facts.Fields, **arguments: object) -> wish.Wish:
+    op: cluster.Opcode = {"OP_ID": op_id, "instance_name": name, **arguments}
+    return wish.one(f"{text} {name}", op, (KIND, name), effect)
+
+
+def _remove(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    return _simple(name, "OP_INSTANCE_REMOVE", "remove", {facts.THERE: False}, shutdown_timeout=0)
+
+
+def _start(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    return _simple(name, "OP_INSTANCE_STARTUP", "start", {"up": True})
+
+
+def _stop(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    return _simple(name, "OP_INSTANCE_SHUTDOWN", "stop", {"up": False}, timeout=0)
+
+
+def _reboot(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    kind = chance.choice(["soft", "hard", "full"])
+    arguments = {"reboot_type": kind, "shutdown_timeout": 0}
+    return _simple(name, "OP_INSTANCE_REBOOT", f"reboot ({kind})", {"up": True}, **arguments)
+
+
+def _nic(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    count = known.get((KIND, name), "nics")
+    if not isinstance(count, int) or chance.random() < 0.3:
+        effect = {"nics": count + 1} if isinstance(count, int) else {}
+        change: list[object] = ["add", -1, _nic_spec(chance, known)]
+    elif count == 0 or chance.random() < 0.3:
+        effect, change = {"nics": count - 1}, ["remove", -1, {}]
+    else:
+        effect, change = {"nics": count}, ["modify", chance.randrange(count), _nic_spec(chance, known)]
+    hotplug = chance.random() < 0.8
+    text = f"change NICs ({change[0]}{'' if hotplug else ', not while it runs'}) of"
+    return _simple(name, "OP_INSTANCE_SET_PARAMS", text, effect, nics=[change], hotplug=hotplug)
+
+
+def _tag(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    tag = f"t{chance.randint(0, 5)}"
+    there = known.get((KIND, name), f"tag {tag}")
+    op = {"OP_ID": "OP_TAGS_DEL" if there else "OP_TAGS_SET", "kind": KIND, "name": name, "tags": [tag]}
+    return wish.one(f"{'un' if there else ''}tag {name} {tag}", op, (KIND, name), {f"tag {tag}": not there})

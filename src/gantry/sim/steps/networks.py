@@ -1,0 +1,124 @@
+"""Wishes about networks: small ones, so that pools run full and ranges collide.
+
+Known of a network: that it is there, ``connected``, and by name ``subnet``, ``pool`` and ``reserved`` ranges.
+"""
+
+import random
+
+from gantry.sim import cluster, facts
+from gantry.sim.steps import wish
+
+KIND = "network"
+NAMES = ("net1", "net2", "net3")
+SUBNETS = ("10.{}.0.0/28", "10.{}.1.0/27", "2001:db8:{}::/64")
+POOLS = {
+    "10.{}.0.0/28": ("10.{}.0.2-10.{}.0.5", "10.{}.0.6-10.{}.0.9"),
+    "10.{}.1.0/27": ("10.{}.1.0/28",),
+    "2001:db8:{}::/64": ("2001:db8:{}::10-2001:db8:{}::14",),
+}
+GROUP = "default"
+
+
+def _of(name: str, text: str) -> str:
+    return text.replace("{}", name.removeprefix("net"))
+
+
+def pools(known: facts.Facts, name: str) -> list[str]:
+    """Return the names of the pools that a network is known to have."""
+    fields = known.thing((KIND, name)).fields
+    return sorted(field.removeprefix("pool ") for field, there in fields.items() if field.startswith("pool ") and there)
+
+
+def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
+    """Return a wish about a network."""
+    free = [name for name in NAMES if not known.thing((KIND, name)).claimed]
+    if not free:
+        return None
+    name = chance.choice(free)
+    if not known.get((KIND, name), facts.THERE):
+        return _add(chance, name)
+    if not known.get((KIND, name), "connected") and chance.random() < 0.8:
+        return _connect(name, known)
+    kinds = [_subnet, _subnet, _pool, _pool, _reserve, _reserve, _prefix, _disconnect, _remove, _nonsense]
+    return chance.choice(kinds)(chance, known, name)
+
+
+def _add(chance: random.Random, name: str) -> wish.Wish:
+    subnets = chance.sample(SUBNETS, chance.randint(0, 3))
+    ranges = [(text, f"p{index}") for index, text in enumerate(text for one in subnets for text in POOLS[one])]
+    op: cluster.Opcode = {
+        "OP_ID": "OP_NETWORK_ADD",
+        "network_name": name,
+        "subnets": [{"cidr": _of(name, one)} for one in subnets],
+        "pools": [{"range": _of(name, text), "name": f"{name}{pool}"} for text, pool in ranges],
+    }
+    fields: dict[str, object] = {facts.THERE: True, "connected": False}
+    fields |= {f"subnet {_of(name, one)}": True for one in subnets}
+    fields |= {f"pool {name}{pool}": True for _, pool in ranges}
+    return wish.one(f"add network {name} with {len(subnets)} subnets", op, (KIND, name), fields)
+
+
+def _connect(name: str, known: facts.Facts) -> wish.Wish:
+    op = {
+        "OP_ID": "OP_NETWORK_CONNECT",
+        "network_name": name,
+        "group_name": GROUP,
+        "network_mode": "routed",
+        "network_link": "main",
+    }
+    return wish.one(f"connect network {name}", op, (KIND, name), {"connected": True})
+
+
+def _disconnect(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    op = {"OP_ID": "OP_NETWORK_DISCONNECT", "network_name": name, "group_name": GROUP}
+    return wish.one(f"disconnect network {name}", op, (KIND, name), {"connected": False})
+
+
+def _remove(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    op = {"OP_ID": "OP_NETWORK_REMOVE", "network_name": name}
+    return wish.one(f"remove network {name}", op, (KIND, name), {facts.THERE: False})
+
+
+def _change(name: str, text: str, fields: facts.Fields, **arguments: object) -> wish.Wish:
+    op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **arguments}
+    return wish.one(f"network {name}: {text}", op, (KIND, name), fields)
+
+
+def _subnet(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    cidr = _of(name, chance.choice(SUBNETS))
+    if known.get((KIND, name), f"subnet {cidr}"):
+        # Its pools and reservations go with it.
+        parts = [one for one in known.thing((KIND, name)).fields if one.startswith(("pool ", "reserved "))]
+        fields = {f"subnet {cidr}": False} | dict.fromkeys(parts)
+        return _change(name, f"remove subnet {cidr}", fields, subnets=[{"action": "remove", "ident": cidr}])
+    return _change(name, f"add subnet {cidr}", {f"subnet {cidr}": True}, subnets=[{"action": "add", "cidr": cidr}])
+
+
+def _pool(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    there = pools(known, name)
+    if there and chance.random() < 0.5:
+        pool = chance.choice(there)
+        return _change(
+            name, f"remove pool {pool}", {f"pool {pool}": False}, pools=[{"action": "remove", "ident": pool}]
+        )
+    run = _of(name, chance.choice([text for texts in POOLS.values() for text in texts]))
+    pool = f"{name}q{chance.randint(0, 9)}"
+    change = {"action": "add", "range": run, "name": pool}
+    return _change(name, f"add pool {pool} {run}", {f"pool {pool}": True}, pools=[change])
+
+
+def _reserve(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    address = _of(name, f"10.{{}}.0.{chance.randint(1, 14)}")
+    if known.get((KIND, name), f"reserved {address}"):
+        return _change(name, f"release {address}", {f"reserved {address}": False}, remove_reserved_ips=[address])
+    return _change(name, f"reserve {address}", {f"reserved {address}": True}, add_reserved_ips=[address])
+
+
+def _prefix(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    prefix = f"aa:00:{chance.randint(1, 9):02x}"
+    return _change(name, f"MAC prefix {prefix}", {"prefix": prefix}, mac_prefix=prefix)
+
+
+def _nonsense(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    bad = chance.choice(["300.1.0.0/16", "10.9.0.1/24", "2001:db8::/200", ""])
+    return _change(name, f"add the bad subnet {bad!r}", {"bad": True}, subnets=[{"action": "add", "cidr": bad}])

@@ -1,0 +1,49 @@
+"""Wishes about nodes: flags, and nodes that go and come back.
+
+Known of a node: that it is there, ``offline`` and ``drained``. Who is a candidate changes by other jobs as well.
+"""
+
+import random
+from collections.abc import Callable
+
+from gantry.sim import facts
+from gantry.sim.steps import wish
+
+KIND = "node"
+
+
+def draw(chance: random.Random, known: facts.Facts, *, token: Callable[[str], tuple[str, str]]) -> wish.Wish | None:
+    """Return a wish about a node; ``token`` returns the address and the join token of one that has left."""
+    free = known.known(KIND)
+    if not free:
+        return None
+    name = chance.choice(free)
+    if known.get((KIND, name), facts.THERE) is False:
+        return _add(name, *token(name))
+    if chance.random() < 0.15:
+        op = {"OP_ID": "OP_NODE_REMOVE", "node_name": name}
+        return wish.one(f"remove node {name}", op, (KIND, name), {facts.THERE: False})
+    return _flags(chance, known, name)
+
+
+def _add(name: str, address: str, token: str) -> wish.Wish:
+    op = {"OP_ID": "OP_NODE_ADD", "node_name": name, "primary_ip": address, "join_token": token}
+    fields = {facts.THERE: True, "offline": False, "drained": False}
+    return wish.one(f"add node {name}", op, (KIND, name), fields)
+
+
+def _flags(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    clear = {"offline": False, "drained": False}
+    set_now = [flag for flag in clear if known.get((KIND, name), flag)]
+    if set_now and chance.random() < 0.8:
+        flag, value = set_now[0], False
+    else:
+        flag, value = chance.choice(["offline", "drained", "master_candidate", "master_candidate"]), True
+        if flag == "master_candidate":
+            value = chance.random() < 0.6
+    flags = clear | {flag: True} if value else {flag: False}
+    fields = {name: flags[name] for name in clear if name in flags}
+    op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, flag: value, "auto_promote": True}
+    if flag == "master_candidate" and value:
+        op |= clear
+    return wish.one(f"node {name}: {flag} {'yes' if value else 'no'}", op, (KIND, name), fields)

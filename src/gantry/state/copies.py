@@ -1,0 +1,56 @@
+"""The whole state as it goes to a master candidate: in parts, so that a message has a bound and the cluster has none.
+
+``transaction`` makes a copy, ``replication`` sends its parts in order (call CheckpointStore). A job's file is encoded
+when its part is asked for.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gantry.rpc import calls
+from gantry.state import jobfiles, journal, snapshot
+
+PART = 8 << 20
+"""Characters of files in one part. Quoted and encoded they may be some times as many bytes; a node takes 64 MiB."""
+
+_CONFIG = "config.data"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The state at ``position``; ``config`` is the ``config.data`` of that moment."""
+
+    state: snapshot.Snapshot
+    position: journal.Position
+    config: str
+
+    def parts(self) -> Iterator[calls.CheckpointStore]:
+        """Yield what to send, in order: the queue's files, then ``config.data``; a small state is one part."""
+        digest = hashlib.sha256(self.config.encode()).hexdigest()
+        number, size, jobs, config = 0, 0, dict[str, str](), ""
+        for name, content in self._pieces():
+            if size and size + len(content) > PART:
+                yield self._part(number, digest, jobs=jobs, config=config)
+                number, size, jobs, config = number + 1, 0, {}, ""
+            if name == _CONFIG:
+                config += content
+            else:
+                jobs[name] = content
+            size += len(content)
+        yield self._part(number, digest, jobs=jobs, config=config, last=True)
+
+    def _part(
+        self, number: int, digest: str, *, jobs: dict[str, str], config: str, last: bool = False
+    ) -> calls.CheckpointStore:
+        epoch = self.position.epoch
+        return calls.CheckpointStore(epoch=epoch, digest=digest, part=number, last=last, jobs=jobs, config=config)
+
+    def _pieces(self) -> Iterator[tuple[str, str]]:
+        """Yield names and contents of files, that of ``config.data`` in pieces."""
+        yield "serial", f"{self.state.last_job}\n"
+        yield "version", jobfiles.VERSION.decode()
+        for number, one in self.state.jobs.items():
+            yield f"job-{number}", jobfiles.encode(one).decode()
+        for start in range(0, len(self.config), PART):
+            yield _CONFIG, self.config[start : start + PART]

@@ -1,0 +1,119 @@
+"""The daemons from outside: who may call whom, what they write down, what a candidate has of the queue."""
+
+import http.client
+import json
+import re
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cluster import lab
+
+from gantry.cli import client
+from gantry.rpc import calls
+
+LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR) [\w.]+: ")
+
+
+def _call(node: lab.Node, certificate: Path | None) -> tuple[int, object]:
+    """Call a node daemon with somebody's certificate; the paths are without ``.pem`` and ``.key``."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate:
+        context.load_cert_chain(f"{certificate}.pem", f"{certificate}.key")
+    connection = http.client.HTTPSConnection("127.0.0.1", node.port, context=context, timeout=30)
+    try:
+        connection.request("POST", f"/{calls.Version.procedure()}", body=b"{}")
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+@pytest.mark.promise("cluster-6")
+def test_nobody_but_the_master_daemon_can_talk_to_a_node_daemon(shared: lab.Lab) -> None:
+    first, second = shared.nodes
+    for node in (first, second):
+        status, answer = _call(node, first.root / "lib/certs/master")
+        assert (status, isinstance(answer, list) and answer[0]) == (200, True)
+        for other in (first.root / "lib/certs/node", second.root / "lib/certs/node", None):
+            with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+                _call(node, other)
+
+
+@pytest.mark.promise("cluster-22")
+def test_a_client_is_a_few_lines_with_the_library_and_without_it(shared: lab.Lab) -> None:
+    op = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
+    library = client.Client(str(shared.master / "run/master.sock"))
+    try:
+        number = library.submit([op])
+        change = library.wait_for_change(number, ["status"], previous=["success"], serial=None, limit=60)
+        while change is None or change.values[0] not in ("success", "error"):
+            previous = change.values if change else ["success"]
+            change = library.wait_for_change(number, ["status"], previous=previous, serial=None, limit=60)
+        assert library.jobs([number], ["status", "opresult"]) == [["success", [None]]]
+    finally:
+        library.close()
+    request = json.dumps({"method": "QueryJobs", "args": [[number], ["status", "opresult"]]})
+    script = (
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect('run/master.sock'); "
+        f"s.sendall({request!r}.encode() + bytes([3])); print(s.recv(65536)[:-1].decode())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], cwd=shared.master, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == {"success": True, "result": [["success", [None]]]}
+
+
+@pytest.mark.promise("cluster-33")
+def test_daemons_log_by_the_standard_library_and_so_do_the_libraries_they_use(shared: lab.Lab, tmp_path: Path) -> None:
+    for name in ("master-daemon", "node-daemon"):
+        lines = (shared.master / f"log/{name}.log").read_text().splitlines()
+        assert lines
+        assert all(LINE.match(line) for line in lines if not line.startswith((" ", "Traceback")))
+    script = (
+        "import logging; from gantry.daemons import logs; from gantry.runtime import paths; "
+        f"logs.configure(paths.Paths.below({str(tmp_path)!r}), 'some-daemon', debug=False); "
+        "logging.getLogger('some.library').error('what it says')"
+    )
+    (tmp_path / "log").mkdir()
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    assert (tmp_path / "log/some-daemon.log").read_text().endswith(" ERROR some.library: what it says\n")
+
+
+def test_each_daemon_has_one_log(shared: lab.Lab) -> None:
+    names = {path.name for path in (shared.master / "log").iterdir()}
+    assert {"master-daemon.log", "node-daemon.log"} <= names
+    assert not {name for name in names if "error" in name or "debug" in name}
+    assert (shared.nodes[1].root / "log/node-daemon.log").exists()
+    assert not (shared.nodes[1].root / "log/master-daemon.log").exists()
+
+
+@pytest.mark.promise("cluster-63")
+def test_a_candidate_hears_of_jobs_and_of_their_archive_and_forgets_the_queue_when_it_leaves() -> None:
+    with lab.lab() as cluster:
+        cluster.init()
+        cluster.add_node()
+        third = cluster.add_node()
+        kept, archived = (
+            re.findall(r"\d+", cluster.run("gnt-debug", "delay", "--print-jobid", "0").stdout)[0] for _ in range(2)
+        )
+        cluster.run("gnt-job", "archive", archived)
+        cluster.kill_master()
+        cluster.run("gnt-cluster", "master-failover", on=cluster.nodes[1])
+        cluster.leader = 1
+        queue = cluster.master / "lib/queue"
+        assert cluster.rows("gnt-job", "id,status,archived", kept, archived) == [
+            [kept, "success", "N"],
+            [archived, "success", "Y"],
+        ]
+        lab.wait_until((queue / f"archive/0/job-{archived}").exists, "the archived job's file")
+        lab.wait_until((queue / f"job-{kept}").exists, "the other job's file")
+        assert not (queue / f"job-{archived}").exists()
+        assert (third.root / "lib/journal").exists()
+        cluster.run("gnt-node", "remove", "node3")
+        left = [path for folder in ("queue", "journal") for path in (third.root / "lib" / folder).rglob("*")]
+        assert not [path for path in left if path.name.startswith("job-") or path.suffix == ".log"]
+        assert not (third.root / "lib/config.data").exists()

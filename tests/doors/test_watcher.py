@@ -1,0 +1,116 @@
+"""The watcher over a simulated cluster: nodes that fail are put offline and taken back, if that is wanted."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from gantry.doors import watcher
+from gantry.rpc import luxi
+from gantry.sim import cluster
+
+MEMORY = "/gantry/lib/watcher.data"
+
+
+@pytest.fixture
+def lab() -> Iterator[cluster.SimulatedCluster]:
+    with cluster.SimulatedCluster(seed=5, nodes=4) as made:
+        made.run(made.build())
+        yield made
+
+
+async def rounds(lab: cluster.SimulatedCluster, count: int, *, offline_after: int) -> None:
+    """Do rounds five minutes apart, and let the jobs end that they submit."""
+    for _ in range(count):
+        caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
+        try:
+            await watcher.Watcher(lab.master, MEMORY, master=caller, offline_after=offline_after).run()
+        finally:
+            await caller.close()
+        await lab.world.clock.sleep(300)
+
+
+async def offline(lab: cluster.SimulatedCluster) -> list[str]:
+    answer = msgspec.convert(await lab.luxi("Query", "node", ["name", "offline"], None), dict[str, object])
+    table = msgspec.convert(answer["data"], list[list[tuple[int, object]]])
+    return [str(name) for (_, name), (_, flag) in table if flag]
+
+
+async def jobs(lab: cluster.SimulatedCluster) -> list[object]:
+    return [row[0] for row in msgspec.convert(await lab.luxi("QueryJobs", None, ["summary"]), list[list[object]])]
+
+
+@pytest.mark.promise("cluster-94")
+def test_a_node_that_fails_its_calls_is_put_offline_and_taken_back(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        lab.kill("node4")
+        await rounds(lab, 2, offline_after=3)
+        assert await offline(lab) == []
+        await rounds(lab, 1, offline_after=3)
+        assert await offline(lab) == ["node4"]
+        await rounds(lab, 6, offline_after=3)
+        assert await offline(lab) == ["node4"]
+        await lab.start_node("node4")
+        await rounds(lab, 4, offline_after=3)
+        assert await offline(lab) == []
+
+    lab.run(scenario())
+
+
+def test_without_being_told_the_watcher_puts_no_node_offline(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        before = await jobs(lab)
+        lab.kill("node4")
+        await rounds(lab, 5, offline_after=0)
+        assert await jobs(lab) == before
+
+    lab.run(scenario())
+
+
+def test_a_node_that_answers_in_between_begins_anew(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        for _ in range(3):
+            lab.kill("node4")
+            await rounds(lab, 1, offline_after=2)
+            await lab.start_node("node4")
+            await rounds(lab, 1, offline_after=2)
+        assert await offline(lab) == []
+
+    lab.run(scenario())
+
+
+def test_a_node_that_somebody_else_put_offline_stays_so(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node4", "offline": True})
+        await rounds(lab, 5, offline_after=1)
+        assert await offline(lab) == ["node4"]
+
+    lab.run(scenario())
+
+
+def test_half_of_the_nodes_silent_at_once_are_left_alone(
+    lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        before = await jobs(lab)
+        for name in ("node3", "node4"):
+            lab.world.network.partition("node1", name)
+        await rounds(lab, 2, offline_after=1)
+        assert await jobs(lab) == before
+        assert "2 of 4 nodes do not answer: it may be this one that is cut off" in caplog.text
+
+    lab.run(scenario())
+
+
+def test_a_node_that_cannot_be_put_offline_is_tried_once(lab: cluster.SimulatedCluster) -> None:
+    """It has a primary instance, which has to be moved away before."""
+
+    async def scenario() -> None:
+        vm = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "diskless", "pnode": "node4"}
+        await lab.done(vm)
+        lab.kill("node4")
+        await rounds(lab, 5, offline_after=1)
+        assert await offline(lab) == []
+        assert (await jobs(lab)).count("NODE_SET_PARAMS(node4)") == 1
+
+    lab.run(scenario())

@@ -1,0 +1,159 @@
+"""The hold time: addresses rest after their release, for all but who had them, over a change of the master too."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.ipam import test_embedded as embedding
+
+from gantry import errors
+from gantry.address import ranges
+from gantry.ipam import driver, embedded, resting
+from gantry.model import cluster, network
+from gantry.state import snapshot as states
+
+ANY = driver.AnyAddress()
+HOLD = 60
+
+
+class House(embedding.House):
+    """A state of a cluster with a hold time, changed as ``jobs.processor`` does it, and a clock."""
+
+    def __init__(self, hold: int = HOLD, pool: str = "10.0.0.1-10.0.0.3") -> None:
+        self.time = 1000.0
+        super().__init__(embedding.net(embedding.subnet("10.0.0.0/28", pool)))
+        self.ledger = embedded.Ledger(lambda: self.time)
+        self.ledger.follow(self.state, self.state, ())
+        self.change(states.Put(cluster.Cluster(uuid="c", name="c", master_node="n", ipam_hold_time=hold)))
+
+    def commit(self, *changes: states.Change, undo: bool = False) -> None:
+        self.change(*changes, *self.ledger.resting.changes(self.state, changes, undo=undo))
+
+    def free(self) -> int:
+        net = self.state.networks["net"]
+        return self.ledger.view(net, net.subnets[0], net.subnets[0].pools[0]).free
+
+    def pick_for(self, owner: str, request: driver.Request) -> str:
+        return self.ledger.allocations(self.state, owner=owner).allocate(self.state.networks["net"], request)
+
+
+def test_an_address_that_was_given_back_rests_for_the_hold_time_and_is_free_then() -> None:
+    house = House()
+    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    house.commit(states.Delete("instances", "v"))
+    house.time += HOLD - 1
+    assert (house.pick(ANY), house.free()) == (["10.0.0.2"], 2)
+    with pytest.raises(
+        errors.BusyError, match=r"10\.0\.0\.1 of network net1 was given back by instance v\.example and rests .* 1 s"
+    ):
+        house.pick(embedding.specific("10.0.0.1"))
+    assert house.pick(embedding.specific("10.0.0.1", force=True)) == ["10.0.0.1"]
+    house.time += 1
+    assert (house.free(), house.pick(ANY)) == (3, ["10.0.0.1"])
+    assert house.pick(embedding.specific("10.0.0.1")) == ["10.0.0.1"]
+
+
+def test_nothing_rests_without_a_hold_time() -> None:
+    house = House(hold=0)
+    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    house.commit(states.Delete("instances", "v"))
+    assert house.pick(ANY) == ["10.0.0.1"]
+    assert not list(house.state.resting)
+
+
+def test_the_instance_itself_has_its_address_back_at_any_time() -> None:
+    house = House()
+    house.commit(states.Put(embedding.vm("v", "10.0.0.1", "10.0.0.2")))
+    house.commit(states.Put(embedding.vm("v", "10.0.0.2")))
+    assert house.pick_for("v", embedding.specific("10.0.0.1")) == "10.0.0.1"
+    house.commit(states.Put(embedding.vm("v", "10.0.0.2", "10.0.0.1")))
+    assert not list(house.state.resting)
+    house.time += HOLD
+    assert house.pick(ANY) == ["10.0.0.3"]
+
+
+def test_a_failed_job_leaves_nothing_at_rest() -> None:
+    house = House()
+    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    house.commit(states.Delete("instances", "v"))
+    house.commit(states.Put(embedding.vm("v", "10.0.0.1")), undo=True)
+    assert not list(house.state.resting)
+    house.commit(states.Delete("instances", "v"), undo=True)
+    assert house.pick(ANY) == ["10.0.0.1"]
+
+
+def test_a_new_master_knows_what_rests() -> None:
+    house = House()
+    house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
+    house.commit(states.Delete("instances", "v"))
+    house.ledger = embedded.Ledger(lambda: house.time)
+    house.ledger.follow(house.state, house.state, ())
+    assert house.pick(ANY) == ["10.0.0.2"]
+    house.time += HOLD
+    assert house.pick(ANY) == ["10.0.0.1"]
+
+
+def test_a_full_pool_of_resting_addresses_is_full_until_the_first_has_rested() -> None:
+    house = House()
+    for number in range(3):
+        house.commit(states.Put(embedding.vm(f"v{number}", *house.pick(ANY))))
+    for number in (1, 0, 2):
+        house.time += 1
+        house.commit(states.Delete("instances", f"v{number}"))
+    with pytest.raises(errors.NoRoomError, match=r"is full; tried 10\.0\.0\.1-10\.0\.0\.3"):
+        house.pick(ANY)
+    house.time += HOLD - 2
+    assert house.pick(ANY) == ["10.0.0.2"]
+
+
+def test_records_of_what_has_rested_are_swept_by_later_transactions() -> None:
+    house = House(pool="10.0.0.1-10.0.0.14")
+    for number in range(10):
+        house.commit(states.Put(embedding.vm(f"v{number}", f"10.0.0.{number + 1}")))
+    for number in range(10):
+        house.commit(states.Delete("instances", f"v{number}"))
+    assert len(house.state.resting) == 10 < resting.SWEPT
+    house.time += HOLD
+    house.commit(states.Put(embedding.vm("w", *house.pick(ANY))))
+    assert not list(house.state.resting)
+
+
+MOVES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, HOLD)), max_size=40)
+
+
+@settings(deadline=None)
+@given(MOVES, st.integers(0, 40))
+def test_no_address_is_given_again_before_its_time(moves: list[tuple[int, bool, int]], restart: int) -> None:
+    house = House(pool="10.0.0.1-10.0.0.5")
+    given: dict[str, str] = {}
+    freed: dict[str, float] = {}
+    for step, (number, takes, seconds) in enumerate(moves):
+        name = f"v{number}"
+        house.time += seconds
+        if step == restart:
+            house.ledger = embedded.Ledger(lambda: house.time)
+            house.ledger.follow(house.state, house.state, ())
+        if takes and name not in given:
+            usable = [f"10.0.0.{n}" for n in range(1, 6) if f"10.0.0.{n}" not in given.values()]
+            usable = [ip for ip in usable if freed.get(ip, -HOLD) + HOLD <= house.time]
+            assert house.free() == len(usable)
+            if usable:
+                given[name] = house.pick(ANY)[0]
+                assert given[name] == usable[0]
+                house.commit(states.Put(embedding.vm(name, given[name])))
+        elif not takes and name in given:
+            freed[given.pop(name)] = house.time
+            house.commit(states.Delete("instances", name))
+        resters = {rest.ip for rest in house.state.resting.values()}
+        assert not resters & set(given.values())
+        assert _used(house) == {*given.values(), *(ip for ip, at in freed.items() if at + HOLD > house.time)}
+
+
+def _used(house: House) -> set[str]:
+    first = ranges.parse_address("10.0.0.0").value
+    numbers = house.ledger.space("net", ranges.Family.IPV4)
+    return {f"10.0.0.{number}" for number in range(16) if numbers.is_used(first + number)}
+
+
+def test_a_rest_is_kept_by_its_place() -> None:
+    rest = network.Rest(network="net", ip="10.0.0.1", until=5.0, instance="v", name="v.example")
+    assert states.Put(rest).key == "net/10.0.0.1"

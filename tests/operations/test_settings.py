@@ -1,0 +1,396 @@
+"""The settings of the cluster: what changes, what is refused, who is asked, and the pool of candidates."""
+
+from typing import cast
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import base as entities
+from gantry.model import cluster, opcodes, parameters
+from gantry.operations import base, candidacy
+from gantry.rpc import calls
+
+PAPERS = {"authority.pem", "authority.key"}
+
+
+def op(**fields: object) -> opcodes.ClusterSetParams:
+    return cast("opcodes.ClusterSetParams", opcodes.decode({"OP_ID": "OP_CLUSTER_SET_PARAMS"} | fields))
+
+
+def candidate(number: int, *, flag: bool = True, **fields: object) -> cluster.Node:
+    node = build.NODES[2]
+    return msgspec.structs.replace(
+        node, uuid=f"n{number}", name=f"node{number}", primary_ip=f"203.0.113.{number}", master_candidate=flag, **fields
+    )
+
+
+SYSTEM = calls.OsScript(name="plain", path="/os/plain", api_versions=(20,), parameters=(("mirror", "Where from"),))
+
+
+@pytest.fixture
+def house() -> build.House:
+    made = build.House()
+    made.machine("node1").systems = (SYSTEM,)
+    return made
+
+
+def roles(house: build.House) -> str:
+    nodes = sorted(house.state.nodes.values(), key=lambda node: node.name)
+    return "".join(node.role(house.state.the_cluster).value for node in nodes)
+
+
+def papers(house: build.House) -> list[str]:
+    return [node.name for node in house.state.nodes.values() if set(house.machine(node.name).files) >= PAPERS]
+
+
+CHANGES: list[tuple[dict[str, object], dict[str, object], str]] = [
+    ({"mac_prefix": "AA:00:07"}, {"mac_prefix": "aa:00:07"}, "mac_prefix: aa:00:00 becomes aa:00:07"),
+    ({"master_netdev": "br9"}, {"master_netdev": "br9"}, "master_netdev: empty becomes br9"),
+    ({"max_running_jobs": "7"}, {"max_running_jobs": 7}, "max_running_jobs: 1000 becomes 7"),
+    ({"default_disk_size": "1g"}, {"default_disk_size": 1024}, "default_disk_size: 0 becomes 1024"),
+    ({"ipam_hold_time": 3600}, {"ipam_hold_time": 3600}, "ipam_hold_time: 0 becomes 3600"),
+    (
+        {"network_thresholds": [50, 60]},
+        {"network_thresholds": (50, 60)},
+        "network_thresholds: 80,95 becomes 50,60",
+    ),
+    (
+        {"default_hypervisor": "kvm"},
+        {"enabled_hypervisors": ("kvm", "fake")},
+        "enabled_hypervisors: fake,kvm becomes kvm,fake",
+    ),
+    (
+        {"enabled_disk_templates": ["diskless", "file"]},
+        {"enabled_disk_templates": ("diskless", "file")},
+        "enabled_disk_templates: file,diskless becomes diskless,file",
+    ),
+    (
+        {"hvparams": {"kvm": {"accel": "tcg"}}},
+        {"hvparams": {"kvm": {"accel": "tcg"}}},
+        "hypervisor kvm accel: default (auto) becomes tcg",
+    ),
+    (
+        {"beparams": {"vcpus": "2"}},
+        {"beparams": {"default": {"vcpus": 2}}},
+        "backend vcpus: default (1) becomes 2",
+    ),
+    (
+        {"nicparams": {"link": "br9"}},
+        {"nicparams": {"default": {"link": "br9"}}},
+        "NIC link: default (br0) becomes br9",
+    ),
+    (
+        {"osparams": {"plain": {"mirror": "near"}}},
+        {"osparams": {"plain": {"mirror": "near"}}},
+        "OS plain mirror: not set becomes near",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "wanted", "line"), CHANGES)
+async def test_each_setting_changes_and_is_said(
+    house: build.House, asked: dict[str, object], wanted: dict[str, object], line: str
+) -> None:
+    before = house.state.the_cluster
+    plan = await house.plan(op(**asked))
+    assert line in plan.lines
+    assert await house.run(op(**asked)) is None
+    after = house.state.the_cluster
+    assert after.serial_no == before.serial_no + 1
+    assert after == msgspec.structs.replace(before, serial_no=after.serial_no, mtime=1000.0, **wanted)
+
+
+@pytest.mark.parametrize(("asked", "wanted", "line"), CHANGES)
+async def test_default_takes_each_setting_back(
+    house: build.House, asked: dict[str, object], wanted: dict[str, object], line: str
+) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("kvm", "fake")))
+    house.change([])
+    await house.run(op(**asked))
+    back = {name: _reset(value) for name, value in asked.items() if name != "default_hypervisor"}
+    if not back:
+        return
+    await house.run(op(**back))
+    after = house.state.the_cluster
+    untouched = msgspec.structs.replace(build.OWNER, enabled_hypervisors=("kvm", "fake"))
+    assert after == msgspec.structs.replace(untouched, serial_no=after.serial_no, mtime=after.mtime)
+
+
+def _reset(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _reset(one) for name, one in value.items()}
+    return ["default"] if isinstance(value, list) and isinstance(value[0], str) else "default"
+
+
+def test_the_settings_of_a_new_cluster_are_the_defaults_of_the_parameters() -> None:
+    fresh = cluster.Cluster(uuid="c", name="c", master_node="n")
+    for name, known in parameters.CLUSTER.items():
+        assert getattr(fresh, name) == known.default
+
+
+async def test_a_value_that_equals_the_default_is_kept_until_it_is_reset(house: build.House) -> None:
+    await house.run(op(hvparams={"fake": {"migration_mode": "live"}}, beparams={"vcpus": 1}))
+    owner = house.state.the_cluster
+    assert (owner.hvparams, owner.beparams) == ({"fake": {"migration_mode": "live"}}, {"default": {"vcpus": 1}})
+    await house.run(op(hvparams={"fake": {"migration_mode": "default"}}, beparams={"vcpus": "default"}))
+    owner = house.state.the_cluster
+    assert (owner.hvparams, owner.beparams) == ({}, {})
+
+
+async def test_parameters_that_are_not_named_stay(house: build.House) -> None:
+    await house.run(op(hvparams={"kvm": {"acpi": False, "accel": "tcg"}}, beparams={"vcpus": 2}))
+    await house.run(op(hvparams={"kvm": {"accel": "default"}}, beparams={"auto_balance": False}))
+    owner = house.state.the_cluster
+    assert owner.hvparams == {"kvm": {"acpi": False}}
+    assert owner.beparams == {"default": {"vcpus": 2, "auto_balance": False}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"mac_prefix": "aa:00:00"},
+        {"candidate_pool_size": 1},
+        {"hvparams": {"kvm": {}}},
+        {"hvparams": {"kvm": {"accel": "default"}}},
+        {"enabled_hypervisors": ["fake", "kvm", "fake"]},
+        {"default_hypervisor": "fake"},
+        {"network_thresholds": "default"},
+        {"beparams": {}},
+    ],
+)
+async def test_a_change_that_is_none_says_so_and_writes_nothing(house: build.House, asked: dict[str, object]) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    plan = await house.plan(op(**asked))
+    assert list(plan.changes) == []
+    assert plan.lines == ["nothing changes: cluster lab.example has these settings already"]
+    assert [step.text for step in plan.steps] == plan.lines
+    assert plan.hooks is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "nothing is to be changed; name at least one setting"),
+        ({"force": True}, "nothing is to be changed"),
+        (
+            {"hvparams": {"kvm": {"acel": "tcg"}}},
+            "unknown kvm hypervisor parameter acel; did you mean accel?",
+        ),
+        ({"beparams": {"vcpu": 1}}, "did you mean vcpus?"),
+        ({"nicparams": {"lnk": "br0"}}, "did you mean link?"),
+        ({"ndparams": {"oob": "x"}}, "unknown node parameter oob; known are none"),
+        ({"hvparams": {"kwm": {}}}, "unknown hypervisor kwm; did you mean kvm?"),
+        ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are fake, kvm"),
+        ({"enabled_hypervisors": []}, "no hypervisor is named"),
+        ({"enabled_disk_templates": ["fil"]}, "unknown disk template fil; did you mean file?"),
+        ({"default_hypervisor": "xen"}, "hypervisor xen is not enabled; enabled are fake, kvm"),
+        ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is below 1"),
+        ({"candidate_pool_size": -1}, "candidate_pool_size: -1 is below 1"),
+        ({"candidate_pool_size": 10**18}, "candidate_pool_size: the number is above 1000"),
+        ({"candidate_pool_size": "many"}, "candidate_pool_size: 'many' is no int"),
+        ({"max_running_jobs": 0}, "max_running_jobs: 0 is below 1"),
+        ({"ipam_hold_time": -1}, "ipam_hold_time: -1 is below 0"),
+        ({"default_disk_size": "huge"}, "disk size 'huge' is not valid"),
+        ({"default_disk_size": -1}, "default_disk_size: -1 is below 0"),
+        ({"hvparams": {"kvm": {"serial_speed": "fast"}}}, "serial_speed: 'fast' is no int"),
+        ({"hvparams": {"kvm": {"accel": "xen"}}}, "'xen' is not one of auto, kvm, tcg"),
+        ({"hvparams": {"kvm": {"kernel_args": "ro\nquiet"}}}, "characters that cannot be printed"),
+        ({"beparams": {"minmem": 256}}, "minmem would be 256, which is above maxmem, 128; memory sets both"),
+        ({"beparams": {"memory": 1, "maxmem": 1}}, "memory cannot be given together with"),
+        ({"nicparams": {"mode": "ovs"}}, "'ovs' is not one of bridged, routed"),
+        ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
+        ({"master_netdev": "eth 0"}, "'eth 0' is no name of a network device"),
+        ({"network_thresholds": [96, 95]}, "network thresholds 96,95 are not valid"),
+        ({"network_thresholds": [0, 101]}, "not valid"),
+    ],
+)
+async def test_what_is_not_valid_is_refused_with_a_line_that_helps(
+    house: build.House, asked: dict[str, object], said: str
+) -> None:
+    error = await house.refused(op(**asked))
+    assert isinstance(error, errors.InvalidError)
+    assert said in str(error)
+    assert not house.nodes.made
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "said"),
+    [
+        ("plain+small", "miror", "unknown parameter of operating system plain+small: miror; did you mean mirror?"),
+        ("plan", "mirror", "no node has operating system plan"),
+    ],
+)
+async def test_parameters_of_an_operating_system_have_to_be_in_its_list(
+    house: build.House, system: str, name: str, said: str
+) -> None:
+    assert said in str(await house.refused(op(osparams={system: {name: "x"}})))
+    await house.run(op(osparams={system: {name: "default"}}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"enabled_hypervisors": ["kvm"]}, "hypervisor fake is in use by instance vm1"),
+        ({"enabled_disk_templates": ["diskless"]}, "disk template file is in use by instance vm1"),
+    ],
+)
+async def test_what_an_instance_uses_cannot_be_left_out(
+    house: build.House, asked: dict[str, object], said: str
+) -> None:
+    assert said in str(await house.refused(op(**asked)))
+    locks = house.unit(op(**asked)).locks(house.state)
+    assert locks[base.Level.INSTANCE, base.ALL_NAMES] is base.Mode.SHARED
+
+
+async def test_the_users_of_a_hypervisor_are_not_all_listed(house: build.House) -> None:
+    more = [msgspec.structs.replace(build.VM, uuid=f"i{i}", name=f"vm{i}", nics=(), disks=()) for i in range(2, 9)]
+    house.put(*more)
+    assert "instance vm1, vm2, vm3, vm4, vm5 and 3 more" in str(await house.refused(op(enabled_hypervisors=["kvm"])))
+
+
+class Doubtful(build.Machine):
+    """A machine that does not take what it is asked to check."""
+
+    def answer(self, call: calls.Call[object]) -> object:
+        match call:
+            case calls.HypervisorValidate():
+                raise errors.InvalidError(f"kernel_path: there is no file {call.hvparams['kernel_path']}")
+            case calls.NicValidate():
+                raise errors.EnvironmentFaultError("NIC 0: there is no bridge", hint="make it")
+        return super().answer(call)
+
+
+def doubt(house: build.House, name: str) -> None:
+    target = house.state.target(house.state.node(name))
+    house.nodes.machines[target.address] = Doubtful()
+
+
+async def test_nodes_check_the_values_that_an_instance_would_get(house: build.House) -> None:
+    await house.run(op(hvparams={"kvm": {"kernel_path": "/boot/k"}}))
+    asked = [call for _, call in house.nodes.made if isinstance(call, calls.HypervisorValidate)]
+    assert [name for name, _ in house.nodes.made] == ["node1", "node2", "node3"]
+    expected = parameters.fill(parameters.KVM, {"kernel_path": "/boot/k"})
+    assert {call.hypervisor for call in asked} == {"kvm"}
+    assert all(call.hvparams == expected for call in asked)
+
+
+async def test_a_value_that_a_node_refuses_changes_nothing_not_even_by_force(house: build.House) -> None:
+    doubt(house, "node2")
+    for force in (False, True):
+        error = await house.refused(op(hvparams={"kvm": {"kernel_path": "/nowhere"}}, force=force))
+        assert "hypervisor kvm: kernel_path: there is no file /nowhere" in str(error)
+
+
+async def test_a_bridge_has_to_be_there_unless_it_is_forced(house: build.House) -> None:
+    doubt(house, "node3")
+    assert "defaults of NICs: NIC 0: there is no bridge" in str(await house.refused(op(nicparams={"link": "br9"})))
+    await house.run(op(nicparams={"link": "br9"}, force=True))
+    assert house.state.the_cluster.nicparams == {"default": {"link": "br9"}}
+    assert any("WARNING defaults of NICs" in line for line in house.log.lines)
+
+
+async def test_a_silent_node_stops_a_change_that_it_has_to_check_unless_it_is_forced(house: build.House) -> None:
+    house.machine("node2").down = True
+    change: dict[str, object] = {"hvparams": {"kvm": {"acpi": False}}}
+    assert "node2 cannot be reached; mark the node offline, or add -f" in str(await house.refused(op(**change)))
+    await house.run(op(**change, force=True))
+    assert house.state.the_cluster.hvparams == {"kvm": {"acpi": False}}
+    house.put(msgspec.structs.replace(build.NODES[1], offline=True))
+    await house.run(op(hvparams={"kvm": {"acpi": "default"}}))
+    assert house.state.the_cluster.hvparams == {}
+
+
+async def test_a_change_that_concerns_no_node_asks_none(house: build.House) -> None:
+    house.machine("node2").down = True
+    await house.run(op(mac_prefix="aa:00:05", beparams={"vcpus": 2}, network_thresholds=[1, 2]))
+    assert house.nodes.made == []
+
+
+async def test_the_pool_is_10_by_default_and_grows_and_shrinks_at_once(house: build.House) -> None:
+    assert cluster.Cluster(uuid="c", name="c", master_node="n").candidate_pool_size == 10
+    house.put(candidate(4, flag=False), msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    await house.run(op(candidate_pool_size=3))
+    assert (roles(house), sorted(papers(house))) == ("MCCR", ["node2", "node3"])
+    await house.run(op(candidate_pool_size=2))
+    assert (roles(house), papers(house)) == ("MCRR", ["node2"])
+    await house.run(op(candidate_pool_size="default"))
+    assert (roles(house), sorted(papers(house))) == ("MCCC", ["node2", "node3", "node4"])
+
+
+async def test_a_dry_run_says_who_comes_and_who_goes(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    grown = await house.plan(op(candidate_pool_size=5))
+    assert grown.lines == [
+        "candidate_pool_size: 1 becomes 5",
+        "the pool of master candidates is 2 short: no other node can be one",
+        "node2 becomes a master candidate",
+        "node3 becomes a master candidate",
+    ]
+    await house.run(op(candidate_pool_size=3))
+    shrunk = await house.plan(op(candidate_pool_size=2))
+    assert shrunk.lines == ["candidate_pool_size: 3 becomes 2", "node3 is no longer a master candidate"]
+
+
+async def test_candidates_that_are_behind_or_silent_go_first(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=4))
+    house.put(*(candidate(number) for number in (2, 3, 4)))
+    up = calls.CandidateState(serial=house.state.serial + 9, digest="d", epoch=1, job=0, master="node1")
+    for name in ("node2", "node3", "node4"):
+        house.machine(name).copy = up
+    house.machine("node2").down = True
+    house.machine("node3").copy = msgspec.structs.replace(up, serial=0)
+    await house.run(op(candidate_pool_size=3))
+    assert roles(house) == "MCRC"
+    await house.run(op(candidate_pool_size=2))
+    assert roles(house) == "MRRC"
+    assert any("node2 may still hold the cluster's key" in line for line in house.log.lines)
+
+
+async def test_naming_the_size_again_brings_the_pool_to_it(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=2))
+    await house.run(op(candidate_pool_size=2))
+    assert roles(house) == "MCR"
+    house.put(candidate(3))
+    await house.run(op(candidate_pool_size=2))
+    assert roles(house) == "MCR"
+
+
+async def test_other_changes_leave_the_candidates_alone(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=2))
+    await house.run(op(mac_prefix="aa:00:05"))
+    assert roles(house) == "MRR"
+
+
+async def test_a_node_that_cannot_take_the_papers_is_passed_over(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
+    house.machine("node2").down = True
+    await house.run(op(candidate_pool_size=2))
+    assert roles(house) == "MRC"
+
+
+async def test_new_defaults_are_filled_into_what_nodes_are_sent(house: build.House) -> None:
+    await house.run(op(hvparams={"fake": {"migration_mode": "non-live"}}, beparams={"memory": 256, "vcpus": 3}))
+    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
+    (started,) = house.nodes.asked(calls.InstanceStart)
+    whole = cast("calls.InstanceStart", started).instance
+    assert whole.hvparams == {"migration_mode": "non-live"}
+    expected: entities.Parameters = {"maxmem": 256, "minmem": 256, "vcpus": 3}
+    assert expected.items() <= whole.beparams.items()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [op(candidate_pool_size=1), opcodes.NodeSetParams(node_name="node2"), opcodes.NodeRemove(node_name="node2")],
+)
+def test_only_one_at_a_time_changes_the_pool(house: build.House, change: opcodes.Opcode) -> None:
+    assert house.unit(change).locks(house.state)[candidacy.POOL] is base.Mode.EXCLUSIVE
+
+
+async def test_verify_tells_of_candidates_beyond_the_size_of_the_pool(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1), candidate(2))
+    up = calls.CandidateState(serial=house.state.serial, digest="d", epoch=1, job=0, master="node1")
+    house.machine("node2").copy = up
+    await house.run(opcodes.ClusterVerify())
+    assert "  - NOTICE: 1 master candidate(s) more than the candidate pool size asks for." in house.log.lines

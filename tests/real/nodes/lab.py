@@ -1,0 +1,310 @@
+"""Nodes with a kernel of their own, for what this machine's kernel cannot: LVM with its device mapper, and DRBD.
+
+A node is a User-Mode Linux process: Debian's kernel, a root file system that ``image.sh`` makes once (kept in the
+user's cache, by the content of that script), disks that are sparse files and can be pulled, and a network card whose
+cable can be cut. It runs gantry-noded from this checkout. The nodes of a lab share a bridge in a network namespace of
+their own; ``entered`` brings the calling thread in, so that it can reach them.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sysconfig
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from tests.real.nodes import agent
+
+import gantry
+from gantry import security
+from gantry.rpc import calls, client, targets
+from gantry.runtime import real
+
+HERE = Path(__file__).parent
+KERNEL = "linux.uml"
+NETWORK_NAMESPACE = 0x40000000
+ROOT = "/srv/gantry"
+PORT = 1811
+MIB = 1 << 20
+
+NEEDS = [
+    pytest.mark.real,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not shutil.which(KERNEL), reason="User-Mode Linux is not installed: make system"),
+    pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="mmdebstrap is not installed: make system"),
+]
+Found = TypeVar("Found")
+
+
+def image() -> Path:
+    """Return the nodes' root file system, made now if it was not before; several may ask at once."""
+    script = HERE / "image.sh"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gantry"
+    cache.mkdir(parents=True, exist_ok=True)
+    found = cache / f"node-{hashlib.sha256(script.read_bytes()).hexdigest()[:12]}.ext4"
+    with open(cache / "node.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not found.exists():
+            done = subprocess.run([script, found], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+    return found
+
+
+def until(condition: Callable[[], Found | None], what: str, *, patience: float = 90) -> Found:
+    """Return what ``condition`` gives as soon as that is something."""
+    deadline = time.monotonic() + patience
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+    return found
+
+
+@dataclass
+class Node:
+    """One node, ``node1`` at 192.0.2.1 and so on."""
+
+    number: int
+    folder: Path
+    disks: list[Path] = field(default_factory=list)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"node{self.number}"
+
+    @property
+    def address(self) -> str:
+        return f"192.0.2.{self.number}"
+
+    @property
+    def tap(self) -> str:
+        return f"tap{self.number}"
+
+    @property
+    def target(self) -> targets.Target:
+        return targets.Target(f"uuid-{self.number}", self.name, self.address, PORT)
+
+    def add_disk(self, size: int) -> str:
+        """Add a disk of ``size`` MiB, to a node that runs too; return its device."""
+        path = self.folder / f"disk{len(self.disks)}"
+        path.touch()
+        os.truncate(path, size * MIB)
+        self.disks.append(path)
+        if self.process:
+            self.console(f"config ubd{len(self.disks)}={path}")
+        return self.device(len(self.disks) - 1)
+
+    def device(self, index: int) -> str:
+        return f"/dev/ubd{chr(ord('b') + index)}"
+
+    def pull_disk(self, index: int) -> None:
+        """Pull a disk that nothing in the kernel holds."""
+        self.console(f"remove ubd{index + 1}")
+
+    def start(self) -> None:
+        """Boot, with what is on its disks; ``wait`` returns when it is up."""
+        overlay, log = self.folder / "root", self.folder / "console"
+        shutil.rmtree(self.folder / self.name, ignore_errors=True)
+        arguments = [
+            KERNEL, "mem=256M", f"umid={self.name}", f"uml_dir={self.folder}/",
+            f"ubda={overlay},{image()}", "root=/dev/ubda", "rw", "quiet",
+            *(f"ubd{chr(ord('b') + index)}={path}" for index, path in enumerate(self.disks)),
+            # Without gro, long answers over TCP stall.
+            f"vec0:transport=tap,ifname={self.tap},depth=64,gro=1,mac=52:54:00:00:01:{self.number:02x}",
+            "con=null", "con0=null,fd:1", "ssl=null",
+            f"init.name={self.name}", f"init.address={self.address}/24",
+            f"init.script={HERE}/init.sh", f"init.agent={HERE}/agent.py",
+        ]  # fmt: skip
+        with open(log, "wb") as file:
+            self.process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
+                env={**os.environ, "TMPDIR": "/dev/shm"},
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        """Return when the node runs commands."""
+        process, log = self.process, self.folder / "console"
+        assert process is not None
+
+        def up() -> bool:
+            assert process.poll() is None, log.read_text()[-2000:]
+            with contextlib.suppress(OSError):
+                return self.run("true")[0] == 0
+            return False
+
+        until(up, f"{self.name} did not boot: {log.read_text()[-2000:]}", patience=240)
+
+    def run(self, *arguments: str, timeout: float = 120) -> tuple[int, str]:
+        """Run a command in the node; return its exit code and what it wrote."""
+        with socket.create_connection((self.address, agent.PORT), timeout=timeout + 10) as connection:
+            connection.sendall(json.dumps({"arguments": arguments, "timeout": timeout}).encode() + b"\n")
+            with connection.makefile("rb") as file:
+                answer = json.loads(file.readline())
+        return answer["code"], answer["output"]
+
+    def sh(self, command: str) -> str:
+        """Run a shell command that succeeds."""
+        code, output = self.run("sh", "-ec", command)
+        assert code == 0, f"{self.name}: {command}: {output}"
+        return output.strip()
+
+    def console(self, command: str) -> None:
+        """Give a command to the machine, as to its hardware (User-Mode Linux's management console)."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
+            ours.bind("")
+            ours.settimeout(10)
+            words = command.encode()
+            packet = struct.pack("III", 0xCAFEBABE, 2, len(words)) + words.ljust(512, b"\0")
+            ours.sendto(packet, str(self.folder / self.name / "mconsole"))
+            failed, _, length = struct.unpack_from("iii", answer := ours.recv(2048))
+            assert not failed, f"{command}: {answer[12 : 12 + length].decode(errors='replace')}"
+
+    def kill(self) -> None:
+        """Cut the power."""
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def start_daemon(self) -> None:
+        """Start gantry-noded from this checkout and return when it listens."""
+        source = Path(gantry.__file__).parents[1]
+        path = f"/host{source}:/host{sysconfig.get_path('purelib')}"
+        self.sh(
+            f"export PYTHONPATH={path} PYTHONDONTWRITEBYTECODE=1;"
+            f"setsid python3 -m gantry.daemons.node --root {ROOT} --name {self.name} >/root/daemon 2>&1 &"
+        )
+
+        def listens() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection((self.address, PORT), timeout=10):
+                return True
+            return False
+
+        until(listens, f"{self.name} has no daemon: {self.run('cat', '/root/daemon')[1]}")
+
+    def token(self) -> str:
+        """Return the line that lets a master in."""
+        return self.sh(f"cat {ROOT}/lib/join-token")
+
+
+@dataclass
+class Lab:
+    """A few nodes on one bridge, and a master's certificate for all of them."""
+
+    folder: Path
+    nodes: list[Node]
+    namespace: str
+    authority: security.Pair
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Be in the nodes' network, with this thread and what it starts."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        inside = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
+        try:
+            assert libc.setns(inside, NETWORK_NAMESPACE) == 0, os.strerror(ctypes.get_errno())
+            yield
+        finally:
+            libc.setns(outside, NETWORK_NAMESPACE)
+            os.close(inside)
+            os.close(outside)
+
+    def cable(self, node: Node, *, plugged: bool) -> None:
+        """Plug a node's cable in, or pull it. (The tap stays up: the node would never notice it come back.)"""
+        where = ["master", "br0"] if plugged else ["nomaster"]
+        subprocess.run(["ip", "-n", self.namespace, "link", "set", node.tap, *where], check=True)
+
+    def call(self, node: Node, call: calls.Call[Found]) -> Found:
+        """Call a node as its master."""
+        return asyncio.run(self._call(node, call))
+
+    async def _call(self, node: Node, call: calls.Call[Found]) -> Found:
+        master = client.Client(real.RealRuntime().network, self._tls())
+        try:
+            return await master.call(node.target, call)
+        finally:
+            await master.close()
+
+    def _tls(self) -> ssl.SSLContext:
+        return security.master_client_context(
+            str(self.folder / "master.pem"), str(self.folder / "master.key"), authority=self.authority.certificate
+        )
+
+    async def join(self, node: Node) -> None:
+        """Take a node whose daemon runs into the cluster."""
+        token, target = node.token(), node.target
+        secret = security.JoinToken.decode(token).secret
+        master = client.Client(real.RealRuntime().network, self._tls())
+        ask = calls.Join(secret=secret, cluster="lab", node=node.name, uuid=target.uuid, address=node.address)
+        request = await master.join(target, token, ask)
+        issued = security.issue(
+            self.authority, request.encode(),
+            uuid=target.uuid, name=node.name, address=node.address, now=time.time(),
+        )  # fmt: skip
+        trust = self.authority.certificate.decode()
+        await master.join(target, token, calls.Enrol(secret=secret, certificate=issued.decode(), authority=trust))
+        await master.close()
+
+
+def _plug_in(namespace: str, nodes: list[Node]) -> None:
+    orders = [
+        "link set lo up", "link add br0 type bridge", "link set br0 up", "address add 192.0.2.254/24 dev br0",
+        *(f"tuntap add {node.tap} mode tap" for node in nodes),
+        *(f"link set {node.tap} master br0 up" for node in nodes),
+    ]  # fmt: skip
+    for order in orders:
+        subprocess.run(["ip", "-n", namespace, *order.split()], check=True)
+
+
+@contextlib.contextmanager
+def up(count: int, *, disks: tuple[int, ...]) -> Iterator[Lab]:
+    """Boot nodes with disks of these sizes in MiB, their daemons running and joined."""
+    image()
+    namespace = f"gn{uuid.uuid4().hex[:8]}"
+    subprocess.run(["ip", "netns", "add", namespace], check=True)
+    with tempfile.TemporaryDirectory(prefix="gn") as folder:  # short: a socket's path ends at 107 bytes
+        authority = security.make_authority("lab", time.time())
+        lab = Lab(
+            Path(folder),
+            [Node(number + 1, Path(folder) / str(number + 1)) for number in range(count)],
+            namespace,
+            authority,
+        )
+        own = security.issue_master(authority, time.time())
+        (lab.folder / "master.pem").write_bytes(own.certificate)
+        (lab.folder / "master.key").write_bytes(own.key)
+        try:
+            _plug_in(namespace, lab.nodes)
+            with lab.entered():
+                for node in lab.nodes:
+                    node.folder.mkdir()
+                    for size in disks:
+                        node.add_disk(size)
+                    node.start()
+                for node in lab.nodes:
+                    node.wait()
+                    node.start_daemon()
+                    asyncio.run(lab.join(node))
+            yield lab
+        finally:
+            for node in lab.nodes:
+                node.kill()
+            subprocess.run(["ip", "netns", "delete", namespace], check=True)

@@ -1,0 +1,137 @@
+"""Who may become the master: what scenarios found, each in the smallest cluster that shows it."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from gantry import errors
+from gantry.sim import cluster
+
+TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
+
+
+async def tried(work: asyncio.Future[None]) -> str:
+    try:
+        await work
+    except (errors.GantryError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def cut(lab: cluster.SimulatedCluster, name: str) -> None:
+    for other in lab.names:
+        if other != name:
+            lab.world.network.partition(name, other)
+
+
+def heal(lab: cluster.SimulatedCluster, name: str) -> None:
+    for other in lab.names:
+        lab.world.network.heal(name, other)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("nodes", [3, 4])
+def test_of_two_that_take_the_role_at_one_moment_one_gets_it(seed: int, nodes: int) -> None:
+    async def scenario() -> None:
+        await lab.build()
+        await lab.world.clock.sleep(10)
+        lab.crash("node1")
+        tasks = [asyncio.ensure_future(lab.failover(name)) for name in ("node2", "node3")]
+        said = [await tried(task) for task in tasks]
+        assert said.count("") <= 1, said
+        epochs = [lab.daemons[name].store.epoch for name in lab.masters()]
+        assert len(set(epochs)) == len(epochs)
+        if not lab.masters():
+            await lab.failover("node2")
+        (master,) = lab.masters()
+        await lab.done({**TAG, "tags": ["counts"]}, on=master)
+
+    with cluster.SimulatedCluster(seed, nodes=nodes) as lab:
+        lab.run(scenario())
+
+
+def test_a_node_that_gave_up_a_newer_copy_keeps_an_older_one_from_the_role() -> None:
+    async def scenario() -> None:
+        await lab.build(candidate_pool_size=3)
+        await lab.world.clock.sleep(10)
+        cut(lab, "node3")
+        await lab.done({**TAG, "tags": ["on-node1-and-node2"]})
+        op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node2", "drained": True}
+        await lab.done(op)
+        lab.crash("node1")
+        heal(lab, "node3")
+        with pytest.raises(errors.WrongStateError, match=r"node2 gave up a newer copy, epoch 1 serial \d+, here it is"):
+            await lab.failover("node3")
+        await lab.restart("node1")
+        (tags,) = [await lab.luxi("QueryTags", "cluster", "")]
+        assert tags == ["on-node1-and-node2"]
+
+    with cluster.SimulatedCluster(1, nodes=4) as lab:
+        lab.run(scenario())
+
+
+def test_what_the_masters_own_disk_did_not_take_is_with_no_candidate() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        await lab.world.clock.sleep(10)
+        lab.master.disk.fail_sync = 1.0
+        with pytest.raises(errors.StorageError):
+            await lab.submit({**TAG, "tags": ["lost"]})
+        await lab.world.clock.sleep(1)
+        lab.crash("node1")
+        # Else one of the two would hold what nobody else does, and nobody would be confirmed.
+        await lab.failover("node2")
+        assert await lab.luxi("QueryTags", "cluster", "") == []
+        await lab.world.clock.sleep(10)
+        assert await lab.luxi("QueryJobs", [3], ["status"]) == [[None]]
+
+    with cluster.SimulatedCluster(2) as lab:
+        lab.run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_disk_is_there_or_gone_after_a_loss_of_power_as_the_job_said(seed: int) -> None:
+    op = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "file", "no_install": True}
+
+    async def disks() -> list[str]:
+        await lab.world.clock.sleep(0.001)
+        lab.crash("node2")
+        await lab.restart("node2")
+        disk, folder = lab.world.machine("node2").disk, cluster.FOLDERS.file_storage
+        return [file for one in disk.names(folder) for file in disk.names(f"{folder}/{one}")]
+
+    async def scenario() -> None:
+        await lab.build()
+        await lab.done({**op, "disks": [{"size": 64}], "pnode": "node2", "start": False})
+        assert len(await disks()) == 1
+        await lab.done({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "vm1"})
+        assert await disks() == []
+
+    with cluster.SimulatedCluster(seed) as lab:
+        lab.run(scenario())
+
+
+def test_a_node_whose_adding_was_broken_off_has_no_vote() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        await lab.done({"OP_ID": "OP_NODE_REMOVE", "node_name": "node2"})
+        await lab.world.clock.sleep(2)
+        token = lab.world.machine("node2").disk.read(f"{cluster.FOLDERS.lib}/join-token").decode()
+        address = lab.address("node2")
+        lab.crash("node2")
+        await lab.submit(
+            {"OP_ID": "OP_NODE_ADD", "node_name": "node2", "primary_ip": address, "join_token": token.strip()}
+        )
+        await lab.world.clock.sleep(0.01)
+        lab.crash("node1")
+        lab.kill("node2")
+        await lab.restart("node1")
+        assert lab.masters() == ["node1"]
+        assert [name for name, *_ in await names(lab)] == ["node1", "node2"]
+
+    async def names(lab: cluster.SimulatedCluster) -> list[list[object]]:
+        return msgspec.convert(await lab.luxi("QueryNodes", [], ["name"], False), list[list[object]])
+
+    with cluster.SimulatedCluster(1, nodes=2) as lab:
+        lab.run(scenario())

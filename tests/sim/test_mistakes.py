@@ -1,0 +1,205 @@
+"""Mistakes that somebody might make, put into the product on purpose: the simulation finds each within 200 seeds.
+
+Each test begins with a seed that is known to find its mistake; where the program has changed so that this one does not
+any more, it goes through the others.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from rpds import HashTrieMap
+
+from gantry.daemons import vote
+from gantry.ipam import embedded
+from gantry.jobs import processor, queue, records
+from gantry.model import instance as instances
+from gantry.model import job as jobs
+from gantry.node import fake, fence, frames, replica
+from gantry.operations import base, instance
+from gantry.rpc import calls
+from gantry.runtime.simulated import disk
+from gantry.sim import invariants, scenario
+from gantry.state import frame, journal, record, replication, transaction
+from gantry.state import snapshot as states
+
+SEEDS = 200
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def journal_not_synced(patch: pytest.MonkeyPatch) -> None:
+    async def append(self: disk.AppendFile, data: bytes) -> None:
+        self._node.content += data
+        await self._disk.work()
+
+    patch.setattr(disk.AppendFile, "append", append)
+
+
+def shown_before_stored(patch: pytest.MonkeyPatch) -> None:
+    original = records.Records._commit
+
+    async def commit(self: records.Records, changed: Sequence[records.Record], why: transaction.Cause) -> None:
+        for one in changed:
+            self._show(one, one.newest)
+        await original(self, changed, why)
+
+    patch.setattr(records.Records, "_commit", commit)
+
+
+def majority_counts_one_too_many(patch: pytest.MonkeyPatch) -> None:
+    def settled(self: replication.Candidates) -> bool:
+        holders = 1 + sum(self._has_newest(one) for one in self._candidates.values())
+        return self.refusal is not None or 2 * (holders + 1) > len(self._candidates) + 1
+
+    patch.setattr(replication.Candidates, "_settled", settled)
+
+
+def silent_nodes_count_as_yes(patch: pytest.MonkeyPatch) -> None:
+    def decide(claim: vote.Claim, answers: Sequence[vote.Answer]) -> vote.Verdict:
+        refusals = tuple(vote._contradictions(claim, answers))
+        return vote.Verdict(vote.Outcome.REFUSED if refusals else vote.Outcome.CONFIRMED, refusals)
+
+    patch.setattr(vote, "decide", decide)
+
+
+def epoch_is_not_compared(patch: pytest.MonkeyPatch) -> None:
+    def check(self: fence.Fence, epoch: int, *, at_least: int = 0) -> None:
+        """Refuse nobody."""
+
+    patch.setattr(fence.Fence, "check", check)
+
+
+def an_epoch_is_promised_to_everybody(patch: pytest.MonkeyPatch) -> None:
+    async def promise(self: fence.Fence, wanted: calls.Promised) -> bool:
+        return True
+
+    patch.setattr(fence.Fence, "promise", promise)
+
+
+def addresses_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    original = states._Draft._remember_instance
+
+    def remember(self: states._Draft, new: instances.Instance) -> None:
+        before, self.addresses = self.addresses, HashTrieMap()
+        original(self, new)
+        for place, owner in self.addresses.items():
+            before = before.insert(place, owner)
+        self.addresses = before
+
+    def mark(self: embedded.Ledger, vm: object, *, used: bool) -> None:
+        """Forget who has what."""
+
+    patch.setattr(states._Draft, "_remember_instance", remember)
+    patch.setattr(embedded.Ledger, "_mark", mark)
+
+
+def locks_are_released_before_the_undo(patch: pytest.MonkeyPatch) -> None:
+    original = processor._Execution._undo
+
+    async def undo(self: processor._Execution, done: list[base.Step], cause: transaction.Cause) -> bool:
+        self._locks.release(self._request)
+        return await original(self, done, cause)
+
+    patch.setattr(processor._Execution, "_undo", undo)
+
+
+def undo_is_skipped(patch: pytest.MonkeyPatch) -> None:
+    async def undo(self: processor._Execution, done: list[base.Step], cause: transaction.Cause) -> bool:
+        return True
+
+    patch.setattr(processor._Execution, "_undo", undo)
+
+
+def reservations_go_before_the_guest(patch: pytest.MonkeyPatch) -> None:
+    original = instance.InstanceRemove.plan
+
+    def plan(self: instance.InstanceRemove, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        made = original(self, snapshot, facts)
+        assert made.finish is not None
+        return dataclasses.replace(made, changes=made.finish(snapshot), finish=None)
+
+    patch.setattr(instance.InstanceRemove, "plan", plan)
+
+
+def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:
+    async def append(self: replica.Replica, call: calls.JournalAppend) -> calls.CandidateState:
+        async with self._owned():
+            known = await self._known()
+            self._check_epoch(known, call.epoch)
+            line = call.frame.encode()
+            if not self._disk.exists(self._folders.config):
+                return self._state(known.end)
+            end = frames.follow(known.end, line) if call.previous == known.end.digest else known.end
+            self._copy = await self._append(known, end, line=line)
+            return self._state(end)
+
+    patch.setattr(replica.Replica, "append", append)
+
+
+def recovery_drops_the_last_frame(patch: pytest.MonkeyPatch) -> None:
+    def read(self: journal.Replay) -> Iterator[record.Record]:
+        for line in list(frame.scan(self._disk.read(self.segment)))[:-1]:
+            for one in map(record.decode, line.records):
+                self.end = journal.Position(one.serial, line.digest, one.epoch)
+                yield one
+            self.size = line.offset + len(line.line)
+
+    patch.setattr(journal.Replay, "_read", read)
+
+
+def restart_forgets_queued_jobs(patch: pytest.MonkeyPatch) -> None:
+    original = queue.Queue.start
+
+    async def start(self: queue.Queue) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self, "_enqueue", lambda record: None)
+            await original(self)
+
+    patch.setattr(queue.Queue, "start", start)
+
+
+def restart_leaves_running_jobs_running(patch: pytest.MonkeyPatch) -> None:
+    async def start(self: queue.Queue) -> None:
+        for job in sorted(self._book.store.snapshot.jobs.values(), key=lambda one: one.id):
+            member = self._book.add(job)
+            if job.status is jobs.Status.QUEUED:
+                self._enqueue(member)
+        self._admit()
+
+    patch.setattr(queue.Queue, "start", start)
+
+
+def a_stop_does_nothing(patch: pytest.MonkeyPatch) -> None:
+    async def stop(self: fake.Fake, name: str, *, timeout: float) -> None:
+        """Tell that it is done."""
+
+    patch.setattr(fake.Fake, "stop", stop)
+
+
+MISTAKES: dict[Patch, int] = {
+    journal_not_synced: 0,
+    shown_before_stored: 0,
+    majority_counts_one_too_many: 0,
+    silent_nodes_count_as_yes: 7,
+    epoch_is_not_compared: 34,
+    an_epoch_is_promised_to_everybody: 37,
+    addresses_are_not_checked: 0,
+    locks_are_released_before_the_undo: 46,
+    undo_is_skipped: 4,
+    reservations_go_before_the_guest: 7,
+    frames_are_appended_twice: 1,
+    recovery_drops_the_last_frame: 0,
+    restart_forgets_queued_jobs: 6,
+    restart_leaves_running_jobs_running: 0,
+    a_stop_does_nothing: 5,
+}
+"""Each with the seed that is tried first."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.__name__)
+def test_a_mistake_is_found_within_200_seeds(mistake: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake(monkeypatch)
+    found = (scenario.run(seed).broken for seed in [MISTAKES[mistake], *range(SEEDS)])
+    # A traceback would be a mistake of the patch.
+    assert next(filter(None, found), "") not in ("", invariants.SOUND)

@@ -1,0 +1,70 @@
+"""Scenarios from 200 seeds: nothing that is promised is broken; and what a seed shows, it shows again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gantry.sim import program, scenario
+
+SEEDS = 200
+CHUNK = 5
+"""Seeds in one test: few enough that two processes share them evenly, many enough that the clusters are built once."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_no_promise_is_broken(first: int) -> None:
+    broken = [result for result in map(scenario.run, range(first, first + CHUNK)) if result.broken]
+    assert not broken, broken[0].story
+
+
+def test_scenarios_do_something() -> None:
+    results = [scenario.run(seed) for seed in range(5)]
+    assert sum(result.jobs for result in results) > 50
+    stories = "".join(result.story for result in results)
+    for word in ("create vm", "remove vm", "add network", "node node", "fault:", "shall be the master", "success"):
+        assert word in stories
+
+
+@pytest.mark.parametrize("seed", [3, 7])
+def test_a_seed_tells_the_same_story_again(seed: int) -> None:
+    assert scenario.run(seed).story == scenario.run(seed).story
+
+
+def test_a_seed_tells_the_same_story_in_another_process() -> None:
+    command = [sys.executable, "-m", "gantry.sim.program", "--seed", "11"]
+    stories = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, check=True, timeout=120
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(stories) == 1
+
+
+def test_the_program_names_the_seeds_that_broke_a_promise(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(seed: int) -> scenario.Result:
+        return scenario.Result(seed, "a promise" if seed == 5 else "", f"the story of {seed}\n", 1, 1.0)
+
+    monkeypatch.setattr(scenario, "run", run)
+    assert program.main(["--seeds", "0-7", "--processes", "2", "--every", "4"]) == 1
+    said = capsys.readouterr().out
+    assert "seed 5: a promise" in said
+    assert "1 of 8 seeds broke a promise: 5;" in said
+    assert program.main(["--seeds", "0-4", "--processes", "1"]) == 0
+    assert program.main(["--seed", "5"]) == 1
+    assert "the story of 5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--seeds", "9-3"], ["--seeds", "many"], [], ["--seed", "1", "--seeds", "1-2"]])
+def test_the_program_refuses_what_it_does_not_understand(words: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        program.main(words)
+
+
+def test_a_story_holds_nothing_from_outside_of_the_world() -> None:
+    assert str(Path.home()) not in scenario.run(1).story
