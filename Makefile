@@ -59,8 +59,8 @@ test: system venv check ## check, then all tests, the real ones too, as root
 unit: venv ## the tests that need neither root nor real parts
 	@$(PYTEST) -m 'not real'
 
-test-real: system venv ## the tests with VMs and namespaces, as root
-	@$(PYTEST) -m real
+test-real: system venv ## the tests with VMs, namespaces, LVM and DRBD, as root; those that take minutes too
+	@GANTRY_REAL=1 $(PYTEST) -m real
 
 test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples; minutes
 	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) tests/fuzz tests/long

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import addresses, cluster, jobs, page, scale, state
+from benchmarks import addresses, backup, cluster, jobs, moves, page, scale, state
 from benchmarks.figure import Figure
 
 Benchmark = Callable[[], Iterable[Figure]]
@@ -21,6 +21,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     **cluster.BENCHMARKS,
     **jobs.BENCHMARKS,
     **scale.BENCHMARKS,
+    **moves.BENCHMARKS,
+    **backup.BENCHMARKS,
 }
 
 

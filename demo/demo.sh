@@ -105,7 +105,7 @@ start_node() {
     local folder
     folder=$(root "$1")
     mkdir -p "$folder/srv/os" "$folder/log"
-    cp -R "$here/os/busybox" "$folder/srv/os/busybox"
+    cp -R "$here/../os/busybox" "$folder/srv/os/busybox"
     # Not through `inside`: a shell function in the background would stay as the daemon's parent.
     ip netns exec "$prefix$1" env "GANTRY_ROOT=$folder" "PATH=$programs:$PATH" \
         setsid gantry-noded --bind "$(address "$1")" </dev/null >"$folder/log/noded.out" 2>&1 &

@@ -5,6 +5,7 @@
     fields.md       from the registry of query fields
     parameters.md   from the parameter classes
     errors.md       from the exception tree
+    remote-api.md   from the routes of the remote API
 
 ``missing`` says what has no text; a test holds both to the code.
 """
@@ -20,7 +21,8 @@ from msgspec import inspect as types
 
 from gantry import errors
 from gantry.cli import command, main
-from gantry.model import fields, opcodes, parameters, texts
+from gantry.doors import rapi
+from gantry.model import fields, opcodes, parameters, policy, texts
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 MADE = "<!-- Made by tools/reference.py; make golden writes it anew. -->"
@@ -51,8 +53,8 @@ def _page(title: str, about: str, lines: Iterable[str]) -> str:
 
 
 COMMANDS = """
-Seven programs, each with commands: `gnt-instance list`. `PROGRAM --help` lists the commands of a program, `PROGRAM
-COMMAND --help` the options of a command, `PROGRAM --version` the version. They run on the master node and speak to the
+Each program has commands: `gnt-instance list`. `PROGRAM --help` lists the commands of a program, `PROGRAM COMMAND
+--help` the options of a command, `PROGRAM --version` the version. They run on the master node and speak to the
 master daemon by its socket.
 
 | exit code | |
@@ -263,8 +265,8 @@ def field_page() -> str:
 
 
 PARAMETERS = """
-Parameters are set for the cluster (`gnt-cluster init`, `gnt-cluster modify`) or for one instance, the nearest wins, and
-only what was set is stored. The word `default` as a value takes a setting back.
+Parameters are set at [several levels](../how-to/parameters.md): for the cluster, a node group, an operating system, a
+node, an instance. The nearest wins, and only what was set is stored. The value `default` takes a setting back.
 """
 
 
@@ -279,6 +281,16 @@ def parameter_page() -> str:
         "NIC": (
             parameters.NIC,
             "`-N`, or `mode`, `link` and `vlan` of `--net`; a NIC with a network has its network's.",
+        ),
+        "Node": (parameters.NODE, "`--node-parameters` of the cluster, a node group, a node."),
+        **{
+            f"Disk {template}": (known, f"`-D {template}:...` of the cluster and of a node group.")
+            for template, known in parameters.DISK.items()
+            if known
+        },
+        "Policy": (
+            policy.SPECS,
+            "What `--ipolicy-bounds-specs` bounds; the default is that of the standard instance, nothing is bounded.",
         ),
         **{f"Hypervisor {name}": (known, f"`-H {name}:...`") for name, known in parameters.HYPERVISORS.items()},
     }
@@ -315,12 +327,34 @@ def _tree(root: type[errors.GantryError], depth: int = 0) -> Iterator[tuple[int,
         yield from _tree(child, depth + 1)
 
 
+REMOTE = """
+What `gantry-rapi` answers to, over HTTPS on port 5080; [how to use it](../how-to/remote-api.md). A row that says *job*
+answers the number of the job that does the work; its body is a JSON object with the fields of that
+[opcode](opcodes.md) which the path does not have already. Everything else is answered at once. An argument of the query
+is 0 or 1, or a text; `reason` is kept with the job.
+
+*open* means everybody unless the daemon demands a password, *read* users with the option `read` or `write`, *write*
+users with `write`. `/CLUSTER/...` and `/2/CLUSTER/...` mean `/2/...`, with `tag` for `tags`, where CLUSTER is the
+cluster's name.
+"""
+
+
+def remote_page() -> str:
+    """Return the page of the remote API's resources."""
+    rows = [
+        (one.method, _code(one.path), one.access.value, ", ".join(map(_code, one.query)), one.text)
+        for one in sorted(rapi.ROUTES, key=lambda route: route.path)
+    ]
+    return _page("Remote API", REMOTE, _table(("method", "path", "who", "query", ""), rows))
+
+
 PAGES = {
     "commands.md": commands,
     "opcodes.md": opcode_page,
     "fields.md": field_page,
     "parameters.md": parameter_page,
     "errors.md": error_page,
+    "remote-api.md": remote_page,
 }
 
 
@@ -343,6 +377,9 @@ def missing() -> Iterator[str]:
         "cluster": parameters.CLUSTER,
         "backend": parameters.BACKEND,
         "NIC": parameters.NIC,
+        "node": parameters.NODE,
+        "policy": policy.SPECS,
+        **{f"disk {template}": known for template, known in parameters.DISK.items()},
         **parameters.HYPERVISORS,
     }.items():
         yield from (f"parameter {name} {key}" for key, one in group.items() if not one.text)

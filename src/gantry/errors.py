@@ -90,6 +90,12 @@ class FencedError(WrongStateError):
     status = 412
 
 
+class PromisedError(FencedError):
+    """The role was promised to another node, which has not begun: the master has to be confirmed again."""
+
+    status = 428
+
+
 class EnvironmentFaultError(PrerequisiteError):
     """Something outside the cluster's own state stands in the way."""
 

@@ -197,8 +197,9 @@ def check_enrolment(own: Pair, authority: bytes) -> None:
         raise ValueError("the certificate was not issued by the authority that came with it") from error
 
 
+@functools.lru_cache(maxsize=16)
 def common_name(certificate: bytes) -> str:
-    """Return the common name of a certificate in DER, empty when it has none."""
+    """Return the common name of a certificate in DER, empty when it has none; the same few are shown many times."""
     names = x509.load_der_x509_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[0].value) if names else ""
 
@@ -236,6 +237,18 @@ def node_server_context(certificate: str, key: str, *, authority: bytes) -> ssl.
     """
     context = _context(ssl.PROTOCOL_TLS_SERVER)
     require_authority(context, certificate, key, authority=authority)
+    return context
+
+
+def stream_server_context(certificate: str, key: str) -> ssl.SSLContext:
+    """Return the context of a node that waits for bulk data, from two file names: the sender shows a token instead."""
+    return bootstrap_server_context(certificate, key)
+
+
+def stream_client_context(authority: bytes) -> ssl.SSLContext:
+    """Return the context of a node that sends bulk data to another, which must show its certificate."""
+    context = _context(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority.decode())
     return context
 
 

@@ -71,7 +71,7 @@ def test_the_seeds_spellings_mean_the_same(gnt: Gnt, master: Master, options: st
     [
         ("-C many", "'many' is not a number"),
         ("-C -1", "'-1' is not a number"),
-        ("-H accel=tcg", "-H needs the hypervisor's name in front"),
+        ("-H accel=tcg", "-H needs a name in front, as in kvm:accel=tcg"),
         ("--network-thresholds 70", "'70' is not two percentages"),
         ("--defaults colour=red", "--defaults: unknown colour; there are hypervisor, disksize, bridge"),
         ("--defaults bridge", "--defaults: bridge has no value"),

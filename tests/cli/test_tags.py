@@ -6,6 +6,7 @@ from tests.cli.conftest import Gnt, Master
 PROGRAMS = [
     ("gnt-cluster", "cluster", ""),
     ("gnt-node", "node", "node1"),
+    ("gnt-group", "nodegroup", "rack1"),
     ("gnt-instance", "instance", "web1"),
     ("gnt-network", "network", "net1"),
 ]

@@ -130,3 +130,13 @@ def test_commands_and_files_reach_nodes_by_ssh(shared: lab.Lab, server: Path, tm
     # both nodes are this machine: what arrives overwrites what was sent
     shared.run("gnt-cluster", "copyfile", file, PATH=_path(server))
     assert (file.read_text(), file.stat().st_ino) == ("content", before)
+
+
+def test_a_node_is_reached_at_the_port_that_its_parameters_say(shared: lab.Lab, notes: Path) -> None:
+    shared.run("gnt-node", "modify", "--node-parameters", "ssh_port=2222", "node1")
+    shared.run("gnt-cluster", "command", "-n", "node1", "true", PATH=_path(notes.parent))
+    shared.run("gnt-node", "modify", "--node-parameters=-ssh_port", "node1")
+    shared.run("gnt-cluster", "command", "-n", "node1", "true", PATH=_path(notes.parent))
+    first, second = (line.split("|") for line in notes.read_text().splitlines())
+    assert "-oPort=2222" in first
+    assert set(first) - set(second) == {"-oPort=2222"}

@@ -41,7 +41,7 @@ def test_a_description_needs_names_and_an_address() -> None:
         ({"mac_prefix": "01:00:00"}, "multicast"),
         ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are fake, kvm"),
         ({"enabled_hypervisors": []}, "no hypervisor is named"),
-        ({"enabled_disk_templates": ["drbd"]}, "unknown disk template drbd"),
+        ({"enabled_disk_templates": ["tape"]}, "unknown disk template tape"),
         ({"enabled_disk_templates": []}, "no disk template is named"),
         ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is below 1"),
     ],

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-DEFINITION = pathlib.Path(__file__).parents[2] / "demo" / "os" / "busybox"
+DEFINITION = pathlib.Path(__file__).parents[2] / "os" / "busybox"
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 MISSING = [tool for tool in ("mkfs.ext4", "debugfs", "busybox") if not shutil.which(tool, path=PATH)]
 MIB = 1024 * 1024

@@ -114,3 +114,20 @@ def test_a_node_that_cannot_be_put_offline_is_tried_once(lab: cluster.SimulatedC
         assert (await jobs(lab)).count("NODE_SET_PARAMS(node4)") == 1
 
     lab.run(scenario())
+
+
+def test_a_look_at_the_volume_groups_begins_with_what_the_last_one_found(lab: cluster.SimulatedCluster) -> None:
+    async def scenario() -> None:
+        for _ in range(3):
+            caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
+            try:
+                await watcher.Watcher(lab.master, MEMORY, master=caller, repairs=True).run()
+            finally:
+                await caller.close()
+            await lab.world.clock.sleep(300)
+        assert sum("CLUSTER_REPAIR_STORAGE" in str(one) for one in await jobs(lab)) == 3
+        kept = msgspec.json.decode(lab.master.disk.read(MEMORY), type=watcher.Memory)
+        assert kept.whole
+        assert kept.look
+
+    lab.run(scenario())

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.operations import build
 
 from gantry.daemons import master
@@ -21,6 +22,7 @@ FOLDER = Path(__file__).parent / "hooks"
 OWNER = cluster.Cluster(uuid="c", name="lab.example", master_node="n1", enabled_hypervisors=("kvm",), tags=("lab",))
 PLUG = cluster.Connection(mode="bridged", link="br7")
 GROUP = cluster.NodeGroup(uuid="g", name="default", networks={"plain": PLUG, "wide": PLUG, "six": PLUG, "cable": PLUG})
+EMPTY = cluster.NodeGroup(uuid="e", name="empty")
 NODES = tuple(
     cluster.Node(
         uuid=f"n{i}", name=f"node{i}.example", primary_ip=f"203.0.113.{i}", group="g", tags=("rack1",) * (i % 2)
@@ -83,7 +85,7 @@ def vm(card: instance.Nic) -> instance.Instance:
 
 
 def house(card: instance.Nic) -> build.House:
-    return build.House(OWNER, GROUP, *NODES, *NETWORKS, vm(card))
+    return build.House(OWNER, GROUP, EMPTY, *NODES, *NETWORKS, vm(card))
 
 
 def text(title: str, values: Mapping[str, str]) -> list[str]:
@@ -123,7 +125,15 @@ OPERATIONS: dict[str, opcodes.Opcode] = {
     "instance-stop": opcodes.InstanceShutdown(instance_name=VM, timeout=7),
     "instance-reboot": opcodes.InstanceReboot(instance_name=VM, reboot_type="soft"),
     "instance-remove": opcodes.InstanceRemove(instance_name=VM),
+    "instance-reinstall": opcodes.InstanceReinstall(instance_name=VM, os_type="other"),
+    "instance-rename": opcodes.InstanceRename(instance_name=VM, new_name="vm2.example"),
+    "instance-export": opcodes.BackupExport(instance_name=VM, target_node="node3.example"),
     "instance-modify": opcodes.InstanceSetParams(instance_name=VM, beparams={"vcpus": 2}),
+    "instance-failover": opcodes.InstanceFailover(instance_name=VM, target_node="node3.example"),
+    "instance-migrate": opcodes.InstanceMigrate(instance_name=VM, target_node="node3.example"),
+    "instance-move": opcodes.InstanceMove(instance_name=VM, target_node="node3.example"),
+    "instance-change-group": opcodes.InstanceChangeGroup(instance_name=VM, target_groups=("far",)),
+    "node-migrate": opcodes.NodeMigrate(node_name="node2.example"),
     "node-add": opcodes.NodeAdd(node_name="new.example", primary_ip="203.0.113.9", join_token=build.TOKEN),
     "node-modify": opcodes.NodeSetParams(node_name="node3.example", drained=True),
     "node-remove": opcodes.NodeRemove(node_name="node3.example"),
@@ -135,16 +145,41 @@ OPERATIONS: dict[str, opcodes.Opcode] = {
         network_name="spare", group_name="default", network_mode="bridged", network_link="br9", network_vlan="12"
     ),
     "network-disconnect": opcodes.NetworkDisconnect(network_name="six", group_name="default"),
+    "group-add": opcodes.GroupAdd(group_name="new"),
+    "group-modify": opcodes.GroupSetParams(group_name="default", alloc_policy=cluster.AllocPolicy.LAST_RESORT),
+    "disk-grow": opcodes.InstanceGrowDisk(instance_name=VM, disk=0, amount=64),
+    "instance-recreate-disks": opcodes.InstanceRecreateDisks(instance_name=VM),
+    "mirrors-replace": opcodes.InstanceReplaceDisks(
+        instance_name=VM, mode="replace_new_secondary", remote_node="node3.example"
+    ),
+    "group-rename": opcodes.GroupRename(group_name="default", new_name="rack1"),
+    "group-remove": opcodes.GroupRemove(group_name="empty"),
     "cluster-init": opcodes.ClusterPostInit(),
     "cluster-modify": opcodes.ClusterSetParams(mac_prefix="aa:00:07"),
     "cluster-verify": opcodes.ClusterVerify(),
 }
 
 
+ANYWHERE = ("instance-failover", "instance-migrate", "instance-change-group", "node-migrate")
+"""Operations on an instance whose disks every node reaches."""
+
+FAR = cluster.NodeGroup(uuid="f", name="far", networks=GROUP.networks)
+DISTANT = cluster.Node(uuid="n9", name="node9.example", primary_ip="203.0.113.9", group="f")
 WITHOUT = {
+    opcodes.BackupRemove,
+    opcodes.ClusterRepairStorage,
+    opcodes.ClusterVerifyDisks,
+    opcodes.GroupVerifyDisks,
+    opcodes.InstanceActivateDisks,
+    opcodes.InstanceDeactivateDisks,
+    opcodes.NodeQueryStorage,
+    opcodes.NodeQueryvols,
+    opcodes.RepairNodeStorage,
     opcodes.ClusterRedistConf,
+    opcodes.GroupAssignNodes,
     opcodes.InstanceConsole,
     opcodes.InstanceQueryData,
+    opcodes.NodeEvacuate,
     opcodes.OsDiagnose,
     opcodes.TagsDel,
     opcodes.TagsSearch,
@@ -164,6 +199,15 @@ async def test_each_operation_tells_its_hooks_what_was_written_down(path: str) -
     op = OPERATIONS.get(path) or opcodes.ClusterDestroy()
     if path == "cluster-destroy":
         made = build.House(OWNER, cluster.NodeGroup(uuid="g", name="default"), *NODES)
+    if path in ANYWHERE:
+        made.put(structs.replace(vm(NICS["one-address"]), disk_template="diskless", disks=()), FAR, DISTANT)
+        made.machine("node2.example").running[VM] = filled.fill(made.state, made.state.instance(VM))
+    if path == "mirrors-replace":
+        mirror = instance.Mirror(minors={NODES[0].uuid: 0, NODES[1].uuid: 0}, port=11000, secret="s")
+        disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
+        made.put(structs.replace(vm(NICS["one-address"]), disk_template="drbd", disks=(disk,)))
+        for name in ("node1.example", "node2.example"):
+            made.machine(name).disks["d1"] = 64
     before = made.state
     plan = await made.plan(op)
     assert plan.hooks

@@ -166,6 +166,22 @@ def test_a_plan_may_keep_what_was_done_when_a_step_fails(house: House) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kept", "result"),
+    [
+        (True, ["OpExecError", ["the disk is full; make room"]]),
+        (False, ["OpPrereqError", ["the disk is full; make room", "insufficient_resources"]]),
+    ],
+)
+def test_an_error_that_says_that_nothing_changed_says_so_only_when_it_is_true(
+    house: House, kept: bool, result: object
+) -> None:
+    step = base.Step("one", raising(errors.NoRoomError("the disk is full", hint="make room")))
+    house.scripts["unit"] = Script(plan=base.Plan(changes=[states.Put(NET)], steps=[step], keep_on_failure=kept))
+    assert run(house, op("unit")) == (["error"], [result])
+    assert ("u1" in house.memory.durable.networks) is kept
+
+
+@pytest.mark.parametrize(
     ("error", "result"),
     [
         (errors.NotUniqueError("taken"), ["OpPrereqError", ["taken", "resource_not_unique"]]),

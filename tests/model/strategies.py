@@ -31,6 +31,8 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
             if kind.pattern:
                 return NAMES
             return st.text(min_size=kind.min_length or 0, max_size=min(kind.max_length or 30, 30))
+        case inspect.EnumType():
+            return st.sampled_from(list(kind.cls))
         case inspect.LiteralType():
             return st.sampled_from(kind.values)
         case inspect.UnionType():

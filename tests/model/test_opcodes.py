@@ -109,7 +109,6 @@ def test_an_opcode_is_json_with_its_op_id() -> None:
 
 OTHERS = {
     "snode": None,
-    "iallocator": ".",
     "wait_for_sync": True,
     "ip_check": True,
     "name_check": False,
@@ -127,10 +126,7 @@ def test_fields_of_other_clients_that_ask_for_nothing_are_let_pass_and_forgotten
 @pytest.mark.parametrize(
     ("field", "value", "about"),
     [
-        ("snode", "node2", "mirrored"),
-        ("iallocator", "hail", "allocator programs"),
         ("forthcoming", True, "only planned"),
-        ("src_path", "/export", "from an export"),
         ("osparams_secret", {"password": "x"}, "secret parameters"),
     ],
 )

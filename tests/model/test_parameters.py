@@ -35,6 +35,7 @@ def test_the_nearest_level_wins() -> None:
         "vcpus": 4,
         "auto_balance": True,
         "always_failover": False,
+        "spindle_use": 1,
     }
     nic = instance.Nic(uuid="x", mac="aa:00:00:00:00:01", nicparams={"mode": "routed"})
     assert parameters.fill_nic(OWNER, nic) == {"mode": "routed", "link": "br9", "vlan": ""}

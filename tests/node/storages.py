@@ -108,8 +108,11 @@ def loops(folder: Path, sizes: tuple[int, ...]) -> Iterator[list[str]]:
             devices.append(made.stdout.strip())
         yield devices
     finally:
-        for device in devices:
-            subprocess.run(["losetup", "--detach", device], check=False, capture_output=True)
+        for index in range(len(devices)):
+            # By its file: a device that a test took away may be somebody else's now.
+            find = ["losetup", "--associated", f"{folder}/disk{index}", "--output", "NAME", "--noheadings"]
+            for device in subprocess.run(find, capture_output=True, text=True, check=True).stdout.split():
+                subprocess.run(["losetup", "--detach", device], check=True)
 
 
 def command(*arguments: str) -> None:

@@ -60,6 +60,7 @@ class Node:
             self.machine.processes.programs[program] = self._run
         world.run(self._write("/proc/drbd", proc))
         world.run(self._write(setup.HELPER, "/bin/true"))
+        world.run(self._write("/sys/dev/block/253:0/ro", "0\n"))
         tools = programs.Programs(self.machine)
         volumes = plain.Plain(lvm.Lvm(tools), tools)
         self.driver = driver.Drbd(setup.Setup(self.machine, tools), tools, volumes=volumes)
@@ -95,11 +96,7 @@ class Node:
         return msgspec.json.encode({"report": [{"lv": [row]}]})
 
     def activate(self, wanted: calls.Disk, *, primary: bool = False) -> None:
-        self.world.run(self._writable())
         self.world.run(self.driver.activate(wanted, primary=primary))
-
-    async def _writable(self) -> None:
-        await self._write("/sys/dev/block/253:0/ro", "0\n")
 
     @property
     def commands(self) -> list[str]:
@@ -113,7 +110,6 @@ def test_a_disk_that_is_not_set_up_gets_all_that_it_needs() -> None:
     assert node.called == [
         "new-resource resource1",
         "new-minor resource1 1 0",
-        "dump-md",
         "attach 1 /dev/xenvg/d0_data /dev/xenvg/d0_meta flexible --on-io-error=detach --disk-barrier=no "
         "--disk-flushes=no --md-flushes=no --c-plan-ahead=0 --resync-rate=1000 --al-extents=257",
         "connect resource1 ipv4:192.0.2.1:11001 ipv4:192.0.2.2:11001 --protocol=C --cram-hmac-alg=sha256 "
@@ -191,20 +187,41 @@ def test_what_somebody_else_has_is_not_shut_down_with_the_disk() -> None:
 def test_what_a_crash_left_open_is_closed_before_the_disk_is_attached() -> None:
     with simulated.World(seed=1) as world:
         node = Node(world, VERSION)
-        node.fails["dump-md"] = ['Found meta data is "unclean", please apply-al first']
         node.fails["attach"] = ["1: Failure: (165) Unclean meta-data found."]
         node.activate(disk())
-    assert node.commands == ["new-resource", "new-minor", "dump-md", "attach", "apply-al", "attach", "connect"]
+    assert node.commands == ["new-resource", "new-minor", "attach", "apply-al", "attach", "connect"]
 
 
-def test_new_volumes_get_metadata_and_others_that_cannot_be_read_do_not() -> None:
+@pytest.mark.parametrize(
+    "says, written",
+    [
+        ("No valid meta data found", True),
+        ("", False),
+        ('Found meta data is "unclean", please apply-al first', False),
+    ],
+)
+def test_new_volumes_get_metadata_and_others_keep_theirs(says: str, written: bool) -> None:
     with simulated.World(seed=1) as world:
         node = Node(world, VERSION)
-        node.fails["dump-md"] = ["No valid meta data found", "open(/dev/xenvg/d0_meta) failed"]
-        node.activate(disk())
-        assert node.commands[2:4] == ["dump-md", "create-md"]
-        node.called.clear()
+        node.fails["dump-md"] = [says] if says else []
+        world.run(node.driver.attach(disk()))
+    assert node.commands == ["dump-md", *(["create-md"] if written else []), "attach"]
+
+
+def test_metadata_that_cannot_be_read_is_not_written_over() -> None:
+    with simulated.World(seed=1) as world:
+        node = Node(world, VERSION)
+        node.fails["dump-md"] = ["open(/dev/xenvg/d0_meta) failed"]
         with pytest.raises(errors.BlockDeviceError, match="dump-md failed on node node1: open"):
+            world.run(node.driver.attach(disk()))
+    assert node.commands == ["dump-md"]
+
+
+def test_a_disk_whose_metadata_is_lost_is_not_taken_for_a_new_one() -> None:
+    with simulated.World(seed=1) as world:
+        node = Node(world, VERSION)
+        node.fails["attach"] = ["1: Failure: (119) No valid meta-data signature found."]
+        with pytest.raises(errors.BlockDeviceError, match=r"attach failed on node node1: .*No valid meta-data"):
             node.activate(disk())
     assert "create-md" not in node.commands
 

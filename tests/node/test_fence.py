@@ -68,6 +68,16 @@ async def test_an_epoch_is_promised_to_one_only_and_to_that_one_again(folders: p
     assert barrier.promised() == calls.Promised()
 
 
+async def test_a_promise_to_another_one_is_told_apart_from_a_newer_master(folders: paths.Paths) -> None:
+    barrier = made(folders)
+    await barrier.admit(4, fenced=True)
+    await barrier.promise(calls.Promised(epoch=6, node="node2"))
+    with pytest.raises(errors.PromisedError, match="node7 has promised epoch 6 to node2, and takes nothing of 4"):
+        barrier.check_promise(4)
+    barrier.check_promise(6)
+    barrier.check(4)
+
+
 async def test_the_furthest_copy_that_was_given_up_is_remembered(folders: paths.Paths) -> None:
     barrier = made(folders)
     assert barrier.given_up() == (0, 0)

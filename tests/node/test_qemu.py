@@ -43,7 +43,7 @@ def test_a_machine_has_memory_processors_identity_and_control_sockets() -> None:
     for part in (
         "-accel tcg,tb-size=32",
         "-machine pc,acpi=on",
-        "-m 16 -smp 1",
+        "-m 16392k -smp 1",
         "-nodefaults -no-user-config -display none",
         "-pidfile /r/run/instances/vm1/pid",
         "socket,id=qmp,path=/r/run/instances/vm1/qmp,server=on,wait=off -mon chardev=qmp,mode=control",
@@ -203,3 +203,8 @@ def test_a_name_that_would_make_a_socket_path_too_long_is_refused_before_anythin
     qemu.check_folder(qemu.Sockets("/" + "x" * 98))
     with pytest.raises(errors.HypervisorError, match=r"108 bytes.*shorter name"):
         qemu.check_folder(qemu.Sockets("/" + "x" * 99))
+
+
+def test_only_an_emulated_guest_has_a_size_that_keeps_its_writes_while_it_is_migrated() -> None:
+    assert " -m 16 -smp" in arguments(accelerator="kvm")
+    assert " -m 16392k -smp" in arguments(accelerator="tcg")

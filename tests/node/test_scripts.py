@@ -169,3 +169,52 @@ async def test_a_definition_for_other_hypervisors_is_refused(
     write(create=SCRIPT, hypervisors="xen-pvm\n")
     with pytest.raises(errors.InvalidError, match=r"does not support hypervisor kvm.*xen-pvm"):
         await definitions.create(vm(folders), reinstall=False, debug=0)
+
+
+@pytest.mark.promise("cluster-119")
+async def test_the_rename_script_is_told_both_names_and_where_network_files_are(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    write(create=SCRIPT, rename=SCRIPT + 'env; ls "$INSTANCE_SEED"\n')
+    lines = set(samples.read(await definitions.rename(vm(folders), old="vm0", debug=0)).decode().splitlines())
+    assert {"OLD_INSTANCE_NAME=vm0", "INSTANCE_NAME=vm1", "network-config", "networkd", "interfaces"} <= lines
+    assert os.listdir(f"{folders.run}/seeds") == []
+
+
+async def test_a_definition_without_a_script_refuses_only_what_needs_it(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    write(create=SCRIPT)
+    await definitions.create(vm(folders), reinstall=False, debug=0)
+    await definitions.verify(vm(folders))
+    with pytest.raises(errors.WrongStateError, match=r"OS definition busybox in .* has no script rename"):
+        await definitions.rename(vm(folders), old="vm0", debug=0)
+
+
+async def test_a_verify_script_refuses_with_its_words(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    write(create=SCRIPT, verify=SCRIPT + '[ "$OSP_MIRROR" = mine ] || { echo "$1: not mine" >&2; exit 1; }\n')
+    with pytest.raises(errors.InvalidError, match="OS busybox refuses its parameters: parameters: not mine"):
+        await definitions.verify(vm(folders))
+
+
+async def test_a_script_that_hangs_is_killed_with_its_children(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(create=SCRIPT + "sleep 600 & echo $! > pid; wait\n")
+    monkeypatch.setattr(calls.OsAdd, "LIMIT", 1.0)
+    with pytest.raises(errors.ExecutionError, match="took longer than 1 s and was killed"):
+        await definitions.create(vm(folders), reinstall=False, debug=0)
+    assert not samples.runtime().processes.alive(int(samples.read(f"{folder}/pid")))
+
+
+async def test_of_a_script_that_prints_megabytes_the_end_is_kept(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    write(create=SCRIPT + "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo the end; exit 1\n")
+    with pytest.raises(errors.ExecutionError, match="the end") as caught:
+        await definitions.create(vm(folders), reinstall=False, debug=0)
+    assert len(str(caught.value)) < 4000
+    (log,) = os.listdir(f"{folders.log}/os")
+    assert os.stat(f"{folders.log}/os/{log}").st_size < 2 << 20

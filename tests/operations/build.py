@@ -6,9 +6,12 @@
 import asyncio
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
+
+from msgspec import structs
 
 from gantry import errors, security
 from gantry.daemons import master
@@ -21,6 +24,7 @@ from gantry.state import history
 from gantry.state import snapshot as states
 
 Result = TypeVar("Result")
+Kind = TypeVar("Kind", bound=calls.Call[object])
 
 OWNER = cluster.Cluster(uuid="c", name="lab.example", master_node="n1", enabled_hypervisors=("fake", "kvm"))
 GROUP = cluster.NodeGroup(
@@ -82,9 +86,35 @@ class Machine:
     running: dict[str, calls.Instance] = field(default_factory=dict)
     plugged: dict[str, calls.Nic] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
     copy: calls.CandidateState | None = None
     complaints: dict[str, list[str]] = field(default_factory=dict)
-    systems: tuple[calls.OsScript, ...] = (calls.OsScript(name="plain", path="/os/plain", api_versions=(20,)),)
+    keeps_snapshots: bool = True
+    active: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+    strays: dict[str, int] = field(default_factory=dict)
+    degraded: int = 0
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    exports: dict[str, str] = field(default_factory=dict)
+    state: dict[str, str] = field(default_factory=dict)
+    progress: calls.MigrationStatus = calls.MigrationStatus(status="completed")  # noqa: RUF009 - it is immutable
+    systems: tuple[calls.OsScript, ...] = (
+        calls.OsScript(
+            name="plain",
+            path="/os/plain",
+            api_versions=(20,),
+            parameters=(("mirror", ""), ("dns", "")),
+            scripts=("create", "rename"),
+        ),
+        calls.OsScript(
+            name="other",
+            path="/os/other",
+            api_versions=(20,),
+            parameters=(("greeting", "What it says"),),
+            scripts=("create", "export", "import", "rename"),
+        ),
+    )
 
     def answer(self, call: calls.Call[object]) -> object:
         """Do what a node daemon does for a call (``rpc.calls``)."""
@@ -119,12 +149,42 @@ class Machine:
                     raise errors.NotFoundError(f"no OS definition {call.name}")
                 return found[0]
             case calls.BlockdevPath():
-                return tuple(f"/file/{call.instance}/{uuid}" for uuid in call.uuids)
+                if call.dev_type in ("file", "sharedfile"):
+                    return tuple(f"/file/{call.instance}/{uuid}" for uuid in call.uuids)
+                return tuple(f"{uuid}.disk{index}" for index, uuid in enumerate(call.uuids, call.first))
+            case calls.BlockdevPlace():
+                return (("pv1",),) * len(call.disks)
+            case calls.BlockdevAdopt():
+                self.disks[call.disk.uuid] = self.strays.pop(call.source, self.disks.get(call.disk.uuid, 0))
+            case calls.BlockdevAssemble():
+                self.active[call.disk.uuid] = (
+                    "primary" if call.primary else self.active.get(call.disk.uuid, "secondary")
+                )
+            case calls.BlockdevOpen():
+                self.active[call.disk.uuid] = "primary"
+            case calls.BlockdevClose():
+                self.active[call.disk.uuid] = "secondary"
+            case calls.BlockdevShutdown():
+                self.active.pop(call.disk.uuid, None)
+            case calls.BlockdevFind():
+                return self.find(call.disk)
+            case calls.BlockdevStatus():
+                return tuple(map(self.find, call.disks))
+            case calls.BlockdevGrow():
+                if not call.dry_run:
+                    self.disks[call.disk.uuid] = call.size
+            case calls.BlockdevSetMode():
+                self.modes[call.disk.uuid] = call.disk.mode
+            case calls.BlockdevRemovechildren():
+                self.disks.pop(call.disk.uuid, None)
+            case calls.BlockdevAddchildren():
+                self.disks[call.disk.uuid] = call.disk.size
             case calls.BlockdevCreate():
                 if self.disks.setdefault(call.disk.uuid, call.disk.size) != call.disk.size:
                     raise errors.ExistsError(f"disk {call.disk.uuid} exists already")
             case calls.BlockdevRemove():
                 self.disks.pop(call.disk.uuid, None)
+                self.active.pop(call.disk.uuid, None)
             case calls.InstanceStart():
                 self.running.setdefault(call.instance.name, call.instance)
             case calls.InstanceShutdown():
@@ -132,7 +192,24 @@ class Machine:
             case calls.InstanceList():
                 return tuple(_seen(one) for one in self.running.values())
             case calls.InstanceInfo():
-                return _seen(self.running[call.name]) if call.name in self.running else None
+                if call.name not in self.running:
+                    return None
+                return structs.replace(_seen(self.running[call.name]), state=self.state.get(call.name, "running"))
+            case calls.InstanceMigrationInfo():
+                return "info"
+            case calls.InstanceAccept():
+                self.running[call.instance.name], self.state[call.instance.name] = call.instance, "incoming"
+                return calls.Reception(host=call.address, port=1, secret="s")
+            case calls.InstanceMigrate():
+                left = self.progress.status == "completed"
+                self.state[call.instance.name] = "migrated" if left else "migrating"
+            case calls.InstanceMigrateCancel():
+                self.state.pop(call.instance.name, None)
+                return calls.MigrationStatus(status="cancelled")
+            case calls.InstanceMigrationStatus():
+                return self.progress
+            case calls.InstanceFinalizeMigrationSrc() | calls.InstanceFinalizeMigrationDst():
+                self.finalize(call)
             case calls.NicPlug():
                 self.plugged.setdefault(call.nic.uuid, call.nic)
             case calls.NicUnplug():
@@ -140,13 +217,66 @@ class Machine:
             case calls.NicUpdate():
                 self.plugged[call.nic.uuid] = call.nic
                 return True
+            case calls.BlockdevSnapshot():
+                if not self.keeps_snapshots:
+                    raise errors.WrongStateError("the file system keeps no snapshots")
+                self.disks[call.name.removesuffix(".snap")] = call.disk.size
+                return "file", ("file", f"/file/{call.name}")
+            case calls.BlockdevRename():
+                self.places[call.disk.uuid] = call.to
+            case calls.BlockdevSetinfo():
+                self.owners[call.disk.uuid] = call.owner
+            case calls.StreamOpen():
+                return 4711
+            case calls.StreamSend() | calls.StreamClose():
+                return calls.Streamed(size=64, digest="d")
+            case calls.StreamCancel():
+                return ""
+            case calls.ExportFinalize():
+                self.exports[call.export] = call.description
+            case calls.ExportList():
+                return tuple(self.exports)
+            case calls.ExportInfo():
+                return self.exports[call.export]
+            case calls.ExportVerify():
+                return dict.fromkeys(call.dumps, "d")
+            case calls.ExportRemove():
+                return self.exports.pop(call.export, None) is not None
             case calls.HooksRun():
                 return ()
+            case calls.InstanceBalloonMemory():
+                self.memory[call.instance.name] = call.memory
+                return call.memory
             case calls.InstanceConsole():
                 return calls.Console(instance=call.instance.name, kind="message", message="none")
             case _:
                 pass
         return None
+
+    def finalize(self, call: calls.InstanceFinalizeMigrationSrc | calls.InstanceFinalizeMigrationDst) -> None:
+        """End a migration: the guest goes on here, or nothing is left of it."""
+        name = call.instance.name
+        coming = isinstance(call, calls.InstanceFinalizeMigrationDst)
+        if coming != call.success and (not coming or self.state.get(name) == "incoming"):
+            self.running.pop(name, None)
+        self.state.pop(name, None)
+
+    def find(self, disk: calls.Disk) -> calls.DiskState | None:
+        """Describe a disk, or what can be adopted; a mirrored one is degraded for as many looks as ``degraded``."""
+        size = self.disks.get(disk.uuid, self.strays.get(disk.logical_id[-1] if disk.logical_id else ""))
+        if size is None:
+            return None
+        behind = disk.mirror is not None and self.degraded > 0
+        self.degraded -= behind
+        active = disk.uuid in self.active
+        return calls.DiskState(
+            path=f"/dev/{disk.uuid}",
+            size=size,
+            active=active,
+            degraded=behind,
+            local="UpToDate" if active and disk.mirror else "",
+            sync_percent=50.0 if behind else None,
+        )
 
 
 def _seen(whole: calls.Instance) -> calls.RunningInstance:
@@ -201,7 +331,7 @@ class FakeNodes:
         machine.joined = isinstance(call, calls.Enrol)
         return cast("Result", "request" if isinstance(call, calls.Join) else None)
 
-    def asked(self, kind: type[calls.Call[Result]], node: str = "") -> list[calls.Call[Result]]:
+    def asked(self, kind: type[Kind], node: str = "") -> list[Kind]:
         """Return the calls of one kind that were made, to one node or all."""
         return [call for name, call in self.made if isinstance(call, kind) and node in ("", name)]
 
@@ -252,6 +382,13 @@ class Environment:
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
 
+    def stoppable(self) -> AbstractContextManager[Callable[[], bool]]:
+        return nullcontext(lambda: self.house.canceled)
+
+    async def run_allocator(self, name: str, request: bytes, arguments: Sequence[str]) -> bytes:
+        self.house.requests.append((name, request, list(arguments)))
+        return self.house.allocators[name]
+
     def snapshot(self) -> states.Snapshot:
         return self.house.state
 
@@ -261,6 +398,9 @@ class House:
 
     def __init__(self, *values: states.Stored) -> None:
         self.numbers = itertools.count(1)
+        self.canceled = False
+        self.allocators: dict[str, bytes] = {}
+        self.requests: list[tuple[str, bytes, list[str]]] = []
         self.state = states.Snapshot()
         self.nodes = FakeNodes()
         self.ledger = embedded.Ledger()
@@ -298,7 +438,9 @@ class House:
             await step.do()
         if plan.finish:
             self.change(plan.finish(self.state))
-        return plan.result()
+        for step in plan.after:
+            await step.do()
+        return plan.result() if plan.jobs is None else (plan.jobs, plan.result())
 
     async def refused(self, op: opcodes.Opcode) -> errors.GantryError:
         """Return the error that an opcode is refused with; nothing is changed anywhere."""

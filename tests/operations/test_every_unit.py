@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
+from msgspec import structs
 from tests.jobs import house as queue_house
 from tests.operations import build
 from tests.state import build as state_build
@@ -19,7 +20,7 @@ from gantry.daemons import master
 from gantry.ipam import embedded
 from gantry.jobs import environment, locks, processor, records
 from gantry.model import instance, job, opcodes
-from gantry.operations import base, filled
+from gantry.operations import base, filled, manifest
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
 from gantry.state import transaction
@@ -37,18 +38,70 @@ NICS = [
     ["add", {"ip": "pool", "network": "net1"}],
     ["modify", 1, {"mac": "aa:00:00:00:00:77"}],
 ]
+RENAME = opcodes.InstanceRename(instance_name="vm1", new_name="renamed")
+IMPORT = opcodes.InstanceCreate(instance_name="imported", mode="import", src_path="old", pnode="node1", nics=(NIC,))
+OLD = manifest.Export(
+    instance="old",
+    source="node3",
+    timestamp=1000,
+    os="other",
+    compression="gzip",
+    scripted=True,
+    disk_template="file",
+    hypervisor="fake",
+    dumps=[manifest.Dump(file="dump0", size=64, digest="d"), manifest.Dump(file="dump1", size=32)],
+)
+FAILOVER = opcodes.InstanceFailover(instance_name="vm1", target_node="node3")
+MIGRATE = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
+DISKS = [["add", {"size": 8}], ["modify", 0, {"mode": "ro"}]]
+MIRROR = instance.Mirror(minors={"n1": 0, "n2": 0}, port=11000, secret="s")
+PARTS = tuple(
+    instance.Disk(uuid=f"d2-{part}", dev_type="plain", size=size, logical_id=("xenvg", f"d2.disk0_{part}"))
+    for part, size in (("data", 64), ("meta", 128))
+)
+MIRRORED = instance.Instance(
+    uuid="i9",
+    name="mirrored",
+    primary_node="n1",
+    hypervisor="fake",
+    disk_template="drbd",
+    disks=(instance.Disk(uuid="d2", dev_type="drbd", size=64, children=PARTS, mirror=MIRROR),),
+)
+"""An instance that does not run, and whose disk is on node1 and node2."""
+
 SAMPLES: tuple[opcodes.Opcode, ...] = (
     CREATE,
+    structs.replace(CREATE, disk_template="drbd", pnode="node1", snode="node2", start=False),
+    opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": DISKS}),
+    opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "mirrored", "disks": DISKS}),
+    opcodes.InstanceGrowDisk(instance_name="mirrored", disk=0, amount=64),
+    opcodes.InstanceActivateDisks(instance_name="mirrored"),
+    opcodes.InstanceDeactivateDisks(instance_name="mirrored"),
+    opcodes.InstanceReplaceDisks(instance_name="mirrored", mode="replace_new_secondary", remote_node="node3"),
+    opcodes.InstanceReplaceDisks(instance_name="mirrored", mode="replace_on_secondary"),
+    opcodes.InstanceStartup(instance_name="mirrored"),
+    opcodes.InstanceRemove(instance_name="mirrored"),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": NICS}),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [["remove", {}]]}),
+    opcodes.InstanceSetParams(instance_name="vm1", beparams={"minmem": 64}, runtime_mem=96),
     opcodes.InstanceStartup(instance_name="vm1"),
     opcodes.InstanceShutdown(instance_name="vm1"),
     opcodes.InstanceReboot(instance_name="vm1", reboot_type="full"),
     opcodes.InstanceRemove(instance_name="vm1"),
+    opcodes.InstanceReinstall(instance_name="vm1", os_type="other", osparams={"greeting": "hi"}),
+    opcodes.BackupExport(instance_name="vm1", target_node="node2"),
+    RENAME,
+    IMPORT,
+    opcodes.BackupRemove(instance_name="old"),
+    FAILOVER,
+    MIGRATE,
+    opcodes.InstanceMove(instance_name="vm1", target_node="node3"),
     opcodes.NodeAdd(node_name="new", primary_ip="203.0.113.99", join_token=build.TOKEN),
     opcodes.NodeRemove(node_name="node3"),
     opcodes.NodeSetParams(node_name="node3", drained=True),
     opcodes.NodeSetParams(node_name="node3", master_candidate=True),
+    opcodes.GroupSetParams(group_name="default", ndparams={"cpu_speed": 2.0}),
+    opcodes.GroupAssignNodes(group_name="default", nodes=("node2",)),
     opcodes.ClusterRedistConf(),
     opcodes.ClusterSetParams(candidate_pool_size=2, mac_prefix="aa:00:07"),
     opcodes.TestDelay(duration=0.5, repeat=2, on_nodes=("node1",)),
@@ -114,7 +167,21 @@ class Trial:
         if "i1" in state.instances:
             whole = filled.fill(state, state.instances["i1"])
             machine = self.nodes.machine(state.target(state.nodes["n1"]))
+            machine.places, machine.owners = {"d1": build.DISK.logical_id}, {"d1": "vm1"}
             machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
+            machine.memory = {"vm1": int(whole.beparams["maxmem"])}
+        for uuid in ("n1", "n2") if "i9" in state.instances else ():
+            machine = self.nodes.machine(state.target(state.nodes[uuid]))
+            machine.disks |= {"d2": 64, "d2-data": 64, "d2-meta": 128}
+            if isinstance(op, opcodes.InstanceDeactivateDisks):
+                machine.active["d2"] = "primary" if uuid == "n1" else "secondary"
+        if isinstance(op, opcodes.InstanceRename | opcodes.InstanceReinstall):
+            self.nodes.machines["203.0.113.1"].running.clear()
+        if isinstance(op, opcodes.InstanceCreate | opcodes.BackupRemove):
+            whole = filled.fill(state, state.instances["i1"])
+            self.nodes.machines["203.0.113.3"].exports["old"] = manifest.write(OLD, whole)
+        if isinstance(op, opcodes.InstanceMove):
+            self.nodes.machines["203.0.113.3"].disks.clear()
         self.nodes.machines["203.0.113.99"] = build.Machine(joined=False)
 
     def run(self, broken: Break) -> job.Job:
@@ -157,6 +224,13 @@ def _steps(op: opcodes.Opcode, values: Sequence[states.Stored]) -> int:
 
 
 def _values(op: opcodes.Opcode) -> list[states.Stored]:
+    if getattr(op, "instance_name", "") == "mirrored" or getattr(op, "disk_template", "") == "drbd":
+        owner = structs.replace(build.OWNER, enabled_disk_templates=("file", "drbd"))
+        return [owner if value is build.OWNER else value for value in build.FIRST] + [MIRRORED]
+    if op in (FAILOVER, MIGRATE):
+        # every node reaches its disks
+        shared = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)
+        return [shared if value is build.VM else value for value in build.FIRST]
     return [value for value in build.FIRST if not (op is DESTROY and isinstance(value, instance.Instance))]
 
 
@@ -187,13 +261,20 @@ def test_a_step_that_breaks_leaves_everything_as_it_was(op: opcodes.Opcode, at: 
 
 
 def _is_farewell(op: opcodes.Opcode) -> bool:
-    """A node that was told to leave cannot be told to come back; files that were sent again are what they were."""
-    return isinstance(op, opcodes.NodeRemove | opcodes.ClusterDestroy | opcodes.ClusterRedistConf)
+    """A node that was told to leave cannot be told to come back, files that were sent again are what they were.
+
+    A disk that has grown does not shrink.
+    """
+    gone = opcodes.NodeRemove | opcodes.ClusterDestroy | opcodes.ClusterRedistConf | opcodes.InstanceGrowDisk
+    return isinstance(op, gone)
 
 
 WITHOUT_STEPS = {
     opcodes.ClusterPostInit,
     opcodes.ClusterVerify,
+    opcodes.GroupAdd,
+    opcodes.GroupRemove,
+    opcodes.GroupRename,
     opcodes.NetworkAdd,
     opcodes.NetworkConnect,
     opcodes.NetworkDisconnect,
@@ -203,7 +284,18 @@ WITHOUT_STEPS = {
     opcodes.TagsSet,
     opcodes.TagsDel,
     opcodes.TagsSearch,
+    opcodes.InstanceChangeGroup,
     opcodes.InstanceConsole,
+    opcodes.ClusterVerifyDisks,
+    opcodes.GroupVerifyDisks,
+    opcodes.NodeQueryStorage,
+    opcodes.NodeQueryvols,
+    # its samples need a node that has lost a disk, or disks that are lost: tests of their own
+    opcodes.InstanceRecreateDisks,
+    opcodes.RepairNodeStorage,
+    opcodes.ClusterRepairStorage,
+    opcodes.NodeEvacuate,
+    opcodes.NodeMigrate,
     opcodes.InstanceQueryData,
     opcodes.OsDiagnose,
 }

@@ -9,7 +9,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import filled, modify
+from gantry.operations import filled, nics
 from gantry.rpc import calls
 
 OTHER = network.Network(
@@ -236,6 +236,16 @@ async def test_a_running_instance_is_changed_out_anew_and_in(house: build.House)
     assert list(machine.plugged.values()) == list(whole.nics)
 
 
+async def test_addresses_that_go_stay_reserved_until_the_guest_has_let_go_of_them(house: build.House) -> None:
+    start(house)
+    change = op(["modify", 0, {"ip": {"1": "192.0.2.15"}}], ["remove", 1, {}])
+    plan = await house.plan(change)
+    between = house.state.apply(plan.changes, serial=99).instance("vm1")
+    assert [one.ip for one in between.lingering] == ["2001:db8::10"]
+    await house.run(change)
+    assert not house.state.instance("vm1").lingering
+
+
 async def test_another_mac_address_unplugs_and_plugs(house: build.House) -> None:
     machine = start(house)
     plan = await house.plan(op(["modify", 0, {"mac": "aa:00:00:00:00:77"}]))
@@ -281,7 +291,7 @@ async def test_an_instance_on_a_node_that_is_offline_is_changed_all_the_same(hou
 async def test_a_bridge_that_is_missing_is_found_before_anything_changes(house: build.House) -> None:
     await changed(house, ["add", {"network": "net2"}], ["modify", 0, {"ip": "pool"}])
     (asked,) = house.nodes.asked(calls.NicValidate)
-    assert [(nic.index, nic.mode, nic.link) for nic in cast("calls.NicValidate", asked).nics] == [(2, "routed", "main")]
+    assert [(nic.index, nic.mode, nic.link) for nic in asked.nics] == [(2, "routed", "main")]
 
 
 def test_networks_old_and_new_are_locked_against_change(house: build.House) -> None:
@@ -310,5 +320,36 @@ def test_networks_old_and_new_are_locked_against_change(house: build.House) -> N
 )
 def test_every_form_of_the_contract_is_understood(form: list[object], wanted: tuple[str, str]) -> None:
     (change,) = op(form).nics
-    found = modify.edit(change)
+    found = nics.edit(change)
     assert (found.action, found.ident) == wanted
+
+
+async def test_a_running_guest_gets_other_memory_between_its_bounds(house: build.House) -> None:
+    machine = start(house)
+    done = await changed(house, beparams={"minmem": 64}, runtime_mem="96m")
+    assert done == {"be/minmem": 64, "runtime_memory": 96}
+    assert machine.memory == {"vm1": 96}
+    for outside in (60, 132, "1t"):
+        assert "can have 64 to 128 MiB while it runs" in str(await house.refused(op(runtime_mem=outside)))
+    assert "memory 'much' is not valid" in str(await house.refused(op(runtime_mem="much")))
+    machine.status = msgspec.structs.replace(build.STATUS, memory_free=10)
+    error = await house.refused(op(runtime_mem=2000, beparams={"maxmem": 2000}))
+    assert isinstance(error, errors.NoRoomError)
+    assert "needs 1872 MiB more, node node1 has 10 MiB free" in str(error)
+    machine.running.clear()
+    assert "instance vm1 does not run" in str(await house.refused(op(runtime_mem=96)))
+
+
+async def test_an_instance_that_is_down_is_put_aside_and_comes_back(house: build.House) -> None:
+    assert await changed(house, offline=True) == {"admin_state": "offline"}
+    assert house.state.instance("vm1").admin_state is instance.AdminState.OFFLINE
+    assert await changed(house, offline=True) == {}
+    assert await changed(house, offline=False) == {"admin_state": "down"}
+    house.put(msgspec.structs.replace(VM, admin_state=instance.AdminState.UP))
+    assert "shall be up and cannot be marked offline" in str(await house.refused(op(offline=True)))
+
+
+async def test_what_only_planning_looks_at_is_not_said_to_wait_for_the_next_start(house: build.House) -> None:
+    start(house)
+    plan = await house.plan(op(beparams={"auto_balance": False, "spindle_use": 2, "minmem": 64}))
+    assert [step.text for step in plan.steps] == []

@@ -51,6 +51,7 @@ CHANGES: list[tuple[dict[str, object], dict[str, object], str]] = [
     ({"max_running_jobs": "7"}, {"max_running_jobs": 7}, "max_running_jobs: 1000 becomes 7"),
     ({"default_disk_size": "1g"}, {"default_disk_size": 1024}, "default_disk_size: 0 becomes 1024"),
     ({"ipam_hold_time": 3600}, {"ipam_hold_time": 3600}, "ipam_hold_time: 0 becomes 3600"),
+    ({"default_iallocator": "hail"}, {"default_iallocator": "hail"}, "default_iallocator: empty becomes hail"),
     (
         {"network_thresholds": [50, 60]},
         {"network_thresholds": (50, 60)},
@@ -180,7 +181,7 @@ async def test_a_change_that_is_none_says_so_and_writes_nothing(house: build.Hou
         ),
         ({"beparams": {"vcpu": 1}}, "did you mean vcpus?"),
         ({"nicparams": {"lnk": "br0"}}, "did you mean link?"),
-        ({"ndparams": {"oob": "x"}}, "unknown node parameter oob; known are none"),
+        ({"ndparams": {"oob": "x"}}, "unknown node parameter oob; known are cpu_speed"),
         ({"hvparams": {"kwm": {}}}, "unknown hypervisor kwm; did you mean kvm?"),
         ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are fake, kvm"),
         ({"enabled_hypervisors": []}, "no hypervisor is named"),
@@ -192,6 +193,7 @@ async def test_a_change_that_is_none_says_so_and_writes_nothing(house: build.Hou
         ({"candidate_pool_size": "many"}, "candidate_pool_size: 'many' is no int"),
         ({"max_running_jobs": 0}, "max_running_jobs: 0 is below 1"),
         ({"ipam_hold_time": -1}, "ipam_hold_time: -1 is below 0"),
+        ({"default_iallocator": "/bin/sh"}, "is no name of an allocator program"),
         ({"default_disk_size": "huge"}, "disk size 'huge' is not valid"),
         ({"default_disk_size": -1}, "default_disk_size: -1 is below 0"),
         ({"hvparams": {"kvm": {"serial_speed": "fast"}}}, "serial_speed: 'fast' is no int"),
@@ -374,7 +376,7 @@ async def test_new_defaults_are_filled_into_what_nodes_are_sent(house: build.Hou
     await house.run(op(hvparams={"fake": {"migration_mode": "non-live"}}, beparams={"memory": 256, "vcpus": 3}))
     await house.run(opcodes.InstanceStartup(instance_name="vm1"))
     (started,) = house.nodes.asked(calls.InstanceStart)
-    whole = cast("calls.InstanceStart", started).instance
+    whole = started.instance
     assert whole.hvparams == {"migration_mode": "non-live"}
     expected: entities.Parameters = {"maxmem": 256, "minmem": 256, "vcpus": 3}
     assert expected.items() <= whole.beparams.items()
@@ -394,3 +396,26 @@ async def test_verify_tells_of_candidates_beyond_the_size_of_the_pool(house: bui
     house.machine("node2").copy = up
     await house.run(opcodes.ClusterVerify())
     assert "  - NOTICE: 1 master candidate(s) more than the candidate pool size asks for." in house.log.lines
+
+
+async def test_hypervisor_parameters_of_an_operating_system_need_one_and_are_checked_by_nodes(
+    house: build.House,
+) -> None:
+    tuned = {"os_hvp": {"plain": {"kvm": {"kernel_path": "/boot/k"}}}}
+    await house.run(op(**tuned))
+    assert house.state.the_cluster.os_hvp == tuned["os_hvp"]
+    asked = [call for _, call in house.nodes.made if isinstance(call, calls.HypervisorValidate)]
+    assert {call.hvparams["kernel_path"] for call in asked} == {"/boot/k"}
+    missing: dict[str, object] = {"os_hvp": {"plan": {"kvm": {"acpi": False}}}}
+    assert "no node has operating system plan" in str(await house.refused(op(**missing)))
+    await house.run(op(os_hvp={"plain": {"kvm": {"kernel_path": "default"}}}))
+    assert house.state.the_cluster.os_hvp == {}
+    wide: dict[str, object] = {"os_hvp": {"plain": {"kvm": {"migration_port": 9000}}}}
+    assert "migration_port cannot be set for an operating system" in str(await house.refused(op(**wide)))
+
+
+async def test_defaults_of_memory_have_to_suit_what_instances_set(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.VM, beparams={"minmem": 100}))
+    said = "instance vm1: backend parameter minmem would be 100, which is above maxmem, 64"
+    assert said in str(await house.refused(op(beparams={"memory": 64})))
+    await house.run(op(beparams={"memory": 256}))

@@ -16,6 +16,8 @@ CHECKOUT = Path(__file__).parents[2]
 NAME = "web1.example"
 IPV4, IPV6, FIXED = "192.0.2.10", "2001:db8::1:0", "192.0.2.200"
 
+MINUTES = pytest.mark.skipif(not os.environ.get("GANTRY_REAL"), reason="takes minutes; make test-real runs it")
+
 NEEDS = [
     pytest.mark.real,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),

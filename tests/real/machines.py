@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.node import samples
+from tests.real import demonstration
 
 from gantry.node import assembly, guests, probe
 from gantry.rpc import calls
@@ -35,6 +36,7 @@ PATIENCE = 120.0
 
 NEEDS = [
     pytest.mark.real,
+    demonstration.MINUTES,
     pytest.mark.skipif(not samples.HAS_NAMESPACES, reason="network namespaces need root and the ip command"),
     pytest.mark.skipif(not shutil.which(probe.QEMU), reason="QEMU is not installed"),
 ]

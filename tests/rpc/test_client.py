@@ -135,8 +135,11 @@ async def test_calls_carry_the_epoch_of_a_confirmed_master_and_none_before() -> 
     assert http.headers == [{}, {"x-gantry-epoch": "7"}, {"x-gantry-epoch": "7"}]
 
 
-async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refuses_it() -> None:
-    refused = errors.FencedError("epoch 7 has passed", hint="stop it")
+@pytest.mark.parametrize("kind", [errors.FencedError, errors.PromisedError])
+async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refuses_it(
+    kind: type[errors.FencedError],
+) -> None:
+    refused = kind("epoch 7 has passed", hint="stop it")
     body = msgspec.json.encode((False, refused.luxi_pair()))
     nodes, _ = made(lambda _: interface.HttpResponse(refused.status, body))
     heard: list[errors.FencedError] = []
@@ -144,5 +147,5 @@ async def test_a_master_hears_that_it_was_replaced_from_the_first_node_that_refu
     with pytest.raises(errors.FencedError, match="node node1: epoch 7 has passed; stop it"):
         await nodes.call(TARGET, calls.NodeDemote())
     (answer,) = await nodes.fan_out([TARGET], calls.NodeDemote())
-    assert isinstance(answer.error, errors.FencedError)
-    assert len(heard) == 2
+    assert type(answer.error) is kind
+    assert [type(error) for error in heard] == [kind, kind]

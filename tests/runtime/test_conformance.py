@@ -1,6 +1,7 @@
 """What both runtimes promise of clock, randomness, computation and disk."""
 
 import asyncio
+import hashlib
 import uuid
 from collections.abc import Awaitable, Callable
 
@@ -45,6 +46,14 @@ def test_random_source_keeps_its_ranges(drive: Drive) -> None:
         assert uuid.UUID(source.uuid()).version == 4
         assert len(source.token(16)) == 16
         assert source.token(16) != source.token(16)
+
+    drive(check)
+
+
+def test_the_digest_of_a_file_is_its_sha_256(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        await runtime.disk.write(f"{folder}/file", b"content" * 100_000)
+        assert await runtime.disk.digest(f"{folder}/file") == hashlib.sha256(b"content" * 100_000).hexdigest()
 
     drive(check)
 

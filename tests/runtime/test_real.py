@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import gantry
 from gantry.runtime import interface
-from gantry.runtime.real import RealRuntime
+from gantry.runtime.real import RealRuntime, http
 
 
 @dataclass(frozen=True)
@@ -271,3 +271,29 @@ async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -
     with pytest.raises(OSError, match="No space"):
         await file.append(b"data")
     file.close()
+
+
+async def test_client_that_does_not_send_its_body_is_given_up(
+    runtime: RealRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+        return interface.HttpResponse(200, request.peer.encode(), headers={"X-More": "yes"})
+
+    monkeypatch.setattr(http, "BODY_PATIENCE", 0.2)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=1000)
+    try:
+        for size, wanted in ((5, b"408"), (0, b"200")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
+            writer.write(head.encode())
+            async with asyncio.timeout(30):
+                answer = await reader.read()
+            assert answer.split()[1] == wanted
+            writer.close()
+        assert b"X-More: yes" in answer
+        assert answer.endswith(b"127.0.0.1")
+    finally:
+        await server.close()

@@ -135,3 +135,33 @@ def test_a_node_whose_adding_was_broken_off_has_no_vote() -> None:
 
     with cluster.SimulatedCluster(1, nodes=2) as lab:
         lab.run(scenario())
+
+
+def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        await lab.world.clock.sleep(10)
+        promise, disk = f"{cluster.FOLDERS.lib}/promise", lab.world.machine("node3").disk
+        lab.world.network.partition("node1", "node2")
+        claim = asyncio.ensure_future(tried(asyncio.ensure_future(lab.failover("node2"))))
+        while not disk.exists(promise):
+            await lab.world.clock.sleep(0.0001)
+        lab.crash("node2")
+        assert await claim
+        lab.world.network.heal("node1", "node2")
+        # It is in the journal, and so in the queue when the master is back: a refusal would say that it is not.
+        with pytest.raises(errors.GantryError, match="nobody knows yet whether"):
+            await lab.submit({**TAG, "tags": ["in-doubt"]})
+        async with asyncio.timeout(30):
+            while not lab.masters():
+                await lab.world.clock.sleep(0.1)
+        assert lab.masters() == ["node1"]
+        await lab.done({**TAG, "tags": ["kept"]})
+        await lab.restart("node2")
+        await lab.world.clock.sleep(60)
+        await lab.failover("node2")
+        assert lab.masters() == ["node2"]
+        assert {"in-doubt", "kept"} <= set(msgspec.convert(await lab.luxi("QueryTags", "cluster", ""), list[str]))
+
+    with cluster.SimulatedCluster(4) as lab:
+        lab.run(scenario())

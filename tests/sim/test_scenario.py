@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gantry.sim import program, scenario
+from gantry.sim import outcome, program, scenario
 
 SEEDS = 200
 CHUNK = 5
@@ -18,6 +18,17 @@ CHUNK = 5
 def test_no_promise_is_broken(first: int) -> None:
     broken = [result for result in map(scenario.run, range(first, first + CHUNK)) if result.broken]
     assert not broken, broken[0].story
+
+
+def test_an_error_that_nobody_expected_is_a_failing_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def settle(self: outcome.Outcome) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(outcome.Outcome, "settle", settle)
+    result = scenario.run(0)
+    assert result.broken == scenario.UNBROKEN
+    assert "KeyError('lost') in " in result.story
+    assert "seed 0: 3 machines" in result.story
 
 
 def test_scenarios_do_something() -> None:

@@ -13,7 +13,7 @@ NAMES = {
     "instance": "gnt-instance list --no-headers -o name",
     "node": "gnt-node list --no-headers -o name",
     "network": "gnt-network list --no-headers -o name",
-    "group": "gnt-node list --no-headers -o group | sort -u",
+    "group": "gnt-group list --no-headers -o name",
     "os": "gnt-os list --no-headers",
     "job": "gnt-job list --no-headers -o id",
 }

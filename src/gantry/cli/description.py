@@ -87,14 +87,15 @@ def _nic(index: int, values: Sequence[object]) -> Record:
 
 def _disk(index: int, found: Record) -> Record:
     size = tables.unit(_number(found.get("size")), "h")
-    where = _list(found.get("pstatus"))
+    mirror = _record(found.get("drbd_info"))
     return {
         f"disk/{index}": f"{found.get('dev_type')}, size {size}",
         **_given(
             {
                 "access mode": found.get("mode"),
-                "logical_id": _list(found.get("logical_id")),
-                "on primary": where[0] if where else None,
+                **_mirror(mirror, plain=_list(found.get("logical_id"))),
+                "on primary": _side(_list(found.get("pstatus"))),
+                "on secondary": _side(_list(found.get("sstatus"))),
                 "name": found.get("name"),
                 "UUID": found.get("uuid"),
             }
@@ -105,6 +106,29 @@ def _disk(index: int, found: Record) -> Record:
             else {}
         ),
     }
+
+
+def _mirror(found: Record, *, plain: Sequence[object]) -> Record:
+    """Return where a disk is: its id, or both ends of a mirrored one."""
+    if not found:
+        return {"logical_id": plain}
+    ends = {
+        side: f"{found.get(f'{side}_node')}, minor={found.get(f'{side}_minor')}" for side in ("primary", "secondary")
+    }
+    return {"node A": ends["primary"], "node B": ends["secondary"], "port": found.get("port")}
+
+
+def _side(status: Sequence[object]) -> str | None:
+    """Return what a node says of a disk."""
+    if len(status) < 7:
+        return None
+    path, _, _, percent, seconds, degraded, local = status
+    parts = [str(path), str(local)] + (["degraded"] if degraded else [])
+    if percent is not None:
+        parts.append(
+            f"synchronised to {_number(percent):.1f} %" + (f", {seconds} s left" if seconds is not None else "")
+        )
+    return ", ".join(parts)
 
 
 NODE_FIELDS = {
@@ -121,6 +145,7 @@ NODE_FIELDS = {
     "pinst_list": "primary for instances",
     "sinst_list": "secondary for instances",
     "ndparams": "node parameters",
+    "custom_ndparams": "own node parameters",
     "accelerator": "accelerator",
     "accelerator_reason": "accelerator reason",
     "uuid": "UUID",
@@ -131,6 +156,29 @@ NODE_FIELDS = {
 def node(found: Record) -> Record:
     """Describe a node."""
     return {word: found[field] for field, word in NODE_FIELDS.items() if field in found}
+
+
+GROUP_FIELDS = {
+    "name": "Group name",
+    "uuid": "UUID",
+    "serial_no": "Serial number",
+    "alloc_policy": "allocation policy",
+    "node_list": "nodes",
+    "pinst_list": "instances",
+    "ndparams": "node parameters",
+    "custom_ndparams": "own node parameters",
+    "diskparams": "disk parameters",
+    "custom_diskparams": "own disk parameters",
+    "ipolicy": "instance policy",
+    "custom_ipolicy": "own instance policy",
+    "tags": "Tags",
+}
+"""Field to the key word of ``gnt-group info``."""
+
+
+def group(found: Record) -> Record:
+    """Describe a node group."""
+    return {word: found[field] for field, word in GROUP_FIELDS.items() if field in found}
 
 
 NETWORK_FIELDS = (
@@ -242,6 +290,7 @@ CLUSTER_PARAMETERS = {
     "primary_ip_version": "primary ip version",
     "enabled_disk_templates": "enabled disk templates",
     "default_disk_size": "default disk size",
+    "prealloc_wipe_disks": "preallocation wipe disks",
     "ipam_hold_time": "hold time of addresses",
     "network_thresholds": "network thresholds",
 }
@@ -273,6 +322,7 @@ def cluster(found: Record) -> Record:
         "Default instance parameters": found.get("beparams"),
         "Default nic parameters": found.get("nicparams"),
         "Default disk parameters": found.get("diskparams") or {},
+        "Instance policy - limits for instances": found.get("ipolicy") or {},
     }
 
 

@@ -15,9 +15,11 @@ from gantry.cli import command, failures
 PROGRAMS = {
     "gnt-cluster": "cluster",
     "gnt-node": "node",
+    "gnt-group": "group",
     "gnt-instance": "instance",
     "gnt-network": "network",
     "gnt-os": "systems",
+    "gnt-backup": "backup",
     "gnt-job": "job",
     "gnt-debug": "debug",
     "gantry": "chronicle",
@@ -116,6 +118,11 @@ def node() -> int:
     return run("gnt-node", sys.argv[1:])
 
 
+def group() -> int:
+    """Run ``gnt-group``."""
+    return run("gnt-group", sys.argv[1:])
+
+
 def instance() -> int:
     """Run ``gnt-instance``."""
     return run("gnt-instance", sys.argv[1:])
@@ -129,6 +136,11 @@ def network() -> int:
 def os() -> int:
     """Run ``gnt-os``."""
     return run("gnt-os", sys.argv[1:])
+
+
+def backup() -> int:
+    """Run ``gnt-backup``."""
+    return run("gnt-backup", sys.argv[1:])
 
 
 def job() -> int:

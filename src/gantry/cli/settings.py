@@ -6,9 +6,8 @@ setting back.
 """
 
 import argparse
-from collections.abc import Callable
 
-from gantry.cli import command, failures, syntax, waiting
+from gantry.cli import command, failures, policies, syntax, waiting
 
 Structure = syntax.Structure
 
@@ -20,10 +19,13 @@ FIELDS = {
     "mac_prefix": "mac_prefix",
     "master_netdev": "master_netdev",
     "ipam_hold_time": "ipam_hold_time",
+    "vg_name": "vg_name",
+    "default_iallocator": "default_iallocator",
+    "default_iallocator_params": "default_iallocator_params",
+    "prealloc_wipe_disks": "prealloc_wipe_disks",
     "network_thresholds": "network_thresholds",
     "backend_parameters": "beparams",
     "nic_parameters": "nicparams",
-    "node_parameters": "ndparams",
 }
 """Option to the field of OP_CLUSTER_SET_PARAMS that takes its value as it is."""
 
@@ -34,6 +36,7 @@ DEFAULTS = {"hypervisor": "default_hypervisor", "disksize": "default_disk_size",
 def given(options: argparse.Namespace) -> Structure:
     """Return the settings that options name, as the opcode has them; raises InvalidError."""
     found = {field: getattr(options, name) for name, field in FIELDS.items() if getattr(options, name) is not None}
+    found |= policies.given(options)
     if options.hypervisor:
         found["hvparams"] = _by_hypervisor(options.hypervisor)
     for key, value in (options.defaults or {}).items():
@@ -45,12 +48,7 @@ def given(options: argparse.Namespace) -> Structure:
 
 
 def _by_hypervisor(pairs: list[tuple[str, syntax.Parameters]]) -> dict[str, syntax.Parameters]:
-    found: dict[str, syntax.Parameters] = {}
-    for name, parameters in pairs:
-        if not name:
-            raise failures.InvalidError("-H needs the hypervisor's name in front, as in kvm:accel=tcg")
-        found[name] = found.get(name, {}) | parameters
-    return found
+    return policies.by_name(pairs, option="-H", example="kvm:accel=tcg")
 
 
 def _with_bridge(nic: syntax.Parameters, bridge: str) -> syntax.Parameters:
@@ -68,13 +66,12 @@ def modify(call: command.Call) -> int:
 
 
 def modify_system(call: command.Call) -> int:
-    """Change the cluster's defaults of an operating system's parameters (``gnt-os modify``)."""
-    op = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "osparams": {call.arguments[0]: call.options.os_parameters or {}}}
+    """Change the cluster's defaults for an operating system (``gnt-os modify``)."""
+    name, options = call.arguments[0], call.options
+    op: syntax.Structure = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "osparams": {name: options.os_parameters or {}}}
+    if options.hypervisor:
+        op["os_hvp"] = {name: _by_hypervisor(options.hypervisor)}
     return waiting.carry_out(call, op)
-
-
-def _or_default(parse: Callable[[str], object]) -> Callable[[str], object]:
-    return lambda text: text if text == syntax.RESET else parse(text)
 
 
 def _thresholds(text: str) -> list[int]:
@@ -127,31 +124,45 @@ OPTIONS = (
     command.Option(
         ("-N", "--nic-parameters"), "Defaults of NICs, as in mode=bridged,link=br0", "PARAMS", parse=syntax.parameters
     ),
-    command.Option(("--node-parameters",), "Defaults of nodes", "PARAMS", parse=syntax.parameters),
+    *policies.OPTIONS,
+    policies.STD,
     command.Option(("-m", "--mac-prefix"), "First half of MAC addresses, as in aa:00:00", "PREFIX"),
     command.Option(
         ("-C", "--candidate-pool-size"),
         "How many nodes keep a copy of the state, the master among them",
         "COUNT",
-        parse=_or_default(syntax.number),
+        parse=policies.or_default(syntax.number),
     ),
     command.Option(
         ("--max-running-jobs",),
         "How many jobs run at once; the others wait",
         "COUNT",
-        parse=_or_default(syntax.number),
+        parse=policies.or_default(syntax.number),
     ),
     command.Option(
         ("--ipam-hold-time",),
         "For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first",
         "TIME",
-        parse=_or_default(syntax.seconds),
+        parse=policies.or_default(syntax.seconds),
     ),
     command.Option(
         ("--network-thresholds",),
         "Percent of a network's pools in use from which verify warns, and from which it fails; 80,95 at first",
         "WARNING,CRITICAL",
-        parse=_or_default(_thresholds),
+        parse=policies.or_default(_thresholds),
+    ),
+    command.Option(
+        ("-I", "--default-iallocator"), "Program that places instances, such as hail; empty for the built-in", "NAME"
+    ),
+    command.Option(
+        ("--default-iallocator-params",), "Its options, as in algorithm=tight", "PARAMS", parse=syntax.parameters
+    ),
+    command.Option(("--vg-name",), "Volume group of disks that name none; xenvg at first", "GROUP"),
+    command.Option(
+        ("--prealloc-wipe-disks",),
+        "Overwrite new disks with zeros before they are used: yes or no",
+        "YES|NO",
+        choices=("yes", "no", syntax.RESET),
     ),
     command.Option(("--master-netdev",), "Network device of the master's own address", "DEVICE"),
 )

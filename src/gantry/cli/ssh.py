@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gantry.cli import client, command, failures, filters
 
 OPTIONS = ("-oBatchMode=yes", "-oConnectTimeout=30")
+USUAL_PORT = 22
 RULE = "-" * 48
 
 
@@ -21,6 +22,12 @@ class Node(NamedTuple):
     name: str
     host: str
     is_master: bool
+    port: int
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the options of ``ssh`` and ``scp``; the usual port is left to the configuration of SSH."""
+        return OPTIONS if self.port == USUAL_PORT else (*OPTIONS, f"-oPort={self.port}")
 
 
 def run(call: command.Call) -> int:
@@ -28,7 +35,7 @@ def run(call: command.Call) -> int:
     options = call.options
     failed = False
     for node in sorted(_nodes(call), key=lambda node: node.is_master):
-        done = _execute(["ssh", *OPTIONS, f"root@{node.host}", " ".join(call.arguments)])
+        done = _execute(["ssh", *node.options, f"root@{node.host}", " ".join(call.arguments)])
         failed |= done.returncode != 0
         if done.returncode or not options.failure_only:
             _show(node, done, every_line=options.show_machine_names)
@@ -55,7 +62,7 @@ def copy_file(call: command.Call) -> int:
         if node.is_master:
             continue
         host = f"[{node.host}]" if ":" in node.host else node.host
-        done = _execute(["scp", *OPTIONS, "-p", "-q", path, f"root@{host}:{path}"])
+        done = _execute(["scp", *node.options, "-p", "-q", path, f"root@{host}:{path}"])
         if done.returncode:
             failed = True
             print(f"Copy of file {path} to node {node.name} failed: {done.stdout.strip()}", file=sys.stderr)
@@ -64,7 +71,7 @@ def copy_file(call: command.Call) -> int:
 
 def _nodes(call: command.Call) -> list[Node]:
     """Return the nodes that the options choose and that are not offline."""
-    fields = ["name", "sip", "master", "offline"]
+    fields = ["name", "sip", "master", "offline", "ndp/ssh_port"]
     chosen = filters.any_of("name", call.options.node)
     if call.options.node_group:
         chosen = filters.all_of(chosen, ["=", "group", call.options.node_group])
@@ -76,7 +83,12 @@ def _nodes(call: command.Call) -> list[Node]:
         print(f"Note: skipping offline node(s): {', '.join(offline)}", file=sys.stderr)
     host = "sip" if call.option("use_replication_network") else "name"
     return [
-        Node(str(record["name"]), client.expect(record[host], str), bool(record["master"]))
+        Node(
+            str(record["name"]),
+            client.expect(record[host], str),
+            bool(record["master"]),
+            client.expect(record["ndp/ssh_port"], int),
+        )
         for record in records
         if not record["offline"]
     ]

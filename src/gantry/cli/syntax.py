@@ -30,7 +30,9 @@ AUTO = "auto"
 
 MEMORY = ("memory", "maxmem", "minmem")
 NIC_KEYS = ("mac", "network", "mode", "link", "vlan", "bridge", "name")
-DISK_KEYS = ("size", "mode", "access", "name")
+DISK_KEYS = (*("size", "mode", "access", "name", "vg", "metavg", "adopt", "path", "format", "provider", "spindles"),)
+MODES = ("r", "w", "ro", "rw")
+"""What ``access`` may say in the seed's sense; otherwise it is how a guest reaches an external disk."""
 
 
 def pieces(text: str) -> list[str]:
@@ -138,7 +140,7 @@ def number(text: str) -> int:
 
 def disks(texts: Sequence[str]) -> list[Structure]:
     """Parse ``--disk`` options in the order of their numbers."""
-    return [_disk(values, place=f"disk {index}") for index, values in enumerate(_devices(texts, "disk"))]
+    return [disk(values, place=f"disk {index}") for index, values in enumerate(_devices(texts, "disk"))]
 
 
 def nics(texts: Sequence[str]) -> list[Structure]:
@@ -161,14 +163,29 @@ def _devices(texts: Sequence[str], option: str) -> list[Values]:
     return [numbered[index] for index in range(len(numbered))]
 
 
-def _disk(values: Values, *, place: str) -> Structure:
-    _check_keys(values, DISK_KEYS, place=place)
-    given = _texts(values, place=place)
+def disk(values: Values, *, place: str) -> Structure:
+    """Return a disk to make; what else follows a provider is the provider's own."""
+    given = _disk_texts(values, place=place)
     size_text = str(given.get("size", AUTO))
-    if "access" in given:
+    return {**given, "size": size_text if size_text == AUTO else size(size_text)}
+
+
+def disk_change(values: Values, *, place: str) -> Structure:
+    """Return what changes of a disk; ``-name`` is ``name=none``."""
+    return _disk_texts({key: "none" if value is None else value for key, value in values.items()}, place=place)
+
+
+def _disk_texts(values: Values, *, place: str) -> Structure:
+    own = {key: value for key, value in values.items() if "provider" in values and key not in DISK_KEYS}
+    plain = {key: value for key, value in values.items() if key not in own}
+    _check_keys(plain, DISK_KEYS, place=place)
+    given = _texts(plain, place=place)
+    if given.get("access") in MODES:
         # The seed's word, with r and w as values.
         given["mode"] = given.pop("access")
-    return {**given, "size": size_text if size_text == AUTO else size(size_text)}
+    if "spindles" in given:
+        given["spindles"] = number(str(given["spindles"]))
+    return given | ({"params": _texts(own, place=place)} if own else {})
 
 
 def nic(values: Values, *, place: str) -> Structure:
@@ -217,9 +234,11 @@ def _listed(numbered: dict[int, str], *, place: str) -> list[str]:
 def _check_keys(values: Values, known: Sequence[str], *, place: str) -> None:
     unknown = [key for key in values if key not in known]
     if unknown:
-        raise failures.InvalidError(
-            f"{place}: unknown {', '.join(unknown)}", hint=f"there are {', '.join(known)}" + _ip_hint(known)
-        )
+        import difflib
+
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}" + _ip_hint(known)
+        raise failures.InvalidError(f"{place}: unknown {', '.join(unknown)}", hint=hint)
 
 
 def _ip_hint(known: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ def commands(kind: str, *names: command.Argument) -> tuple[command.Command, ...]
             raise failures.InvalidError("no tags are given", hint="write them behind the name, or use --from")
         return waiting.carry_out(call, {"OP_ID": op_id, "kind": kind, "name": name, "tags": given})
 
-    noun = "the cluster" if kind == "cluster" else f"one {kind}"
+    noun = {"cluster": "the cluster", "nodegroup": "one node group"}.get(kind, f"one {kind}")
     return (
         command.Command("list-tags", show, f"List the tags of {noun}", names),
         command.Command(

@@ -74,11 +74,12 @@ def carry_out_many(call: command.Call, named: Sequence[tuple[str, Mapping[str, o
         return 0 if len(accepted) == len(named) else 1
     if accepted:
         print(f"Submitted jobs {', '.join(str(job) for _, job in accepted)}")
-    succeeded = [_waited_for(call, name, job) for name, job in accepted]
+    succeeded = [waited_for(call, name, job) for name, job in accepted]
     return 0 if all(succeeded) and len(accepted) == len(named) else 1
 
 
-def _waited_for(call: command.Call, name: str, job: int) -> bool:
+def waited_for(call: command.Call, name: str, job: int) -> bool:
+    """Wait for one of several jobs and say how it ended; tell whether it ended well."""
     print(f"Waiting for job {job} for {name} ...")
     try:
         found = results(call.client, job, log=sys.stdout)

@@ -1,6 +1,6 @@
 """Logging of the daemons: the standard library's, one file for each daemon (seed "Logging").
 
-    log/master-daemon.log, log/node-daemon.log
+    log/master-daemon.log, log/node-daemon.log, log/rapi-daemon.log; log/rapi-access.log has the requests
 
 Warnings and errors go to standard error too, for whoever started the daemon by hand.
 """
@@ -21,6 +21,18 @@ def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
     screen.setLevel(logging.DEBUG if debug else logging.WARNING)
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, format=FORMAT, handlers=[file, screen])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def configure_access(folders: paths.Paths, name: str) -> None:
+    """Send the access log to a file of its own, whose lines are in the format of web servers and nothing else."""
+    file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")
+    file.setFormatter(logging.Formatter("%(message)s"))
+    access = logging.getLogger("gantry.access")
+    access.setLevel(logging.INFO)
+    access.propagate = False
+    access.addHandler(file)
+    # It quotes requests that it cannot read, and with them a password that stands in the wrong place.
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
 
 
 def leave_screen() -> None:

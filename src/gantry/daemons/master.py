@@ -4,7 +4,8 @@
 does so on a master candidate that takes the role over. Life cycle: load the papers, take the queue's lock and recover
 the state, be confirmed by the nodes and begin a new epoch (``role``), wire queue, processor, nodes and LUXI, serve
 until a signal, the end of the cluster or a newer master, then stop in reverse. Running jobs are broken off by a stop;
-the next start marks them.
+the next start marks them. Where a node has promised the role to another one that may never begin, the daemon goes
+through all of that again.
 """
 
 import argparse
@@ -15,28 +16,43 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from gantry import __version__, errors
 from gantry.daemons import bootstrap, distribution, identity, logs, role
 from gantry.doors import luxi
 from gantry.ipam import embedded
-from gantry.jobs import environment, lock_table, locks, processor, queue, records
+from gantry.jobs import allocators, environment, lock_table, locks, processor, queue, records
 from gantry.model import job, opcodes
 from gantry.operations import (
+    assembly,
     base,
     cluster,
     connection,
     create,
     delay,
+    description,
+    evacuation,
+    export,
+    failover,
     flags,
+    group,
+    growth,
     instance,
+    migration,
     modify,
+    move,
     network,
     node,
+    recreation,
     redistribution,
+    reinstall,
+    rename,
+    repair,
+    replacement,
     settings,
+    storage,
     system,
     tags,
 )
@@ -49,13 +65,37 @@ from gantry.state import archive, events, history, replication, snapshot, transa
 log = logging.getLogger(__name__)
 
 UNITS = (
+    assembly.InstanceActivateDisks,
+    assembly.InstanceDeactivateDisks,
+    growth.InstanceGrowDisk,
+    recreation.InstanceRecreateDisks,
+    repair.ClusterRepairStorage,
+    replacement.InstanceReplaceDisks,
+    storage.ClusterVerifyDisks,
+    storage.GroupVerifyDisks,
+    storage.NodeQueryStorage,
+    storage.NodeQueryvols,
+    storage.RepairNodeStorage,
     cluster.ClusterDestroy,
     cluster.ClusterPostInit,
     cluster.ClusterVerify,
     create.InstanceCreate,
     delay.TestDelay,
+    evacuation.InstanceChangeGroup,
+    evacuation.NodeEvacuate,
+    evacuation.NodeMigrate,
+    failover.InstanceFailover,
+    migration.InstanceMigrate,
+    move.InstanceMove,
+    export.BackupExport,
+    export.BackupRemove,
+    group.GroupAdd,
+    group.GroupAssignNodes,
+    group.GroupRemove,
+    group.GroupRename,
+    group.GroupSetParams,
     instance.InstanceConsole,
-    instance.InstanceQueryData,
+    description.InstanceQueryData,
     instance.InstanceReboot,
     instance.InstanceRemove,
     instance.InstanceShutdown,
@@ -71,6 +111,8 @@ UNITS = (
     node.NodeRemove,
     flags.NodeSetParams,
     redistribution.ClusterRedistConf,
+    reinstall.InstanceReinstall,
+    rename.InstanceRename,
     settings.ClusterSetParams,
     system.OsDiagnose,
     tags.TagsDel,
@@ -152,7 +194,13 @@ class Master:
         runtime = self._runtime
         past = history.History(runtime, self._folders, lambda: self.store.durable)
         services = environment.Services(
-            nodes=self.nodes, ledger=ledger, authority=authority, runtime=runtime, past=past
+            nodes=self.nodes,
+            ledger=ledger,
+            authority=authority,
+            runtime=runtime,
+            past=past,
+            submit=lambda many: self.queue.submit_many(many),
+            programs=allocators.Programs(self._folders.allocators, self._folders.run),
         )
         book = records.Records(self.store, runtime.clock)
         manager = self.locks = locks.LockManager()
@@ -204,7 +252,7 @@ class Master:
         await self._closing.aclose()
 
     async def live(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop`` is set or the cluster is destroyed; WrongStateError when there is a newer master."""
+        """Serve until ``stop`` is set or the cluster is destroyed; WrongStateError when a node refuses this master."""
         waiting = [asyncio.create_task(event.wait()) for event in (stop, self.destroyed, self.candidates.refused)]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
@@ -234,17 +282,45 @@ def _lock_row(usage: lock_table.Usage) -> engine.LockRow:
     return usage.name, usage.mode, owners or None, pending, waits
 
 
-async def serve(runtime: interface.Runtime, folders: paths.Paths, wish: role.Wish) -> None:
-    """Run the master as ``Master.live`` says, a signal being what stops it."""
-    master = Master(runtime, folders, wish=wish)
-    await master.start()
-    if wish.taking_over:
-        # The command that started us listens no more.
-        logs.leave_screen()
+async def serve(
+    runtime: interface.Runtime,
+    folders: paths.Paths,
+    *,
+    wish: role.Wish,
+    stop: asyncio.Event,
+    up: Callable[[Master], None],
+    secure: bool = True,
+) -> None:
+    """Run the master as ``Master.live`` says; ``up`` is called each time when it answers.
+
+    A node that refuses it for a promise to another one knows of no newer master. There may never be one, if that other
+    machine got too few promises; so this one starts over, and the vote tells.
+    """
+    while True:
+        master = Master(runtime, folders, secure=secure, wish=wish)
+        await master.start()
+        up(master)
+        try:
+            return await master.live(stop)
+        except errors.WrongStateError as error:
+            if master.candidates.replaced or stop.is_set():
+                raise
+            log.warning("confirmation is asked for again: %s", error.message)
+        wish = role.Wish()
+
+
+async def _serve(runtime: interface.Runtime, folders: paths.Paths, wish: role.Wish) -> None:
+    """Run the master until a signal stops it."""
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await master.live(stop)
+
+    def up(_: Master) -> None:
+        if wish.taking_over:
+            # The command that started us listens no more.
+            logs.leave_screen()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    await serve(runtime, folders, wish=wish, stop=stop, up=up)
 
 
 async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace) -> None:
@@ -254,7 +330,7 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     if options.action == "init":
         await bootstrap.init(runtime, folders, bootstrap.decode(sys.stdin.buffer.read()))
     else:
-        await serve(runtime, folders, _wish(options))
+        await _serve(runtime, folders, _wish(options))
 
 
 def _wish(options: argparse.Namespace) -> role.Wish:

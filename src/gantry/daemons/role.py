@@ -192,8 +192,8 @@ class Role:
         highest = max(vote.highest_epoch(answers), self._store.epoch, self._own_promise().epoch)
         while True:
             epoch = highest + 1
-            await self._promise_self(epoch)
             if not self._wish.voting:
+                await self._promise_self(epoch)
                 return epoch
             promises = await asyncio.gather(*(self._ask_promise(answer.node, epoch) for answer in answers))
             granted = [
@@ -204,6 +204,8 @@ class Role:
             highest = max([epoch, *(promise.epoch for promise in promises if promise)])
             # One that has promised more would take no record from us, and end us with the first.
             if verdict.outcome is vote.Outcome.CONFIRMED and highest == epoch:
+                # Not before: who gets nowhere must not stand in the way of the master that there is.
+                await self._promise_self(epoch)
                 return epoch
             if clock.monotonic() > until:
                 raise self._refusal(verdict, granted)
@@ -258,7 +260,8 @@ class Role:
 
     def _others(self) -> list[cluster.Node]:
         nodes = self._store.snapshot.nodes.values()
-        return sorted((node for node in nodes if node.uuid != self._own.uuid), key=lambda node: node.name)
+        asked = (node for node in nodes if node.uuid != self._own.uuid and not node.joining)
+        return sorted(asked, key=lambda node: node.name)
 
     async def _ask_all(self) -> list[vote.Answer]:
         answers = await asyncio.gather(*map(self._ask, self._others()))

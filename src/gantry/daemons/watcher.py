@@ -1,6 +1,6 @@
 """gantry-watcher: restarts what should run, archives old jobs, reports nodes that fail (``doors.watcher``).
 
-    gantry-watcher [--interval SECONDS] [--offline-after ROUNDS] [--root DIR] [--debug]
+    gantry-watcher [--interval SECONDS] [--offline-after ROUNDS] [--repair-storage] [--root DIR] [--debug]
 
 Without an interval it does one round and ends, for cron or a timer. It may run on every node: where no master daemon is
 to be, it does nothing. Its log is ``log/watcher.log``. One runs at a time; a second one ends at once.
@@ -22,7 +22,7 @@ from gantry.runtime import interface, paths, real
 log = logging.getLogger(__name__)
 
 
-async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_after: int) -> bool:
+async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_after: int, repairs: bool) -> bool:
     """Do one round; tell whether it went well."""
     if not runtime.disk.exists(folders.luxi_socket):
         log.debug("no master daemon runs here")
@@ -30,7 +30,8 @@ async def _round(runtime: interface.Runtime, folders: paths.Paths, *, offline_af
     master = luxi.Client(runtime.network, folders.luxi_socket)
     path = f"{folders.lib}/watcher.data"
     try:
-        await watcher.Watcher(runtime, path, master=master, offline_after=offline_after).run()
+        made = watcher.Watcher(runtime, path, master=master, offline_after=offline_after, repairs=repairs)
+        await made.run()
     except errors.GantryError as error:
         log.error("%s", error)
         return False
@@ -49,10 +50,11 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
         log.info("another watcher runs")
         return 0
     try:
-        good = await _round(runtime, folders, offline_after=options.offline_after)
+        wanted = {"offline_after": options.offline_after, "repairs": options.repair_storage}
+        good = await _round(runtime, folders, **wanted)
         while options.interval:
             await runtime.clock.sleep(options.interval)
-            await _round(runtime, folders, offline_after=options.offline_after)
+            await _round(runtime, folders, **wanted)
     finally:
         lock.release()
     return 0 if good else 1
@@ -67,6 +69,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default=0,
         metavar="ROUNDS",
         help="put a node offline that is silent for so many rounds, and take it back when it answers (default: never)",
+    )
+    parser.add_argument(
+        "--repair-storage", action="store_true", help="take a disk that has just died out of its volume group"
     )
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
     parser.add_argument("--debug", action="store_true", help="log more")

@@ -9,6 +9,8 @@ only submits jobs, never does anything by itself, and logs what it submitted, no
 3. nodes that do not answer are reported, with what to do; if that is wanted, a job puts one offline that has not
    answered for some rounds, and takes it back when it answers again. One that somebody else put offline stays so.
 
+4. if that is wanted, a job looks at the volume groups of all nodes, and repairs one that has just lost a disk.
+
 A paused watcher does nothing; a drained queue takes no jobs, so there is nothing to submit. What was tried is in
 ``lib/watcher.data``.
 """
@@ -58,23 +60,38 @@ class Absence(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What the watcher keeps from one round to the next: instances and nodes by name."""
+    """What the watcher keeps from one round to the next: instances and nodes by name.
+
+    ``look`` is the job that looked at the volume groups last, and ``whole`` what the one before found.
+    """
 
     instances: dict[str, Attempt] = {}
     nodes: dict[str, Absence] = {}
+    whole: bool = True
+    look: int = 0
 
 
 class Watcher:
     """A run's logic; ``path`` is the file that keeps what was tried.
 
-    A node is put offline after ``offline_after`` rounds without an answer; 0 is never.
+    A node is put offline after ``offline_after`` rounds without an answer; 0 is never. Volume groups are looked at
+    where ``repairs`` is set.
     """
 
-    def __init__(self, runtime: interface.Runtime, path: str, *, master: luxi.Caller, offline_after: int = 0) -> None:
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        path: str,
+        *,
+        master: luxi.Caller,
+        offline_after: int = 0,
+        repairs: bool = False,
+    ) -> None:
         self._runtime = runtime
         self._path = path
         self._master = master
         self._offline_after = offline_after
+        self._repairs = repairs
 
     async def run(self) -> None:
         """Do one round; raises the master's errors, RemoteError when there is no master daemon here."""
@@ -92,7 +109,9 @@ class Watcher:
             log.info("the job queue is drained: nothing is submitted")
             return
         absences = await self._judge(nodes, before.nodes, now) if self._offline_after else {}
-        after = Memory(await self._restart(before.instances, now), absences)
+        restarted = await self._restart(before.instances, now)
+        whole, look = await self._repair(before) if self._repairs else (True, 0)
+        after = Memory(restarted, absences, whole, look)
         if after != before:
             await self._runtime.disk.write(self._path, msgspec.json.encode(after))
 
@@ -159,6 +178,21 @@ class Watcher:
             else:
                 tried[name] = await self._try(name, tried.get(name, Attempt()), now)
         return tried
+
+    async def _repair(self, before: Memory) -> tuple[bool, int]:
+        """Submit the next look at the volume groups; return what the last one found, and the job."""
+        whole = before.whole
+        if before.look:
+            rows = await self._master.call(
+                list[tuple[str, list[object]] | None], "QueryJobs", [before.look], ["status", "opresult"]
+            )
+            status, results = rows[0] if rows and rows[0] else ("", [])
+            if status in ("queued", "waiting", "running"):
+                return whole, before.look
+            # A look that failed has found out nothing.
+            whole = bool(results[0]) if status == "success" and results else whole
+        op = {"OP_ID": "OP_CLUSTER_REPAIR_STORAGE", "whole_before": whole}
+        return whole, await self._submit(op, "storage", "a volume group may have lost a disk") or 0
 
     async def _pending(self) -> str:
         """Return the summaries of the jobs that have not ended."""

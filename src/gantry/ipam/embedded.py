@@ -8,6 +8,8 @@ the same cost however full a pool is.
 Between a plan and its transaction hooks may run, and after it steps that may have to be undone. So what a running
 job takes or gives up is held for it (``hold``, ``release``): no other plan picks it, and a failed job has it back.
 
+The minors and ports of mirrored disks are given out in the same way (``mirrors``).
+
 With a hold time (``Cluster.ipam_hold_time``) an address that an instance gives back rests (``resting``).
 
 Use: the master registers ``follow`` as an observer of the store; units ask for ``allocations(snapshot)``, one set for
@@ -20,7 +22,7 @@ from dataclasses import dataclass, field
 
 from gantry import errors
 from gantry.address import pools, ranges, space
-from gantry.ipam import driver, resting
+from gantry.ipam import driver, mirrors, resting
 from gantry.model import instance, network
 from gantry.state import snapshot as states
 
@@ -35,6 +37,7 @@ class Ledger:
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
         self.resting = resting.Resting(now)
+        self.mirrors = mirrors.Mirrors()
         self._spaces: dict[tuple[str, ranges.Family], space.Space] = {}
         self._held: dict[tuple[str, ranges.Family], dict[int, int]] = {}
         self._holds: dict[int, list[tuple[str, ranges.Address]]] = {}
@@ -43,6 +46,7 @@ class Ledger:
         """Bring the spaces from one snapshot to the next; without changes, build them anew (after a rollback)."""
         if not changes:
             self._spaces, self.resting = {}, resting.Resting(self.resting.now)
+            self.mirrors.clear()
             for vm in after.instances.values():
                 self._mark(vm, used=True)
             for rest in after.resting.values():
@@ -60,6 +64,7 @@ class Ledger:
             self._lay(rest)
 
     def _mark(self, vm: instance.Instance | None, *, used: bool) -> None:
+        self.mirrors.mark(vm, used=used)
         for cable, address in _addresses(vm):
             numbers = self.space(cable, address.family)
             if used:
@@ -81,16 +86,15 @@ class Ledger:
 
     def hold(self, job: int, before: states.Snapshot, *, changes: Iterable[states.Change]) -> None:
         """Keep what instances have before or after the changes of a job from other plans, until ``release``."""
-        for change in changes:
-            if change.kind == "instances":
-                new = change.value if isinstance(change, states.Put) else None
-                for vm in (before.instances.get(change.key), new):
-                    for cable, address in _addresses(vm if isinstance(vm, instance.Instance) else None):
-                        self._held.setdefault((cable, address.family), {})[address.value] = job
-                        self._holds.setdefault(job, []).append((cable, address))
+        for vm in _touched(changes, before):
+            self.mirrors.hold(job, vm)
+            for cable, address in _addresses(vm):
+                self._held.setdefault((cable, address.family), {})[address.value] = job
+                self._holds.setdefault(job, []).append((cable, address))
 
     def release(self, job: int) -> None:
         """Let go of what is held for a job."""
+        self.mirrors.release(job)
         for cable, address in self._holds.pop(job, ()):
             self.held(cable, address.family).pop(address.value, None)
 
@@ -119,6 +123,15 @@ class Ledger:
             free=pools.free_count(numbers, run, excluded=excluded),
             map=pools.map_text(numbers, run, excluded=excluded) if run.size <= MAP_LIMIT else "",
         )
+
+
+def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[instance.Instance]:
+    """Yield the instances that changes are about, as they were and as they shall be."""
+    for change in changes:
+        if old := before.instances.get(change.key) if change.kind == "instances" else None:
+            yield old
+        if isinstance(change, states.Put) and isinstance(change.value, instance.Instance):
+            yield change.value
 
 
 def _addresses(vm: instance.Instance | None) -> Iterator[tuple[str, ranges.Address]]:

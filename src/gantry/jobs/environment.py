@@ -3,14 +3,25 @@
 ``jobs.processor`` makes one for each opcode that it runs, over the ``Services`` that the master daemon gave it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 
+from gantry import errors
 from gantry.ipam import embedded
-from gantry.jobs import records
+from gantry.jobs import allocators, records
+from gantry.model import job as jobs
+from gantry.model import opcodes
 from gantry.operations import base
 from gantry.runtime import interface
 from gantry.state import history
 from gantry.state import snapshot as states
+
+Submit = Callable[[Sequence[Sequence[opcodes.AnyOpcode]]], Awaitable[list[int | errors.GantryError]]]
+
+
+async def _nobody(many: Sequence[Sequence[opcodes.AnyOpcode]]) -> list[int | errors.GantryError]:
+    raise errors.InternalError(f"there is no queue to give {len(many)} jobs to")
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,8 @@ class Services:
     authority: base.Authority
     runtime: interface.Runtime
     past: history.History | None = None
+    submit: Submit = _nobody
+    programs: allocators.Programs = field(default_factory=allocators.Programs)
 
 
 class JobLog:
@@ -31,6 +44,26 @@ class JobLog:
         self._book = book
         self._record = record
         self._index = index
+
+    @contextmanager
+    def stoppable(self) -> Iterator[Callable[[], bool]]:
+        """Let the job be canceled though it runs, for as long as the context is open.
+
+        Who does not raise JobCanceledError goes on, and the job's end is not that of a canceled one.
+        """
+        stopped, self._record.stoppable = False, True
+        try:
+            yield self._is_canceled
+        except errors.JobCanceledError:
+            stopped = True
+            raise
+        finally:
+            self._record.stoppable = False
+            if self._is_canceled() and not stopped:
+                self._record.update(self._index, status=jobs.Status.RUNNING)
+
+    def _is_canceled(self) -> bool:
+        return self._record.newest.ops[self._index].status is jobs.Status.CANCELING
 
     def info(self, message: str) -> None:
         """Tell what goes on."""
@@ -52,6 +85,14 @@ class Environment:
     async def check_journal(self) -> history.Check:
         """Check the newest part of the journal."""
         return await self.services.past.check() if self.services.past else history.Check()
+
+    def stoppable(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Let the job be canceled though it runs, for as long as the context is open; what it gives tells if it was."""
+        return self.log.stoppable()
+
+    async def run_allocator(self, name: str, request: bytes, arguments: Sequence[str]) -> bytes:
+        """Give a request to an allocator program of the master's and return its answer."""
+        return await self.services.programs.run(self.services.runtime, name, request, arguments=arguments)
 
     @property
     def ledger(self) -> embedded.Ledger:

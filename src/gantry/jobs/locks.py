@@ -5,6 +5,7 @@ request back when its job is canceled. Locks are held in memory alone and end wi
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 
 from gantry import errors
@@ -32,7 +33,8 @@ class LockManager:
         if request.state is lock_table.State.WAITING:
             future = self._futures[request] = asyncio.get_running_loop().create_future()
             try:
-                async with asyncio.timeout(timeout):
+                # Thousands of jobs may wait here: only those with a time limit pay for one.
+                async with contextlib.nullcontext() if timeout is None else asyncio.timeout(timeout):
                     await future
             except (TimeoutError, asyncio.CancelledError):
                 self.release(request)

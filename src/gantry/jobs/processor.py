@@ -172,7 +172,13 @@ class _Execution:
         finally:
             ledger.release(cause.job)
         result: object = msgspec.to_builtins(plan.result())
-        return result
+        return result if plan.jobs is None else await self._submit_jobs(plan.jobs, result)
+
+    async def _submit_jobs(self, jobs: Sequence[Sequence[opcodes.AnyOpcode]], more: object) -> dict[str, object]:
+        """Submit the jobs that a unit leaves its work to; return what its clients look for (contract: JOBS)."""
+        answers = await self._services.submit(jobs) if jobs else []
+        told: object = [[False, str(one)] if isinstance(one, errors.GantryError) else [True, one] for one in answers]
+        return {"jobs": told} | (more if isinstance(more, dict) else {})
 
     async def _carry_out(self, plan: base.Plan, before: states.Snapshot, *, cause: transaction.Cause) -> None:
         """Do what is planned, with the hooks around it."""
@@ -184,6 +190,9 @@ class _Execution:
         if runner:
             await runner.after(self._store.snapshot, leaving=True)
         finished = await self._work(plan, before, cause=cause)
+        for step in plan.after:
+            self._log.info(step.text)
+            await step.do()
         if runner:
             await runner.after(self._store.snapshot)
         self._forget_locks([*plan.changes, *finished])
@@ -214,9 +223,12 @@ class _Execution:
                 return ()
             finished = plan.finish(self._store.snapshot)
             await self._submit(finished, cause)
-        except Exception:
+        except Exception as error:
             if not plan.keep_on_failure and await self._undo(done, cause):
                 await self._take_back(inverse(plan.changes, before), cause)
+            elif isinstance(error, errors.PrerequisiteError):
+                # Its class promises that nothing was changed (contract: errors).
+                raise errors.ExecutionError(error.message, hint=error.hint) from error
             raise
         return finished
 

@@ -143,15 +143,15 @@ class Queue:
         return results
 
     async def cancel(self, number: int) -> tuple[bool, str]:
-        """Cancel a job that has not begun to run; tell whether, and what happened (contract: finalisation).
+        """Cancel a job that has not begun to run, or says that it can be stopped; tell whether, and what happened.
 
-        StorageError when it is canceled, but not durably so.
+        StorageError when it is canceled, but not durably so (contract: finalisation).
         """
         record = self._book.find(number)
         status = record.newest.status
         if status is model.Status.CANCELING:
             return True, f"Job {number} is being canceled already"
-        if status is model.Status.WAITING:
+        if status is model.Status.WAITING or record.stoppable:
             index = self._unfinished(record)
             record.update(index, status=model.Status.CANCELING)
             try:

@@ -46,12 +46,16 @@ class Store(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Record:
-    """A live job; ``request`` is what it waits for while it waits for locks."""
+    """A live job; ``request`` is what it waits for while it waits for locks.
+
+    While it is ``stoppable``, it can be canceled though it runs: it looks by itself whether it was.
+    """
 
     newest: jobs.Job
     shown: jobs.Job
     changed: asyncio.Future[None] | None = None
     request: lock_table.Request | None = None
+    stoppable: bool = False
 
     def update(self, index: int, **fields: object) -> None:
         """Change one opcode's part of the job, not yet committed."""

@@ -4,15 +4,47 @@ from enum import StrEnum
 
 from gantry.model import base
 
+Specs = dict[str, int]
+"""Sizes by what ``model.policy`` knows; MiB where they are of memory or disks."""
+
+
+class Bounds(base.Part, frozen=True):
+    """One range of sizes; what is not named is not bounded."""
+
+    min: Specs = {}
+    max: Specs = {}
+
+
+class Policy(base.Part, frozen=True, rename="kebab"):
+    """How large an instance may be, as one level sets it: it has to fit one of ``minmax``.
+
+    What is empty or 0 is not set. ``std`` is the standard instance, the cluster's alone.
+    """
+
+    minmax: tuple[Bounds, ...] = ()
+    std: Specs = {}
+    disk_templates: tuple[str, ...] = ()
+    vcpu_ratio: float = 0.0
+    spindle_ratio: float = 0.0
+
+
+NO_POLICY = Policy()
+"""What is written as nothing: the policy of a level that sets none."""
+
 
 class Cluster(base.Entity, frozen=True):
     """The cluster itself; ``master_node`` is the UUID of the node that holds the master role.
 
     ``candidate_pool_size`` is how many master candidates the cluster tries to keep. Parameter dictionaries hold only
-    what differs from the built-in defaults of ``model.parameters``. ``network_thresholds`` are the percentages of a
-    network's pools in use from which verify warns and complains. ``ipam_hold_time`` is for how many seconds an address
-    that an instance gave back rests before another one gets it. The first of ``enabled_hypervisors`` and of
-    ``enabled_disk_templates`` is the default; ``default_disk_size`` is in MiB, 0 where there is none.
+    what differs from the built-in defaults of ``model.parameters``; ``os_hvp`` is by operating system and hypervisor.
+    ``network_thresholds`` are the percentages of a network's pools in use from which verify warns and complains.
+    ``ipam_hold_time`` is for how many seconds an address that an instance gave back rests before another one gets it.
+    The first of ``enabled_hypervisors`` and of ``enabled_disk_templates`` is the default; ``default_disk_size`` is in
+    MiB, 0 where there is none.
+    ``vg_name`` is the volume group of disks for which none is named; with ``prealloc_wipe_disks`` new disks are
+    overwritten with zeros.
+    ``default_iallocator`` is the program that places instances where none is named, with its options; empty for the
+    built-in allocator.
     ``watcher_pause`` is until when the watcher rests. While ``queue_drained`` no new jobs are taken.
     """
 
@@ -26,9 +58,16 @@ class Cluster(base.Entity, frozen=True):
     beparams: dict[str, base.Parameters] = {}
     nicparams: dict[str, base.Parameters] = {}
     ndparams: base.Parameters = {}
+    diskparams: dict[str, base.Parameters] = {}
     osparams: dict[str, base.Parameters] = {}
+    os_hvp: dict[str, dict[str, base.Parameters]] = {}
+    ipolicy: Policy = NO_POLICY
     max_running_jobs: int = 1000
     default_disk_size: int = 0
+    vg_name: str = "xenvg"
+    prealloc_wipe_disks: bool = False
+    default_iallocator: str = ""
+    default_iallocator_params: base.Parameters = {}
     ipam_hold_time: int = 0
     network_thresholds: tuple[int, int] = (80, 95)
     watcher_pause: float | None = None
@@ -43,12 +82,25 @@ class Connection(base.Part, frozen=True):
     vlan: str = ""
 
 
-class NodeGroup(base.Entity, frozen=True):
-    """Nodes with one layer 2: ``networks`` maps the UUID of a connected network to its connection."""
+class AllocPolicy(StrEnum):
+    """Whether instances that name no node may come to a group; ``last_resort`` is when no other group has room."""
 
-    alloc_policy: str = "preferred"
+    PREFERRED = "preferred"
+    LAST_RESORT = "last_resort"
+    UNALLOCABLE = "unallocable"
+
+
+class NodeGroup(base.Entity, frozen=True):
+    """Nodes with one layer 2: ``networks`` maps the UUID of a connected network to its connection.
+
+    Parameters and policy hold only what differs from the cluster's.
+    """
+
+    alloc_policy: AllocPolicy = AllocPolicy.PREFERRED
     networks: dict[str, Connection] = {}
     ndparams: base.Parameters = {}
+    diskparams: dict[str, base.Parameters] = {}
+    ipolicy: Policy = NO_POLICY
 
 
 class Role(StrEnum):
@@ -65,7 +117,7 @@ class Node(base.Entity, frozen=True):
     """A machine of the cluster; ``group`` is the UUID of its node group.
 
     ``accelerator`` is what the node's probe found a guest really runs with ("kvm" or "tcg"), empty before the first
-    probe, and ``accelerator_reason`` says why.
+    probe, and ``accelerator_reason`` says why. A ``joining`` one may not have its certificate yet: it has no vote.
     """
 
     primary_ip: str
@@ -77,6 +129,7 @@ class Node(base.Entity, frozen=True):
     drained: bool = False
     master_capable: bool = True
     vm_capable: bool = True
+    joining: bool = False
     ndparams: base.Parameters = {}
     accelerator: str = ""
     accelerator_reason: str = ""

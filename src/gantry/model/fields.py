@@ -77,6 +77,7 @@ _NODE = (
     Field("pinst_list", "PriInstances", O, "Names of those instances"),
     Field("sinst_list", "SecInstances", O, "Names of those instances"),
     Field("ndparams", "NodeParameters", O, "Node parameters, filled"),
+    Field("custom_ndparams", "CustomNodeParameters", O, "Node parameters set here"),
     Field("accelerator", "Accelerator", doc="What a guest really runs with: kvm or tcg"),
     Field("accelerator_reason", "AccelReason", doc="What the probe of the accelerator found"),
     Field("bootid", "BootID", doc="Changes with each boot", live=True),
@@ -109,6 +110,7 @@ _INSTANCE = (
     Field("custom_hvparams", "CustomHypervisorParameters", O, "Hypervisor parameters set here"),
     Field("custom_beparams", "CustomBackendParameters", O, "Backend parameters set here"),
     Field("custom_osparams", "CustomOsParameters", O, "Operating system parameters set here"),
+    Field("custom_nicparams", "CustomNicParameters", O, "Parameters set for each NIC"),
     Field("be/memory", "ConfigMaxMem", U, "Memory"),
     Field("vcpus", "ConfigVCPUs", N, "Virtual processors"),
     Field("disk.count", "Disks", N, "How many disks"),
@@ -171,9 +173,18 @@ def _numbered() -> list[Field]:
 def _parameter_kind(parameter: parameters.Parameter, name: str) -> Kind:
     if isinstance(parameter.default, bool):
         return B
+    if isinstance(parameter.default, float):
+        return Kind.FLOAT
     if isinstance(parameter.default, int):
         return U if name.endswith("mem") else N
     return Kind.TEXT
+
+
+def _node_parameters() -> list[Field]:
+    return [
+        Field(f"ndp/{name}", "".join(word.capitalize() for word in name.split("_")), _parameter_kind(p, name), p.text)
+        for name, p in parameters.NODE.items()
+    ]
 
 
 def _parameter_fields() -> list[Field]:
@@ -193,6 +204,10 @@ _GROUP = (
     Field("alloc_policy", "AllocPolicy", doc="Whether new instances may go there"),
     Field("ndparams", "NDParams", O, "Node parameters, filled"),
     Field("custom_ndparams", "CustomNDParams", O, "Node parameters set here"),
+    Field("diskparams", "DiskParameters", O, "Disk parameters by kind of disk, filled"),
+    Field("custom_diskparams", "CustomDiskParameters", O, "Disk parameters set here"),
+    Field("ipolicy", "InstancePolicy", O, "How large an instance may be"),
+    Field("custom_ipolicy", "CustomInstancePolicy", O, "What of that is set here"),
     Field("node_cnt", "Nodes", N, "How many nodes"),
     Field("node_list", "NodeList", O, "Names of the nodes"),
     Field("pinst_cnt", "Instances", N, "How many instances"),
@@ -253,6 +268,11 @@ _LOCK = (
     Field("waits", "Waits", O, "Jobs that it keeps waiting, each with those it waits for and why"),
 )
 
+_EXPORT = (
+    Field("node", "Node", doc="Node that has it", live=True),
+    Field("export", "Export", doc="Name of the instance that was exported", live=True),
+)
+
 _OS = (
     Field("name", "Name", doc="Name, without a variant"),
     Field("valid", "Valid", B, "Whether every node can install it"),
@@ -269,12 +289,13 @@ def _by_name(*groups: tuple[Field, ...] | list[Field]) -> dict[str, Field]:
 
 
 REGISTRY: dict[str, dict[str, Field]] = {
-    "node": _by_name(_NODE, _COMMON),
+    "node": _by_name(_NODE, _node_parameters(), _COMMON),
     "instance": _by_name(_INSTANCE, _numbered(), _parameter_fields(), _COMMON),
-    "group": _by_name(_GROUP, _COMMON),
+    "group": _by_name(_GROUP, _node_parameters(), _COMMON),
     "network": _by_name(_NETWORK, _COMMON),
     "job": _by_name(_JOB),
     "lock": _by_name(_LOCK),
+    "export": _by_name(_EXPORT),
     "os": _by_name(_OS),
 }
 """Resource to field name to field, in the order of the listings."""

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from gantry.model import base
 
+PORTS = ""
+"""The space of the ports of mirrored disks, which are the cluster's; a minor is in the space of its node."""
+
 
 class AdminState(StrEnum):
     """What the administrator wants of an instance."""
@@ -15,8 +18,19 @@ class AdminState(StrEnum):
     OFFLINE = "offline"
 
 
+class Mirror(base.Part, frozen=True):
+    """What two nodes need to keep one disk: the minor on each (by UUID), the port they talk on, their secret."""
+
+    minors: dict[str, int]
+    port: int
+    secret: str
+
+
 class Disk(base.Part, frozen=True):
-    """A disk: size in MiB, mode ``rw`` or ``ro``; ``logical_id`` names it for its driver, for a file the path."""
+    """A disk: size in MiB, mode ``rw`` or ``ro``; ``logical_id`` names it for its driver, for a file the path.
+
+    A mirrored disk has no such name, but a ``mirror``, and ``children``, the same on both nodes: data and metadata.
+    """
 
     uuid: str
     dev_type: str
@@ -25,6 +39,8 @@ class Disk(base.Part, frozen=True):
     mode: str = "rw"
     logical_id: tuple[str, ...] = ()
     params: base.Parameters = {}
+    children: tuple["Disk", ...] = ()
+    mirror: Mirror | None = None
 
 
 class Nic(base.Part, frozen=True):
@@ -54,6 +70,13 @@ class Place(NamedTuple):
     nic: str
 
 
+class Number(NamedTuple):
+    """A number that only one disk may have: a node's UUID with a minor, or ``PORTS`` with a port."""
+
+    space: str
+    number: int
+
+
 class Instance(base.Entity, frozen=True):
     """A virtual machine; ``primary_node`` is the UUID of the node that runs it.
 
@@ -81,3 +104,21 @@ class Instance(base.Entity, frozen=True):
                 yield Place(nic.network, ip, nic.uuid)
         for one in self.lingering:
             yield Place(one.network, one.ip, one.nic)
+
+    @property
+    def secondary_nodes(self) -> tuple[str, ...]:
+        """Return the UUIDs of the nodes that keep its disks too, beside the primary one."""
+        kept = (node for disk in self.disks if disk.mirror for node in disk.mirror.minors)
+        return tuple(dict.fromkeys(node for node in kept if node != self.primary_node))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the UUIDs of all its nodes, the primary one first."""
+        return (self.primary_node, *self.secondary_nodes)
+
+    def numbers(self) -> Iterator[Number]:
+        """Yield the minors and ports that nobody else may have."""
+        for disk in self.disks:
+            if disk.mirror:
+                yield Number(PORTS, disk.mirror.port)
+                yield from (Number(node, minor) for node, minor in disk.mirror.minors.items())

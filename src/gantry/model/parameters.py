@@ -8,10 +8,11 @@ share meaning (seed "Instance parameters"). The master checks names and types he
 
 import difflib
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from gantry import errors
-from gantry.model import base, cluster, instance, kvm
+from gantry.model import base, cluster, instance, kvm, templates
 from gantry.model.declarations import Parameter as Parameter
 
 RESET = "default"
@@ -24,14 +25,16 @@ CLUSTER: dict[str, Parameter] = {
     "mac_prefix": Parameter("aa:00:00", "First half of the MAC addresses that are made"),
     "master_netdev": Parameter("", "Network device of the master's own address"),
     "default_disk_size": Parameter(0, "MiB of a disk whose size is not said; 0 for none", minimum=0),
+    "vg_name": Parameter("xenvg", "Volume group of logical volumes for which none is named"),
+    "default_iallocator": Parameter("", "Program that places instances; empty for the built-in allocator"),
+    "prealloc_wipe_disks": Parameter(False, "Overwrite new disks with zeros before they are used"),
     "ipam_hold_time": Parameter(
         0, "Seconds that an address rests which an instance has given back", minimum=0, maximum=10 * 366 * 86400
     ),
 }
 """The cluster's own settings that are one value each; its other settings are lists, and defaults of these classes."""
 
-DISK_TEMPLATES = ("file", "diskless")
-"""The kinds of disks that there are, in the order in which a new cluster has them."""
+DISK_TEMPLATES = templates.NAMES
 
 BACKEND: dict[str, Parameter] = {
     "maxmem": Parameter(128, "Memory the instance may have at most, in MiB", minimum=1),
@@ -39,7 +42,11 @@ BACKEND: dict[str, Parameter] = {
     "vcpus": Parameter(1, "Virtual processors", minimum=1),
     "auto_balance": Parameter(True, "Count the instance when spare memory is planned"),
     "always_failover": Parameter(False, "Fail over instead of migrating"),
+    "spindle_use": Parameter(1, "Disk spindles that the instance keeps busy, for planning", minimum=0),
 }
+
+MEMORY = ("memory", "minmem", "maxmem")
+"""Backend parameters that are sizes; ``memory`` is another name for both bounds."""
 
 NIC: dict[str, Parameter] = {
     "mode": Parameter("bridged", "How the NIC is plugged in", choices=("bridged", "routed")),
@@ -47,17 +54,29 @@ NIC: dict[str, Parameter] = {
     "vlan": Parameter("", "VLAN of the NIC on its bridge"),
 }
 
-NODE: dict[str, Parameter] = {}
+NODE: dict[str, Parameter] = {
+    "oob_program": Parameter("", "Program that switches the node's power; kept for tools, nothing here runs it"),
+    "spindle_count": Parameter(1, "Disk spindles of the node, for planning", minimum=0),
+    "exclusive_storage": Parameter(False, "Kept for tools: a disk is never spread over physical volumes by this"),
+    "ovs": Parameter(False, "Kept for tools: whether the node has Open vSwitch"),
+    "ovs_name": Parameter("switch1", "Kept for tools: its switch"),
+    "ovs_link": Parameter("", "Kept for tools: the device that connects it"),
+    "ssh_port": Parameter(22, "Port of the node's SSH server", minimum=1, maximum=65535),
+    "cpu_speed": Parameter(1.0, "Speed of its processors beside other nodes', for planning", minimum=0),
+}
+
+DISK = templates.PARAMETERS
 
 KVM = kvm.PARAMETERS
 
-FAKE: dict[str, Parameter] = {
-    "migration_mode": Parameter("live", "How migration is simulated", ("live", "non-live"), cluster_wide=True)
-}
+FAKE: dict[str, Parameter] = {"migration_mode": Parameter("live", "How migration is simulated", ("live", "non-live"))}
+
+CDROM = "cdrom_image_path"
 
 HYPERVISORS: dict[str, dict[str, Parameter]] = {"kvm": KVM, "fake": FAKE}
 
 _UNITS = {"m": 1, "g": 1024, "t": 1024 * 1024}
+_WITH_UNIT = re.compile(r"\d+(\.\d+)?[mgtMGT]")
 
 
 def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
@@ -72,9 +91,9 @@ def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
     parts = str(converted).split(":") if parameter.several else [converted]
     if parameter.choices and not set(parts) <= set(parameter.choices):
         raise errors.InvalidError(f"parameter {name}: {value!r} is not one of {', '.join(parameter.choices)}")
-    if parameter.minimum is not None and isinstance(converted, int) and converted < parameter.minimum:
+    if parameter.minimum is not None and isinstance(converted, int | float) and converted < parameter.minimum:
         raise errors.InvalidError(f"parameter {name}: {value!r} is below {parameter.minimum}")
-    if isinstance(converted, int) and converted > parameter.maximum:
+    if isinstance(converted, int | float) and converted > parameter.maximum:
         raise errors.InvalidError(f"parameter {name}: the number is above {parameter.maximum}")
     # Values stand in lines of files that programs read, and in the arguments of programs.
     if isinstance(converted, str) and not converted.isprintable():
@@ -98,6 +117,11 @@ def _to_kind(value: object, kind: type) -> base.Value | None:
             return int(value) if isinstance(value, int | str) else None
         except ValueError:
             return None
+    if kind is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return found if math.isfinite(found := float(value)) else None
+        except (ValueError, OverflowError):
+            return None
     return value if isinstance(value, str) and kind is str else None
 
 
@@ -118,8 +142,8 @@ def unknown(what: str, wrong: Sequence[str], known: Collection[str]) -> errors.I
     return errors.InvalidError(f"unknown {what} {', '.join(name or '(empty)' for name in wrong)}", hint=hint)
 
 
-def size(value: int | str) -> int:
-    """Return a disk size in MiB; text may end in m, g or t and is rounded up to 4 MiB (contract: value coercion)."""
+def size(value: int | str, *, what: str = "disk size") -> int:
+    """Return a size in MiB; text may end in m, g or t and is rounded up to 4 MiB (contract: value coercion)."""
     if isinstance(value, int):
         return value
     number, unit = (value[:-1], value[-1:].lower()) if value[-1:].isalpha() else (value, "m")
@@ -127,13 +151,13 @@ def size(value: int | str) -> int:
         return math.ceil(float(number) * _UNITS[unit] / 4) * 4
     except (KeyError, ValueError, OverflowError):
         raise errors.InvalidError(
-            f"disk size {value!r:.40} is not valid", hint="write MiB, or a number with m, g or t"
+            f"{what} {value!r:.40} is not valid", hint="write MiB, or a number with m, g or t"
         ) from None
 
 
 def backend(given: Mapping[str, object]) -> base.Parameters:
     """Check backend parameters; ``memory`` sets both bounds (contract: value coercion)."""
-    plain = dict(given)
+    plain = {name: _in_mebibytes(value) if name in MEMORY else value for name, value in given.items()}
     if "memory" in plain:
         if "minmem" in plain or "maxmem" in plain:
             raise errors.InvalidError("backend parameter memory cannot be given together with minmem or maxmem")
@@ -141,22 +165,43 @@ def backend(given: Mapping[str, object]) -> base.Parameters:
     return check(plain, BACKEND, what="backend")
 
 
+def _in_mebibytes(value: object) -> object:
+    return size(value, what="memory") if isinstance(value, str) and _WITH_UNIT.fullmatch(value) else value
+
+
+def check_memory(filled: Mapping[str, base.Value]) -> None:
+    """Refuse filled backend parameters that leave an instance no memory to have; raises InvalidError."""
+    least, most = int(filled["minmem"]), int(filled["maxmem"])
+    if least > most:
+        raise errors.InvalidError(
+            f"backend parameter minmem would be {least}, which is above maxmem, {most}", hint="memory sets both"
+        )
+
+
 def hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
     """Check the parameters of a hypervisor."""
     if name not in HYPERVISORS:
         raise unknown("hypervisor", [name], HYPERVISORS)
-    return check(given, HYPERVISORS[name], what=f"{name} hypervisor")
+    known = HYPERVISORS[name]
+    if CDROM in known and "cdrom" in given and CDROM not in given:
+        # The word of the seed's example, section "Modifying hypervisor parameters".
+        given = {CDROM if key == "cdrom" else key: value for key, value in given.items()}
+    return check(given, known, what=f"{name} hypervisor")
 
 
 def instance_hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
     """Check what is set for an instance; some parameters are the cluster's alone (contract: global-only)."""
     checked = hypervisor(name, given)
-    for parameter in checked:
-        if HYPERVISORS[name][parameter].cluster_wide:
-            raise errors.InvalidError(
-                f"parameter {parameter} cannot be set for an instance", hint="gnt-cluster modify sets it for all"
-            )
+    refuse_cluster_wide(name, checked, whom="an instance")
     return checked
+
+
+def refuse_cluster_wide(name: str, given: Collection[str], *, whom: str) -> None:
+    """Refuse parameters of a hypervisor that only the cluster can set; raises InvalidError."""
+    if wrong := [parameter for parameter in given if HYPERVISORS[name][parameter].cluster_wide]:
+        raise errors.InvalidError(
+            f"parameter {wrong[0]} cannot be set for {whom}", hint="gnt-cluster modify sets it for all"
+        )
 
 
 def merge(stored: Mapping[str, base.Value], given: Mapping[str, base.Value]) -> base.Parameters:
@@ -175,7 +220,13 @@ def fill(known: Mapping[str, Parameter], *levels: Mapping[str, base.Value]) -> b
 
 def fill_hypervisor(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
     """Return an instance's filled hypervisor parameters (the seed's Cluster.FillHV)."""
-    return fill(HYPERVISORS[vm.hypervisor], owner.hvparams.get(vm.hypervisor, {}), vm.hvparams)
+    return fill_system(owner, vm.hypervisor, vm.os) | vm.hvparams
+
+
+def fill_system(owner: cluster.Cluster, hypervisor: str, system: str) -> base.Parameters:
+    """Return what a hypervisor's instances with an operating system get: what is set for its variant comes last."""
+    levels = [owner.os_hvp.get(name, {}).get(hypervisor, {}) for name in dict.fromkeys((system.split("+")[0], system))]
+    return fill(HYPERVISORS[hypervisor], owner.hvparams.get(hypervisor, {}), *levels)
 
 
 def fill_backend(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
@@ -186,3 +237,14 @@ def fill_backend(owner: cluster.Cluster, vm: instance.Instance) -> base.Paramete
 def fill_nic(owner: cluster.Cluster, nic: instance.Nic) -> base.Parameters:
     """Return a NIC's filled parameters."""
     return fill(NIC, owner.nicparams.get(RESET, {}), nic.nicparams)
+
+
+def fill_node(owner: cluster.Cluster, group: cluster.NodeGroup | None, node: cluster.Node) -> base.Parameters:
+    """Return a node's filled parameters."""
+    return fill(NODE, owner.ndparams, group.ndparams if group else {}, node.ndparams)
+
+
+def fill_disk(owner: cluster.Cluster, group: cluster.NodeGroup | None, template: str) -> base.Parameters:
+    """Return the filled parameters of a kind of disk in a node group; one that is not known has none."""
+    levels = (owner.diskparams.get(template, {}), group.diskparams.get(template, {}) if group else {})
+    return fill(DISK.get(template, {}), *levels)

@@ -7,6 +7,7 @@ import dataclasses
 
 from gantry.node import (
     agent,
+    backup,
     blockdevs,
     drivers,
     enrolment,
@@ -65,13 +66,14 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
     found = registry(runtime, folders, accelerators=accelerators)
     files = ssconf.Files(runtime.disk, folders)
     barrier = fence.Fence(runtime, folders, files=files)
+    definitions = scripts.Definitions(runtime, folders, registry=found)
     parts = handlers.Handlers(
         runtime,
         found,
         queue=folders.queue,
         files=files,
         copy=replica.Replica(runtime, folders, files=files, barrier=barrier),
-        definitions=scripts.Definitions(runtime, folders, registry=found),
+        definitions=definitions,
         hook_scripts=hooks.Hooks(runtime, folders),
         accelerators=accelerators,
         disks=blockdevs.Disks(
@@ -79,6 +81,7 @@ def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, sec
             volumes=lvm.Lvm(programs.Programs(runtime)),
             providers=external.Providers(runtime, folders.storage_providers),
         ),
+        exports=backup.Backup(runtime, folders, registry=found, definitions=definitions, secure=secure),
     )
     return agent.Agent(
         runtime,

@@ -49,6 +49,15 @@ class Fence:
         if fenced:
             self.check(epoch)
 
+    def check_promise(self, epoch: int) -> None:
+        """Raise PromisedError for an epoch below the one that was promised last."""
+        promised = self.promised()
+        if epoch < promised.epoch:
+            raise errors.PromisedError(
+                f"{self._host} has promised epoch {promised.epoch} to {promised.node}, and takes nothing of {epoch}",
+                hint="a master that is confirmed again gets a higher one, if that node has not begun",
+            )
+
     def check(self, epoch: int, *, at_least: int = 0) -> None:
         """Raise FencedError for an epoch below the highest seen, or below ``at_least``."""
         seen = max(self.epoch(), at_least)

@@ -226,6 +226,21 @@ class Guests:
         except FileNotFoundError:
             return None
 
+    def user(self, name: str) -> str:
+        """Return the user that a guest's QEMU runs as; empty for the daemon's own."""
+        record = self.record(name)
+        hvparams = record.instance.hvparams if record and record.instance else {}
+        return str(hvparams.get("security_domain", "")) if hvparams.get("security_model") == "user" else ""
+
+    async def hand_over(self, name: str) -> None:
+        """Let a guest's files belong to the user that its QEMU runs as."""
+        user, folder = self.user(name), self.files(name).folder
+        if not user:
+            return
+        done = await self._processes.run(["chown", "-R", user, folder])
+        if done.code:
+            raise errors.EnvironmentFaultError(f"{folder} cannot be given to {user}: {done.stderr.decode().strip()}")
+
     def pid(self, name: str) -> int | None:
         """Return the process of a running guest."""
         try:

@@ -4,7 +4,20 @@
 line here, and a method where it is more than one call of a part.
 """
 
-from gantry.node import agent, blockdevs, drivers, hooks, instances, master, probe, replica, resources, scripts, ssconf
+from gantry.node import (
+    agent,
+    backup,
+    blockdevs,
+    drivers,
+    hooks,
+    instances,
+    master,
+    probe,
+    replica,
+    resources,
+    scripts,
+    ssconf,
+)
 from gantry.rpc import calls
 from gantry.runtime import interface
 
@@ -24,6 +37,7 @@ class Handlers:
         hook_scripts: hooks.Hooks,
         accelerators: probe.Accelerators,
         disks: blockdevs.Disks,
+        exports: backup.Backup,
     ) -> None:
         self._runtime = runtime
         self._registry = registry
@@ -34,6 +48,7 @@ class Handlers:
         self._hooks = hook_scripts
         self._accelerators = accelerators
         self._disks = disks
+        self._exports = exports
 
     def table(self) -> agent.Table:
         """Return the table of all calls that concern a cluster's member."""
@@ -54,8 +69,11 @@ class Handlers:
         table.add(calls.OsDiagnose, self._os_diagnose)
         table.add(calls.OsValidate, self._os_validate)
         table.add(calls.OsAdd, self._os_add)
+        table.add(calls.OsRename, self._os_rename)
+        table.add(calls.OsVerify, lambda call: self._definitions.verify(call.instance))
         table.add(calls.HooksRun, self._hooks.run)
         self._disks.add_to(table)
+        self._exports.add_to(table)
         instances.Instances(self._registry).add_to(table)
         table.add(calls.NicValidate, self._nic_validate)
         table.add(calls.TestDelay, lambda call: self._runtime.clock.sleep(call.duration))
@@ -91,6 +109,9 @@ class Handlers:
 
     async def _os_add(self, call: calls.OsAdd) -> str:
         return await self._definitions.create(call.instance, reinstall=call.reinstall, debug=call.debug)
+
+    async def _os_rename(self, call: calls.OsRename) -> str:
+        return await self._definitions.rename(call.instance, old=call.old, debug=call.debug)
 
     async def _nic_validate(self, call: calls.NicValidate) -> None:
         for nic in call.nics:

@@ -93,7 +93,7 @@ class Kvm:
         async with self._locks[name]:
             pid = self._guests.pid(name)
             if pid is not None:
-                reacts = (await self._power.state(name)) == "running"
+                reacts = (await self._power.state(name)) in ("running", "migrating")
                 await self._power.off(name, pid, timeout=timeout if reacts else 0.0)
             await self._launcher.clear(name)
 
@@ -176,8 +176,9 @@ class Kvm:
             if self._guests.pid(instance.name) is None:
                 return
             record = self._running(instance.name)
+            without = record.without_disk(disk)
             await self._hotplug.unplug_disk(record.name, slots.disk_name(disk))
-            await self._guests.remember(record.without_disk(disk))
+            await self._guests.remember(without)
 
     async def resize_disk(self, instance: calls.Instance, disk: calls.Disk) -> bool:
         """Tell the guest of the size that a disk has now."""
@@ -254,16 +255,18 @@ class Kvm:
                 return
             if await self._migration.has_left(record.name):
                 return
+            self._mirrors.forget(record.name)
             await self._migration.prepare(instance, reception)
             if reception.disk_port:
-                self._mirrors.begin(record, reception, live=live)
+                speed = int(instance.hvparams.get("migration_bandwidth", 32)) * MIB
+                self._mirrors.begin(record, reception, live=live, speed=speed)
             else:
                 await self._migration.send(record.name, reception, live=live)
 
     async def migration_status(self, instance: calls.Instance, *, wait: float) -> calls.MigrationStatus:
         """Tell how far the sending of a guest is."""
         name = self._running(instance.name).name
-        copying = await self._mirrors.status(name)
+        copying = await self._mirrors.status(name, wait=wait)
         return copying or await self._migration.status(name, wait=wait)
 
     async def cancel_migration(self, instance: calls.Instance) -> calls.MigrationStatus:

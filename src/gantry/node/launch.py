@@ -74,14 +74,7 @@ class Launcher:
             await disk.write(files.firmware, fresh, mode=0o600, sync=False)
         if machine.flag("use_chroot"):
             await disk.make_directory(files.prison)
-        if machine.text("security_model") == "user":
-            await self.hand_over(machine.text("security_domain"), files.folder)
-
-    async def hand_over(self, user: str, folder: str) -> None:
-        """Let a user own a folder with all in it."""
-        done = await self._runtime.processes.run(["chown", "-R", user, folder])
-        if done.code:
-            raise errors.EnvironmentFaultError(f"{folder} cannot be given to {user}: {done.stderr.decode().strip()}")
+        await self._guests.hand_over(machine.instance.name)
 
     async def _launch(self, machine: qemu.Machine) -> None:
         """Start QEMU and return when it answers; HypervisorError with what it said."""

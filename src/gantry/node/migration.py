@@ -112,6 +112,7 @@ class Migration:
         folder = self._folder(name)
         await self._disk.make_directory(folder, mode=0o700)
         await self._disk.write(f"{folder}/keys.psk", f"{USER}:{secret}\n".encode(), mode=0o600, sync=False)
+        await self._guests.hand_over(name)
         await self._withdraw(control)
         new = {"qom-type": "tls-creds-psk", "id": CREDENTIALS, "endpoint": endpoint, "dir": folder}
         await control.execute("object-add", new | ({"username": USER} if endpoint == "client" else {}))

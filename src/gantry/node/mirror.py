@@ -53,10 +53,13 @@ class Mirrors:
                 await control.execute("block-export-add", export)
         return port
 
-    def begin(self, record: guests.Record, reception: calls.Reception, *, live: bool) -> None:
-        """Begin to copy the disks of a guest, and to send it afterwards."""
-        self._failed.pop(record.name, None)
-        work = self._run(record, reception, live=live)
+    def forget(self, name: str) -> None:
+        """Forget how an earlier attempt failed."""
+        self._failed.pop(name, None)
+
+    def begin(self, record: guests.Record, reception: calls.Reception, *, live: bool, speed: int) -> None:
+        """Begin to copy the disks of a guest, ``speed`` bytes of each a second, and to send it afterwards."""
+        work = self._run(record, reception, live=live, speed=speed)
         self._tasks[record.name] = asyncio.get_running_loop().create_task(work)
 
     def running(self, name: str) -> bool:
@@ -64,8 +67,11 @@ class Mirrors:
         task = self._tasks.get(name)
         return task is not None and not task.done()
 
-    async def status(self, name: str) -> calls.MigrationStatus | None:
-        """Return how far the copies are; None when there are none, or the guest itself is being sent."""
+    async def status(self, name: str, *, wait: float) -> calls.MigrationStatus | None:
+        """Return how far the copies are, after ``wait`` seconds or as soon as it is over; None without any."""
+        limit = self._clock.monotonic() + wait
+        while self.running(name) and self._clock.monotonic() < limit:
+            await self._clock.sleep(POLL)
         if name in self._failed:
             return calls.MigrationStatus(status="failed", reason=self._failed[name])
         if not self.running(name):
@@ -83,14 +89,14 @@ class Mirrors:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        self._failed.pop(name, None)
+        self.forget(name)
         record = self._guests.record(name)
         if record is not None and record.instance is not None:
             await self._close(record, force=True)
 
-    async def _run(self, record: guests.Record, reception: calls.Reception, *, live: bool) -> None:
+    async def _run(self, record: guests.Record, reception: calls.Reception, *, live: bool, speed: int) -> None:
         try:
-            await self._copy(record, reception)
+            await self._copy(record, reception, speed=speed)
             await self._ends.send(record.name, reception, live=live)
             await self._switch(record)
         except errors.GantryError as error:
@@ -99,7 +105,7 @@ class Mirrors:
                 await self._ends.cancel(record.name)
                 await self._close(record, force=True)
 
-    async def _copy(self, record: guests.Record, reception: calls.Reception) -> None:
+    async def _copy(self, record: guests.Record, reception: calls.Reception, *, speed: int) -> None:
         async with self._guests.control(record.name) as control, timeout(ANSWER_LIMIT):
             await migration.set_capabilities(control, SWITCHOVER)
             for disk in record.machine().disks:
@@ -109,7 +115,7 @@ class Mirrors:
                     "blockdev-mirror",
                     {
                         "job-id": _job(name), "device": name, "target": _copy_name(name),
-                        "sync": "full", "copy-mode": "write-blocking",
+                        "sync": "full", "copy-mode": "write-blocking", "speed": speed,
                     },
                 )  # fmt: skip
         while not all(job.ready for job in await self._jobs(record)):

@@ -13,17 +13,17 @@ What is reported is on the disk. A frame whose sync failed, or that a killed dae
 lost with the power all the same: a copy that was read is brought to the disk before anybody hears how far it reaches.
 
 These files have one writer: whoever holds ``queue/lock``. A master daemon that runs on this node holds it all the time,
-so nothing here can touch its files; calls of its own wait for each other. Because it may have written since, what is
-known of the copy holds only while the files have the size and time that they had.
+so nothing here can touch its files; calls of its own wait for each other. Because it may have written since, with a
+sync that failed, what is known of the copy holds only while the files have the size and time that they had.
 """
 
 import asyncio
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from gantry import errors
 from gantry.node import fence, frames, ssconf
@@ -42,21 +42,21 @@ FETCH_LIMIT = 1000
 SEGMENT = re.compile(r"[0-9]{16}\.log")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class _Copy:
     """What is known of the copy: where it ends, the last segment (none yet: empty), and how much of it counts.
 
-    ``size`` and ``config_time`` are the segment's size and the time of ``config.data`` when they were read.
+    ``written`` is the size and time of the segment that frames go to, ``config_time`` the time of ``config.data``.
     """
 
     end: frames.Position = frames.START
     segment: str = ""
     good: int = 0
-    size: int = 0
+    written: tuple[int, float] = (0, 0.0)
     config_time: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class _Arriving:
     """A copy that comes in parts, as far as it has come; ``digest`` is that of the whole ``config``."""
 
@@ -132,8 +132,8 @@ class Replica:
 
     def _check_epoch(self, known: _Copy, epoch: int) -> None:
         """Refuse a master that was replaced: the copy may have a record of its successor before anything else has."""
-        seen = known.end.epoch, self._arriving.epoch if self._arriving else 0, self._barrier.promised().epoch
-        self._barrier.check(epoch, at_least=max(seen))
+        self._barrier.check(epoch, at_least=max(known.end.epoch, self._arriving.epoch if self._arriving else 0))
+        self._barrier.check_promise(epoch)
 
     async def promise(self, call: calls.MasterPromise) -> calls.Promise:
         """Promise an epoch to one whose copy lacks nothing of this one; see ``calls.MasterPromise``."""
@@ -145,7 +145,7 @@ class Replica:
             return calls.Promise(granted=granted, epoch=self._barrier.promised().epoch)
 
     async def _append(self, known: _Copy, end: frames.Position, *, line: bytes) -> _Copy:
-        segment = known.segment or f"{self._folders.journal}/{known.end.serial + 1:016d}.log"
+        segment = self._goes_to(known)
         self._copy = None
         try:
             if not self._disk.exists(self._folders.journal):
@@ -162,7 +162,7 @@ class Replica:
                 file.close()
         except OSError as error:
             raise errors.StorageError(f"{segment} on {self._host} cannot be written: {error.strerror}") from error
-        return _Copy(end, segment, good=size, size=size, config_time=known.config_time)
+        return self._stamped(_Copy(end, segment, good=size, config_time=known.config_time))
 
     async def _remove_segments(self, known: _Copy, *, keep: str) -> None:
         for path in self._segments(known.end.serial):
@@ -286,7 +286,7 @@ class Replica:
             self._copy = None
             found = self._load()
             await self._secure(found)
-            self._copy = found
+            self._copy = self._stamped(found)
         return self._copy
 
     async def _secure(self, found: _Copy) -> None:
@@ -302,8 +302,16 @@ class Replica:
             ) from error
 
     def _unchanged(self, known: _Copy) -> bool:
-        size = self._disk.status(known.segment).size if self._disk.exists(known.segment) else 0
-        return size == known.size and self._config_time() == known.config_time
+        return known == self._stamped(known) and self._config_time() == known.config_time
+
+    def _stamped(self, copy: _Copy) -> _Copy:
+        path = self._goes_to(copy)
+        status = self._disk.status(path) if self._disk.exists(path) else None
+        return dataclasses.replace(copy, written=(status.size, status.mtime) if status else (0, 0.0))
+
+    def _goes_to(self, copy: _Copy) -> str:
+        """Return the segment that the next frame is appended to."""
+        return copy.segment or f"{self._folders.journal}/{copy.end.serial + 1:016d}.log"
 
     def _config_time(self) -> float:
         path = self._folders.config
@@ -319,10 +327,10 @@ class Replica:
         except ValueError as error:
             logger.warning("%s: %s", self._folders.config, error)
             return _Copy(config_time=config_time)
-        segment, good, size = "", 0, 0
+        segment, good = "", 0
         for path in self._segments(end.serial):
             data = self._disk.read(path)
-            segment, good, size = path, 0, len(data)
+            segment, good = path, 0
             try:
                 for line in data.splitlines(keepends=True):
                     end = frames.follow(end, line)
@@ -330,7 +338,7 @@ class Replica:
             except ValueError as error:
                 logger.warning("%s: read up to byte offset %d: %s", path, good, error)
                 break
-        return _Copy(end, segment, good=good, size=size, config_time=config_time)
+        return _Copy(end, segment, good=good, config_time=config_time)
 
     def _segments(self, serial: int) -> list[str]:
         """List the segments after a checkpoint's serial, in order; older ones are history."""

@@ -9,20 +9,27 @@
 
 Of two definitions with one name the first on the search path counts. A definition with a ``problem`` is listed, and
 refused when it is to be used. Scripts run with ``variables.os_script`` as their whole environment and nothing on
-standard input; what they write is kept in ``log/os/``.
+standard input; the end of what they write is kept in ``log/os/``. ``export`` and ``import`` are programs of a stream,
+which ``backup`` runs: ``stage`` says how.
 """
 
+import contextlib
 import datetime
-from collections.abc import Mapping
+import os.path
+from collections.abc import AsyncIterator, Mapping
 
 from gantry import errors
-from gantry.node import drivers, variables
+from gantry.node import drivers, seed, variables
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
 API_VERSIONS = (20, 15, 10)
 SCRIPTS = ("create", "export", "import", "rename", "verify")
 LAST_LINES = 5
+# bytes: of the output of a script that writes more, the end is kept
+LOG_LIMIT = 1 << 20
+# characters of those lines that an error shows
+TOLD = 2000
 
 
 class Definitions:
@@ -106,48 +113,138 @@ class Definitions:
 
     async def create(self, instance: calls.Instance, *, reinstall: bool, debug: int) -> str:
         """Run the create script and return the path of its log; ExecutionError with its last lines."""
-        found = self._usable(instance)
-        async with self._registry.exposed(instance.disks) as where:
-            return await self._create(found, instance, where, reinstall=reinstall, debug=debug)
+        more = {"INSTANCE_REINSTALL": "1"} if reinstall else {}
+        return await self._over_disks(instance, "create", kind="add", debug=debug, more=more)
 
-    async def _create(
-        self,
-        found: calls.OsScript,
-        instance: calls.Instance,
-        where: Mapping[str, str],
-        *,
-        reinstall: bool,
-        debug: int,
-    ) -> str:
-        environment = variables.os_script(
-            instance,
-            where,
-            api_version=max(set(API_VERSIONS) & set(found.api_versions)),
-            debug=debug,
-            reinstall=reinstall,
+    async def rename(self, instance: calls.Instance, *, old: str, debug: int) -> str:
+        """Run the rename script and return the path of its log; WrongStateError when there is none."""
+        return await self._over_disks(instance, "rename", kind="rename", debug=debug, more={"OLD_INSTANCE_NAME": old})
+
+    async def verify(self, instance: calls.Instance) -> None:
+        """Have the verify script, where there is one, look at the OS parameters; InvalidError with what it said."""
+        found = self._usable(instance)
+        if "verify" not in found.scripts or _version(found) < API_VERSIONS[0]:
+            return
+        bare = variables.os_script(
+            _without_devices(instance), {}, api_version=_version(found), debug=0, reinstall=False
         )
-        log = await self._log("add", instance)
         try:
             done = await self._runtime.processes.run(
-                [f"{found.path}/create"], environment=environment, directory=found.path, timeout=calls.OsAdd.LIMIT
+                [f"{found.path}/verify", "parameters"],
+                environment=bare,
+                directory=found.path,
+                timeout=calls.OsVerify.LIMIT,
             )
         except TimeoutError:
-            raise errors.ExecutionError(
-                f"the create script of OS {found.name} for {instance.name} took longer than {calls.OsAdd.LIMIT:.0f} s"
-            ) from None
+            raise self._slow(found, "verify", instance.name, limit=calls.OsVerify.LIMIT) from None
+        if done.code:
+            raise errors.InvalidError(
+                f"OS {found.name} refuses its parameters: {last_lines(done.stdout + done.stderr)}"
+            )
+
+    def stage(
+        self,
+        instance: calls.Instance,
+        script: str,
+        where: Mapping[str, str],
+        *,
+        disk: calls.Disk,
+        device: str,
+        debug: int,
+    ) -> interface.Stage:
+        """Return how the script ``export`` or ``import`` is run for one disk; WrongStateError when there is none.
+
+        ``device`` is what it reads or writes, which may be a snapshot; ``where`` are the paths of all disks.
+        """
+        found = self._with_script(instance, script)
+        told = variables.os_script(instance, where, api_version=_version(found), debug=debug, reinstall=False)
+        word = script.upper()
+        told |= {f"{word}_DEVICE": device, f"{word}_DISK_PATH": device, f"{word}_INDEX": str(disk.index)}
+        return interface.Stage([f"{found.path}/{script}"], environment=told, directory=found.path)
+
+    def _with_script(self, instance: calls.Instance, script: str) -> calls.OsScript:
+        found = self._usable(instance)
+        if script not in found.scripts:
+            raise errors.WrongStateError(f"OS definition {found.name} in {found.path} has no script {script}")
+        return found
+
+    async def _over_disks(
+        self, instance: calls.Instance, script: str, *, kind: str, debug: int, more: Mapping[str, str]
+    ) -> str:
+        """Run a script over all disks; ``kind`` is what its log is called."""
+        found = self._with_script(instance, script)
+        async with self._registry.exposed(instance.disks) as where, self._seed(instance) as folder:
+            told = variables.os_script(instance, where, api_version=_version(found), debug=debug, reinstall=False)
+            return await self._run(
+                found, script, instance, kind=kind, environment=told | {"INSTANCE_SEED": folder, **more}
+            )
+
+    @contextlib.asynccontextmanager
+    async def _seed(self, instance: calls.Instance) -> AsyncIterator[str]:
+        """Write what the system has to know of itself to a folder, which is there as long as the script runs."""
+        folder = f"{self._folders.run}/seeds/{instance.uuid}"
+        try:
+            for name, content in seed.files(instance).items():
+                path = f"{folder}/{name}"
+                await self._disk.make_directory(os.path.dirname(path), mode=0o700)
+                await self._disk.write(path, content.encode(), mode=0o600, sync=False)
+            yield folder
+        finally:
+            await self._disk.remove_tree(folder)
+
+    async def _run(
+        self, found: calls.OsScript, script: str, instance: calls.Instance, *, kind: str, environment: Mapping[str, str]
+    ) -> str:
+        try:
+            done = await self._runtime.processes.run(
+                [f"{found.path}/{script}"], environment=environment, directory=found.path, timeout=calls.OsAdd.LIMIT
+            )
+        except TimeoutError:
+            raise self._slow(found, script, instance.name, limit=calls.OsAdd.LIMIT) from None
         output = done.stdout + done.stderr
-        await self._disk.write(log, output, sync=False)
+        log = await self.log(kind, instance, output)
         if done.code != 0:
-            lines = output.decode(errors="replace").strip().splitlines()[-LAST_LINES:]
             raise errors.ExecutionError(
-                f"the create script of OS {found.name} for {instance.name} failed with exit code {done.code}: "
-                + "; ".join(lines),
+                f"the {script} script of OS {found.name} for {instance.name} failed with exit code {done.code}: "
+                + last_lines(output),
                 hint=f"all that it wrote is in {log} on node {self._registry.node}",
             )
         return log
 
-    async def _log(self, kind: str, instance: calls.Instance) -> str:
+    def _slow(self, found: calls.OsScript, script: str, instance: str, *, limit: float) -> errors.ExecutionError:
+        return errors.ExecutionError(
+            f"the {script} script of OS {found.name} for {instance} took longer than {limit:.0f} s and was killed"
+        )
+
+    async def log(self, kind: str, instance: calls.Instance, output: bytes) -> str:
+        """Keep the end of what a script wrote and return where."""
         folder = f"{self._folders.log}/os"
         await self._disk.make_directory(folder)
         moment = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
-        return f"{folder}/{kind}-{instance.os}-{instance.name}-{moment:%Y-%m-%d_%H-%M-%S}.log"
+        path = f"{folder}/{kind}-{instance.os}-{instance.name}-{moment:%Y-%m-%d_%H-%M-%S}.log"
+        if len(output) > LOG_LIMIT:
+            output = b"(%d bytes before this are lost)\n" % (len(output) - LOG_LIMIT) + output[-LOG_LIMIT:]
+        await self._disk.write(path, output, sync=False)
+        return path
+
+
+def last_lines(output: bytes) -> str:
+    """Return the last lines of a program's output in one line, of bounded length."""
+    lines = output[-LOG_LIMIT:].decode(errors="replace").strip().splitlines()[-LAST_LINES:]
+    return "; ".join(lines)[-TOLD:]
+
+
+def _version(found: calls.OsScript) -> int:
+    return max(set(API_VERSIONS) & set(found.api_versions))
+
+
+def _without_devices(instance: calls.Instance) -> calls.Instance:
+    return calls.Instance(
+        name=instance.name,
+        uuid=instance.uuid,
+        hypervisor=instance.hypervisor,
+        os=instance.os,
+        hvparams=instance.hvparams,
+        beparams=instance.beparams,
+        osparams=instance.osparams,
+    )

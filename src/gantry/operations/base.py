@@ -14,11 +14,13 @@
 5. The plan's ``steps`` run in order, each a ``do`` with its ``undo``. When a step fails, the undo of those that
    finished and of the one that failed run in reverse, then ``changes`` are taken back; they are kept when an undo
    failed too, because a node may still have what they record. Every do and undo can be repeated.
-6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction; then come the hooks of the
-   phase ``post``, and ``result``.
+6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction. The steps of ``after`` come
+   when that is stored, and stay what they are: a failure of one takes nothing back. Then come the hooks of the phase
+   ``post``, the ``jobs`` that are submitted, and ``result``.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -154,6 +156,14 @@ class Environment(Protocol):
         """Wait."""
         ...
 
+    def stoppable(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Let the job be canceled though it runs, for as long as the context is open; what it gives tells if it was."""
+        ...
+
+    async def run_allocator(self, name: str, request: bytes, arguments: Sequence[str]) -> bytes:
+        """Give a request to an allocator program of the master's and return its answer (contract: iallocator)."""
+        ...
+
     def snapshot(self) -> states.Snapshot:
         """Return the newest state."""
         ...
@@ -173,6 +183,11 @@ class Step:
     text: str
     do: Action
     undo: Action = nothing
+
+
+def noted(lines: Sequence[str]) -> list[Step]:
+    """Return steps that only tell something in the job's log."""
+    return [Step(line, nothing) for line in lines]
 
 
 HookFailure = tuple[str, str, str]
@@ -211,12 +226,17 @@ Finish = Callable[[states.Snapshot], Sequence[states.Change]]
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a unit will do, in the order of the module's docstring; ``lines`` say it to people."""
+    """All that a unit will do, in the order of the module's docstring; ``lines`` say it to people.
+
+    With ``jobs``, be it none, the opcode's result names them, with what ``result`` returns, a mapping, beside them.
+    """
 
     lines: Sequence[str] = ()
     changes: Sequence[states.Change] = ()
     steps: Sequence[Step] = ()
     finish: Finish | None = None
+    after: Sequence[Step] = ()
+    jobs: Sequence[Sequence[opcodes.AnyOpcode]] | None = None
     result: Callable[[], object] = field(default=lambda: None)
     keep_on_failure: bool = False
     hooks: Hooks | None = None

@@ -8,7 +8,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import base, candidacy, hooks
+from gantry.operations import base, candidacy, disks, hooks
 from gantry.operations.query import network as networks
 from gantry.rpc import calls, targets
 from gantry.state import history, ssconf
@@ -81,6 +81,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             bridges=tuple(sorted(bridges)) if node.vm_capable else (),
             ssconf=files,
             now=self.environment.inputs.now,
+            storage=disks.places(snapshot) if node.vm_capable else (),
         )
 
     def _report(self, findings: Iterator[Finding], *, fine: str = "") -> bool:

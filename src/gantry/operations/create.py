@@ -1,76 +1,124 @@
-"""OP_INSTANCE_CREATE: record an instance, make its disks, install its operating system, start it.
+"""OP_INSTANCE_CREATE: record an instance, make its disks, install or import its operating system, start it.
 
 All that can be refused is refused before anything is changed: names and parameters from the snapshot, OS definition,
 hypervisor parameters, bridges and room by asking the node. One transaction then writes the instance with its
 addresses; the steps on the node follow, each with its undo (design section 5).
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, nics, placement
+from gantry.operations import (
+    allocation,
+    base,
+    disks,
+    filled,
+    hooks,
+    iallocator,
+    installation,
+    levels,
+    nics,
+    placement,
+    restore,
+    volumes,
+)
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the nodes said: the node chosen, the ids of the disks and their driver's names for them."""
+    """What the nodes said: the nodes chosen, the primary one first, and the export.
 
-    node: cluster.Node
+    Of the disks: their ids, their driver's names for them, sizes in MiB, what is adopted, and physical volumes.
+    """
+
+    nodes: tuple[cluster.Node, ...]
     disk_uuids: tuple[str, ...]
     disk_ids: tuple[str, ...]
+    sizes: Sequence[int]
+    adopted: volumes.Sources = field(default_factory=dict)
+    places: volumes.Places = field(default_factory=dict)
+    export: restore.Found | None = None
 
 
 class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     """Creates an instance."""
 
     OPCODE = opcodes.InstanceCreate
+    why: tuple[str, ...] = ()
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the name; share the node, or all nodes where one is to be chosen, and the networks."""
-        node = snapshot.node(self.op.pnode).uuid if self.op.pnode else base.ALL_NAMES
-        networks = {spec.network for spec in self.op.nics if nics.given(spec.network)}
+        """Take the name; share the node, or all nodes where one is to be chosen, and the networks.
+
+        What an export says is not known yet: all that it may name is shared.
+        """
+        named = [self.op.pnode, self.op.src_node] if self._imports() else [self.op.pnode]
+        named += [self.op.snode] if self.op.snode or self._is_mirrored(snapshot) else []
+        nodes = {snapshot.node(name).uuid for name in named if name} if all(named) else {base.ALL_NAMES}
+        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)} or (
+            {base.ALL_NAMES} if self._imports() and not self.op.nics else set()
+        )
         return {
             (base.Level.INSTANCE, self.op.instance_name): base.Mode.EXCLUSIVE,
-            (base.Level.NODE, node): base.Mode.SHARED,
-            **{(base.Level.NETWORK, snapshot.network(str(name)).uuid): base.Mode.SHARED for name in networks},
+            **{(base.Level.NODE, uuid): base.Mode.SHARED for uuid in nodes},
+            **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Check everything that needs no address yet, and ask the node for what only it knows."""
         if ("instances", self.op.instance_name) in snapshot.names:
             raise errors.ExistsError(f"instance {self.op.instance_name} exists already", hint="choose another name")
+        export = await restore.find(self.environment, snapshot, self.op) if self._imports() else None
+        if export:
+            # From here on it is as if all of it had been asked for.
+            self.op = restore.completed(self.op, export.content)
         self._check_static(snapshot)
         template, sizes = self._template(snapshot), self._sizes(snapshot)
-        node = await self._place(snapshot, sum(sizes))
+        chosen = await self._place(snapshot, sum(sizes))
         uuids = tuple(self.environment.inputs.uuid() for _ in sizes)
-        target = snapshot.target(node)
+        target = snapshot.target(chosen[0])
         disk_ids: tuple[str, ...] = ()
         if sizes:
             paths = calls.BlockdevPath(dev_type=template, instance=self.op.instance_name, uuids=uuids)
             disk_ids = await self.environment.nodes.call(target, paths)
-        if self._installs():
-            await self._check_os(target, str(self.op.os_type), hypervisor=self._hypervisor(snapshot))
-        draft = self._draft(snapshot, Facts(node, uuids, disk_ids), allocate=False)
+        facts = Facts(chosen, uuids, disk_ids, sizes, export=export)
+        if any(spec.adopt for spec in self.op.disks):
+            draft = self._draft(snapshot, facts, allocate=False)
+            known, adopted = await volumes.adoptable(self.environment, snapshot, draft, self.op.disks)
+            facts = replace(facts, sizes=known, adopted=adopted)
+        draft = self._draft(snapshot, facts, allocate=False)
+        self._check_policy(snapshot, draft)
+        places = await volumes.Volumes(self.environment, snapshot, draft, only={*uuids} - {*facts.adopted}).place()
+        facts = replace(facts, places=places)
         whole = filled.fill(snapshot, draft)
+        if self._installs() or (export and export.content.scripted):
+            await self._check_os(target, whole, imports=export is not None)
         validate = calls.HypervisorValidate(hypervisor=whole.hypervisor, hvparams=whole.hvparams)
         await self.environment.nodes.call(target, validate)
         await self.environment.nodes.call(target, calls.NicValidate(nics=whole.nics))
-        return Facts(node, uuids, disk_ids)
+        return facts
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the instance with its addresses; then disks, operating system, start."""
         vm = self._draft(snapshot, facts, allocate=True)
+        self._check_policy(snapshot, vm)
         whole = filled.fill(snapshot, vm)
-        node = snapshot.nodes[facts.node.uuid]
+        node = snapshot.nodes[vm.primary_node]
+        names = [snapshot.nodes[uuid].name for uuid in vm.nodes]
         return base.Plan(
-            lines=_describe(vm, node),
+            lines=[*self.why, *_describe(vm, names)],
             changes=[states.Put(vm)],
-            steps=self._steps(whole, snapshot.target(node)),
-            result=lambda: [node.name],
+            steps=[
+                *base.noted(self.why),
+                *self._disk_steps(snapshot, vm, facts),
+                *self._steps(whole, snapshot.target(node), export=facts.export),
+                *self._last_steps(snapshot, vm),
+            ],
+            result=lambda: names,
             hooks=hooks.of_instance(snapshot, vm, path="instance-add", ADD_MODE=self.op.mode),
         )
 
@@ -81,9 +129,21 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             raise errors.InvalidError(
                 f"hypervisor {self.op.hypervisor} is not enabled", hint=f"enabled are {', '.join(enabled)}"
             )
-        parameters.hypervisor(self._hypervisor(snapshot), self.op.hvparams)
+        parameters.instance_hypervisor(self._hypervisor(snapshot), self.op.hvparams)
+        parameters.check_memory(self._backend(snapshot))
+        template = self._template(snapshot)
+        for index, spec in enumerate(self.op.disks):
+            disks.check(spec, index, template=template)
+        if self.op.snode and not self._is_mirrored(snapshot):
+            raise errors.InvalidError(f"disks of template {template} are on one node, a second one is named")
+        if any(spec.adopt for spec in self.op.disks) and not self.op.pnode:
+            raise errors.InvalidError("disks can be adopted on a node that is named only", hint="-n NODE")
         if self._installs() and not self.op.os_type:
             raise errors.InvalidError("no operating system is named", hint="gnt-os list shows them; or --no-install")
+
+    def _check_policy(self, snapshot: states.Snapshot, vm: instance.Instance) -> None:
+        if not self.op.ignore_ipolicy:
+            levels.check_policy(snapshot, vm)
 
     def _hypervisor(self, snapshot: states.Snapshot) -> str:
         return self.op.hypervisor or snapshot.the_cluster.enabled_hypervisors[0]
@@ -92,6 +152,8 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         enabled = snapshot.the_cluster.enabled_disk_templates
         template = self.op.disk_template or enabled[0]
         if template not in enabled:
+            if template not in parameters.DISK_TEMPLATES:
+                raise parameters.unknown("disk template", [template], parameters.DISK_TEMPLATES)
             raise errors.InvalidError(
                 f"disk template {template} is not enabled", hint=f"enabled are {', '.join(enabled)}"
             )
@@ -102,47 +164,55 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         return template
 
     def _sizes(self, snapshot: states.Snapshot) -> list[int]:
-        """Return the sizes of the disks in MiB; ``auto`` is the cluster's default (seed "Interface changes")."""
-        default = snapshot.the_cluster.default_disk_size
-        sizes = [default if disk.size == "auto" else parameters.size(disk.size) for disk in self.op.disks]
-        for index, (disk, size) in enumerate(zip(self.op.disks, sizes, strict=True)):
-            if disk.size == "auto" and not default:
-                raise errors.InvalidError(
-                    f"disk {index} has no size, and the cluster has no default for it",
-                    hint="say it, as in 0:size=10g; or gnt-cluster modify --defaults disksize=10g",
-                )
-            if size <= 0:
-                raise errors.InvalidError(f"disk {index}: size {disk.size} is not above 0 MiB")
-        return sizes
+        return [disks.size(snapshot, spec, index) for index, spec in enumerate(self.op.disks)]
+
+    def _is_mirrored(self, snapshot: states.Snapshot) -> bool:
+        """Tell whether the disks need a second node; what an export says is not known before it is read."""
+        return (self._imports() and not self.op.disk_template) or self._template(snapshot) == "drbd"
+
+    def _imports(self) -> bool:
+        return self.op.mode == "import"
 
     def _installs(self) -> bool:
-        return bool(self.op.disks) and not self.op.no_install
+        return bool(self.op.disks) and not self.op.no_install and not self._imports()
 
-    async def _check_os(self, target: targets.Target, os_type: str, *, hypervisor: str) -> None:
-        """Refuse an OS that the node cannot install for this hypervisor."""
-        name, _, variant = os_type.partition("+")
-        definition = await self.environment.nodes.call(target, calls.OsValidate(name=name))
-        if definition.problem:
-            raise errors.InvalidError(f"OS {name} cannot be installed: {definition.problem}")
-        known = ", ".join(definition.variants) or "none"
-        if definition.variants and not variant:
-            raise errors.InvalidError(f"OS {name} needs a variant", hint=f"write {name}+VARIANT; it has {known}")
-        if variant and variant not in definition.variants and not self.op.force_variant:
-            raise errors.InvalidError(f"OS {name} has no variant {variant}", hint=f"it has {known}")
-        if definition.hypervisors and hypervisor not in definition.hypervisors:
-            raise errors.InvalidError(
-                f"OS {name} does not support hypervisor {hypervisor}",
-                hint=f"it supports {', '.join(definition.hypervisors)}",
+    async def _check_os(self, target: targets.Target, whole: calls.Instance, *, imports: bool) -> None:
+        """Refuse an OS that the node cannot install, or import, for this hypervisor."""
+        found = await installation.check(self.environment.nodes, target, whole, force_variant=self.op.force_variant)
+        if imports and "import" not in found.scripts:
+            raise errors.WrongStateError(
+                f"OS {found.name} on node {target.name} has no import script, which the export was made for"
             )
 
-    async def _place(self, snapshot: states.Snapshot, disk: int) -> cluster.Node:
-        """Return the named node when it fits, or choose one."""
+    async def _place(self, snapshot: states.Snapshot, disk: int) -> tuple[cluster.Node, ...]:
+        """Return the named nodes when they fit, or choose; mirrored disks have two, the primary one first."""
         backend = self._backend(snapshot)
         networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)}
-        need = placement.Need(int(backend["maxmem"]) if self.op.start else 0, disk, networks)
-        if not self.op.pnode:
-            return await self._choose(snapshot, need)
-        node = snapshot.node(self.op.pnode)
+        # A storage provider has no word for how much room it has.
+        room = 0 if self._template(snapshot) == "ext" else disk
+        memory, vcpus = int(backend["maxmem"]) if self.op.start else 0, int(backend["vcpus"])
+        need = placement.Need(memory, room, networks, vcpus=vcpus, tags=self.op.tags)
+        if found := await self._ask_program(snapshot):
+            return found
+        if self.op.pnode:
+            primary = await self._named(snapshot, self.op.pnode, need)
+        else:
+            groups, reasons = self._groups(snapshot)
+            without = {snapshot.node(self.op.snode).uuid} if self.op.snode else set()
+            primary = await self._choose(snapshot, need, groups, without=without, reasons=reasons)
+        if not self._is_mirrored(snapshot):
+            return (primary,)
+        second = replace(need, memory=0, copy=True)
+        if not self.op.snode:
+            group = snapshot.nodegroups[primary.group]
+            return primary, await self._choose(snapshot, second, [group], without={primary.uuid})
+        secondary = await self._named(snapshot, self.op.snode, second)
+        if secondary.uuid == primary.uuid:
+            raise errors.InvalidError(f"node {primary.name} cannot be both the primary and the secondary node")
+        return primary, secondary
+
+    async def _named(self, snapshot: states.Snapshot, name: str, need: placement.Need) -> cluster.Node:
+        node = snapshot.node(name)
         status = (await self._statuses(snapshot, [node], need))[node.uuid]
         if why := placement.unfit(snapshot, node, status, need):
             static = placement.static_unfit(snapshot, node, need)
@@ -151,26 +221,65 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             raise fault(f"node {node.name} cannot take instance {self.op.instance_name}: {why}")
         return node
 
-    async def _choose(self, snapshot: states.Snapshot, need: placement.Need) -> cluster.Node:
-        """Ask some nodes, and more only when none of those fits: a large cluster is not asked as a whole."""
-        group = snapshot.group(self.op.group_name).uuid if self.op.group_name else None
-        # in an order that is the same in every run; that of the snapshot's maps is not
-        left = sorted(snapshot.nodes if group is None else snapshot.nodes_in.get(group) or ())
-        statuses: placement.Statuses = {}
-        while left:
-            some = placement.sample(left, len(statuses) or placement.ASKED, below=self.environment.inputs.below)
-            found = await self._statuses(snapshot, [snapshot.nodes[uuid] for uuid in some], need)
-            statuses |= found
-            if placement.fitting(snapshot, found, need):
-                break
-        return placement.choose(snapshot, statuses, need)
+    async def _choose(
+        self,
+        snapshot: states.Snapshot,
+        need: placement.Need,
+        groups: list[cluster.NodeGroup],
+        *,
+        without: Collection[str],
+        reasons: Sequence[str] = (),
+    ) -> cluster.Node:
+        """Let the built-in allocator take a node; why, is kept for the log."""
+        units = disks.units(snapshot, self._template(snapshot), self.op.disks)
+        chooser = allocation.Allocation(self.environment, snapshot, named=allocation.BUILT_IN)
+        choice = await chooser.choose(need, groups, but=without, reasons=reasons, units=units)
+        self.why += tuple(choice.why)
+        return choice.nodes[0]
+
+    async def _ask_program(self, snapshot: states.Snapshot) -> tuple[cluster.Node, ...] | None:
+        """Return the nodes that an allocator program takes; None where the built-in allocator decides."""
+        allocation.refuse_both(self.op.pnode, self.op.iallocator)
+        chooser = allocation.Allocation(self.environment, snapshot, named=self.op.iallocator)
+        if self.op.pnode or not chooser.program:
+            return None
+        mirrored = self._is_mirrored(snapshot)
+        asked = iallocator.allocate(snapshot, self._outline(snapshot), mirrored=mirrored, group=self.op.group_name)
+        raw = await chooser.ask(asked)
+        found, said = iallocator.nodes(raw, snapshot, program=chooser.program, count=1 + mirrored)
+        self.why += (f"allocator {chooser.program} takes {', '.join(node.name for node in found)}: {said}",)
+        for node in found:
+            if broken := placement.static_unfit(snapshot, node, placement.Need(0, 0, ())):
+                raise errors.WrongStateError(f"allocator {chooser.program} takes node {node.name}: {broken}")
+        return tuple(found)
+
+    def _groups(self, snapshot: states.Snapshot) -> tuple[list[cluster.NodeGroup], list[str]]:
+        """Return the node groups that the instance may go to, and why not to the others."""
+        named = [snapshot.group(self.op.group_name)] if self.op.group_name else list(snapshot.nodegroups.values())
+        forbidden = (lambda _: ()) if self.op.ignore_ipolicy else None
+        return allocation.open_groups(snapshot, self._outline(snapshot), named, forbidden=forbidden)
+
+    def _outline(self, snapshot: states.Snapshot) -> instance.Instance:
+        """Return what a policy looks at of the instance, before it has a node."""
+        template = self._template(snapshot)
+        return instance.Instance(
+            uuid="",
+            name=self.op.instance_name,
+            primary_node="",
+            hypervisor=self._hypervisor(snapshot),
+            disk_template=template,
+            disks=tuple(instance.Disk(uuid="", dev_type=template, size=size) for size in self._sizes(snapshot)),
+            nics=tuple(instance.Nic(uuid="", mac="") for _ in self.op.nics),
+            beparams=parameters.merge({}, parameters.backend(self.op.beparams)),
+        )
 
     async def _statuses(
         self, snapshot: states.Snapshot, nodes: list[cluster.Node], need: placement.Need
     ) -> placement.Statuses:
         """Ask those of the nodes that the configuration does not keep the instance off."""
         asked = [snapshot.target(node) for node in nodes if not placement.static_unfit(snapshot, node, need)]
-        answers = await self.environment.nodes.fan_out(asked, calls.NodeInfo())
+        places = disks.units(snapshot, self._template(snapshot), self.op.disks)
+        answers = await self.environment.nodes.fan_out(asked, calls.NodeInfo(storage=places))
         silent: placement.Statuses = {node.uuid: None for node in nodes}
         return silent | {answer.target.uuid: answer.value for answer in answers}
 
@@ -184,33 +293,28 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         op, inputs = self.op, self.environment.inputs
         hypervisor = self._hypervisor(snapshot)
         template = self._template(snapshot)
-        disks = tuple(
-            instance.Disk(
-                uuid=uuid,
-                dev_type=template,
-                size=size,
-                name=spec.name or "",
-                mode={"w": "rw", "r": "ro"}.get(spec.mode, spec.mode),
-                logical_id=(template, path),
+        nodes = tuple(node.uuid for node in facts.nodes)
+        maker = disks.Maker(snapshot, template, nodes, inputs, self.environment.ledger.mirrors.picks())
+        made = [
+            maker.make(index, spec, size=size, uuid=uuid, name=name)
+            for index, (spec, size, uuid, name) in enumerate(
+                zip(op.disks, facts.sizes, facts.disk_uuids, facts.disk_ids, strict=True)
             )
-            for spec, size, uuid, path in zip(
-                op.disks, self._sizes(snapshot), facts.disk_uuids, facts.disk_ids, strict=True
-            )
-        )
+        ]
         return instance.Instance(
             uuid=inputs.uuid(),
             name=op.instance_name,
             ctime=inputs.now,
             mtime=inputs.now,
             tags=op.tags,
-            primary_node=facts.node.uuid,
+            primary_node=nodes[0],
             hypervisor=hypervisor,
             os=op.os_type or "",
             disk_template=template,
             admin_state=instance.AdminState.UP if op.start else instance.AdminState.DOWN,
-            disks=disks,
-            nics=self._nics(snapshot, snapshot.nodegroups[facts.node.group], allocate=allocate),
-            hvparams=parameters.merge({}, parameters.hypervisor(hypervisor, op.hvparams)),
+            disks=tuple(made),
+            nics=self._nics(snapshot, snapshot.nodegroups[facts.nodes[0].group], allocate=allocate),
+            hvparams=parameters.merge({}, parameters.instance_hypervisor(hypervisor, op.hvparams)),
             beparams=parameters.merge({}, parameters.backend(op.beparams)),
             osparams=op.osparams,
         )
@@ -223,7 +327,21 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         )  # fmt: skip
         return tuple(maker.make(index, spec) for index, spec in enumerate(self.op.nics))
 
-    def _steps(self, whole: calls.Instance, target: targets.Target) -> list[base.Step]:
+    def _disk_steps(self, snapshot: states.Snapshot, vm: instance.Instance, facts: Facts) -> list[base.Step]:
+        """Return the steps that make the disks, usable on all nodes."""
+        own = volumes.Volumes(self.environment, snapshot, vm)
+        fresh = volumes.Volumes(self.environment, snapshot, vm, only={*facts.disk_uuids} - {*facts.adopted})
+        found = volumes.Volumes(self.environment, snapshot, vm, only=facts.adopted)
+        steps = [*found.adopt(facts.adopted), *fresh.create(facts.places), *own.activate(fresh=True)]
+        steps += fresh.wipe() if snapshot.the_cluster.prealloc_wipe_disks else []
+        return steps + (own.wait() if self.op.wait_for_sync else [])
+
+    def _last_steps(self, snapshot: states.Snapshot, vm: instance.Instance) -> list[base.Step]:
+        """Take the disks of an instance that is not started out of use, unless they are not the same everywhere yet."""
+        done = self.op.wait_for_sync or not vm.secondary_nodes
+        return volumes.Volumes(self.environment, snapshot, vm).deactivate() if done and not self.op.start else []
+
+    def _steps(self, whole: calls.Instance, target: targets.Target, *, export: restore.Found | None) -> list[base.Step]:
         nodes = self.environment.nodes
 
         def call(what: calls.Call[object]) -> base.Action:
@@ -232,16 +350,14 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
             return action
 
-        steps = [
-            base.Step(
-                f"create disk {disk.index} of {disk.size} MiB on {target.name}",
-                call(calls.BlockdevCreate(disk=disk, owner=whole.name)),
-                call(calls.BlockdevRemove(disk=disk, owner=whole.name)),
-            )
-            for disk in whole.disks
-        ]
+        steps: list[base.Step] = []
+        debug = self.op.debug_level or 0
+        if export:
+            steps += restore.steps(self.environment, export, whole, target=target, debug=debug)
+        if export and whole.os and whole.name != export.content.instance:
+            steps.append(restore.rename_step(self.environment, export, whole, target=target, debug=debug))
         if self._installs():
-            add = calls.OsAdd(instance=whole, debug=self.op.debug_level or 0)
+            add = calls.OsAdd(instance=whole, debug=debug)
             steps.append(base.Step(f"install {whole.os} on {whole.name}", call(add)))
         if self.op.start:
             stop = calls.InstanceShutdown(instance=whole, timeout=0)
@@ -251,8 +367,12 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         return steps
 
 
-def _describe(vm: instance.Instance, node: cluster.Node) -> list[str]:
-    lines = [f"create instance {vm.name} on {node.name}, hypervisor {vm.hypervisor}"]
+def _name(group: cluster.NodeGroup) -> str:
+    return group.name
+
+
+def _describe(vm: instance.Instance, nodes: list[str]) -> list[str]:
+    lines = [f"create instance {vm.name} on {' and '.join(nodes)}, hypervisor {vm.hypervisor}"]
     lines += [f"create disk {index} of {disk.size} MiB ({disk.dev_type})" for index, disk in enumerate(vm.disks)]
     lines += [f"NIC {index}: {nic.mac}, addresses {', '.join(nic.ip) or 'none'}" for index, nic in enumerate(vm.nics)]
     if vm.os and vm.disks:

@@ -6,13 +6,14 @@ application").
 
 import ipaddress
 
+from gantry import errors
 from gantry.model import cluster, instance, network, parameters
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 
-def fill(state: states.Snapshot, vm: instance.Instance) -> calls.Instance:
-    """Return an instance of the snapshot as nodes see it."""
+def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> calls.Instance:
+    """Return an instance of the snapshot as a node sees it: its primary one, or another by UUID."""
     owner = state.the_cluster
     return calls.Instance(
         name=vm.name,
@@ -21,21 +22,25 @@ def fill(state: states.Snapshot, vm: instance.Instance) -> calls.Instance:
         os=vm.os,
         disk_template=vm.disk_template,
         primary_node=state.nodes[vm.primary_node].name,
+        secondary_nodes=tuple(state.nodes[one].name for one in vm.secondary_nodes),
         ctime=vm.ctime,
         mtime=vm.mtime,
         tags=vm.tags,
         hvparams=parameters.fill_hypervisor(owner, vm),
         beparams=parameters.fill_backend(owner, vm),
         osparams={**owner.osparams.get(vm.os, {}), **vm.osparams},
-        disks=tuple(fill_disk(index, disk) for index, disk in enumerate(vm.disks)),
+        disks=tuple(fill_disk(state, vm, index, disk, node=node) for index, disk in enumerate(vm.disks)),
         nics=tuple(
             fill_nic(owner, index, nic, net=state.networks.get(nic.network)) for index, nic in enumerate(vm.nics)
         ),
     )
 
 
-def fill_disk(index: int, disk: instance.Disk) -> calls.Disk:
-    """Return a disk as nodes see it."""
+def fill_disk(
+    state: states.Snapshot, vm: instance.Instance, index: int, disk: instance.Disk, *, node: str = ""
+) -> calls.Disk:
+    """Return a disk as a node sees it, with the parameters of its kind; its own are a storage provider's."""
+    group = state.nodegroups.get(state.nodes[vm.primary_node].group)
     return calls.Disk(
         index=index,
         uuid=disk.uuid,
@@ -44,8 +49,28 @@ def fill_disk(index: int, disk: instance.Disk) -> calls.Disk:
         mode=disk.mode,
         name=disk.name,
         logical_id=disk.logical_id,
-        params=disk.params,
+        params=parameters.fill_disk(state.the_cluster, group, disk.dev_type) | disk.params,
+        children=tuple(fill_disk(state, vm, index, child) for child in disk.children),
+        mirror=fill_mirror(state, disk.mirror, node or vm.primary_node) if disk.mirror else None,
     )
+
+
+def fill_mirror(state: states.Snapshot, mirror: instance.Mirror, node: str) -> calls.Mirror:
+    """Return a node's end of a mirrored disk; where the node is none of its two, InternalError."""
+    if node not in mirror.minors:
+        raise errors.InternalError(f"a mirrored disk is not kept on node {state.nodes[node].name}")
+    peer = next((one for one in mirror.minors if one != node), "")
+    return calls.Mirror(
+        minor=mirror.minors[node],
+        local=_replication_address(state.nodes[node]),
+        remote=_replication_address(state.nodes[peer]) if peer else "",
+        port=mirror.port,
+        secret=mirror.secret,
+    )
+
+
+def _replication_address(node: cluster.Node) -> str:
+    return node.secondary_ip or node.primary_ip
 
 
 def fill_nic(owner: cluster.Cluster, index: int, nic: instance.Nic, *, net: network.Network | None) -> calls.Nic:

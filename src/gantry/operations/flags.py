@@ -1,4 +1,4 @@
-"""The flags of a node, which add up to one role (seed "Node flags", "Interaction between flags").
+"""OP_NODE_SET_PARAMS: a node's parameters, and its flags, which add up to one role (seed "Node flags").
 
 Candidate, drained and offline exclude each other and the master's role. Setting one takes the others away; a candidate
 that ceases to be one gives up its copy, and the pool is filled from the other nodes.
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import cluster, opcodes
-from gantry.operations import base, candidacy, hooks
+from gantry.model import cluster, opcodes, parameters
+from gantry.operations import base, candidacy, hooks, levels
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -20,7 +20,7 @@ FLAGS = (*ROLES, "master_capable", "vm_capable")
 
 
 class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
-    """Changes a node's flags; the result lists what has changed."""
+    """Changes a node's flags and parameters; the result lists what has changed."""
 
     OPCODE = opcodes.NodeSetParams
 
@@ -43,6 +43,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
         new = self._wanted(snapshot, node)
         self._check(snapshot, node, new)
         told = [(name, getattr(new, name)) for name in FLAGS if getattr(new, name) != getattr(node, name)]
+        tuned = {**node.ndparams, **new.ndparams}
+        tuned = {name: new.ndparams.get(name, parameters.RESET) for name in tuned if _differs(name, node, new)}
         rising = new.master_candidate and not node.master_candidate
         demoted = node.master_candidate and not new.master_candidate
         # A candidate has the papers before the flag, and loses the flag before the papers.
@@ -60,6 +62,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
         elif candidacy.missing(after) > 0:
             steps.append(promotion.step)
         lines = [f"{name} of node {node.name} becomes {'yes' if value else 'no'}" for name, value in told]
+        lines += [f"{name} of node {node.name} becomes {value}" for name, value in tuned.items()]
+        told += [(f"ndparams/{name}", value) for name, value in tuned.items()]
         if demoted and self.op.master_candidate is False and new.master_capable:
             note = f"{node.name} may be chosen again when a candidate is missing; --master-capable no keeps it out"
             lines.append(note)
@@ -89,8 +93,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
         op = self.op
         asked = {name: getattr(op, name) for name in FLAGS}
         given = {name: value for name, value in asked.items() if value is not None}
-        if not given:
-            raise errors.InvalidError("nothing is to be changed", hint="name at least one flag")
+        if not given and op.ndparams is None:
+            raise errors.InvalidError("nothing is to be changed", hint="name at least one flag or parameter")
         chosen = [name for name in ROLES if given.get(name)]
         if len(chosen) > 1:
             raise errors.InvalidError(f"{' and '.join(chosen)} exclude each other", hint="set one of them")
@@ -104,7 +108,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
                     f"node {node.name} may not be a master candidate", hint="--master-capable yes allows it"
                 )
             flags["master_candidate"] = False
-        return base.changed(node, self.environment.inputs.now, **flags)
+        tuned = levels.node(node.ndparams, op.ndparams)
+        return base.changed(node, self.environment.inputs.now, ndparams=tuned, **flags)
 
     def _check_way(self, node: cluster.Node, chosen: str, given: Mapping[str, bool]) -> None:
         """A node that is offline or drained becomes a candidate only when that is taken back in the same request."""
@@ -129,6 +134,13 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
                 f"node {node.name} cannot be {lost[0]}: it is the primary node of instance {', '.join(vms[:5])}",
                 hint="move or remove them first",
             )
+        copies = sorted(snapshot.instances[uuid].name for uuid in snapshot.copies_on.get(node.uuid) or ())
+        if copies and node.vm_capable and not new.vm_capable:
+            raise errors.WrongStateError(
+                f"node {node.name} cannot be not vm_capable: it is the secondary node of instance "
+                f"{', '.join(copies[:5])}",
+                hint="gnt-instance replace-disks -n OTHER_NODE gives each another one",
+            )
 
     def _check_pool(self, after: states.Snapshot, new: cluster.Node, *, demoted: bool) -> None:
         """Refuse to give a candidate up whom nobody replaces; a node that fails has to be given up all the same."""
@@ -141,6 +153,10 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
                 "and no other node can take its place",
                 hint="-f does it all the same; or make the pool smaller",
             )
+
+
+def _differs(name: str, node: cluster.Node, new: cluster.Node) -> bool:
+    return node.ndparams.get(name) != new.ndparams.get(name)
 
 
 def _losses(node: cluster.Node, new: cluster.Node) -> tuple[tuple[str, bool], ...]:

@@ -70,7 +70,7 @@ def of_instance(
     ``wanted`` is what a change makes of it. Before an instance is removed, only the master is asked.
     """
     extra = _texts(more)
-    own = _targets(snapshot, [snapshot.the_cluster.master_node, vm.primary_node])
+    own = _targets(snapshot, [snapshot.the_cluster.master_node, *vm.nodes])
     return base.Hooks(
         path=path,
         object_type="INSTANCE",
@@ -182,6 +182,29 @@ def of_connection(
     return base.Hooks(path=path, object_type="NETWORK", environment=told, nodes_pre=where, nodes_post=where)
 
 
+def of_group(snapshot: states.Snapshot, group: clusters.NodeGroup, *, path: str, **more: object) -> base.Hooks:
+    """Return the hooks around a node group, on the master; those around a rename are ``of_group_rename``."""
+    return base.Hooks(
+        path=path,
+        object_type="GROUP",
+        environment={"OP_TARGET": group.name, "GROUP_NAME": group.name} | _texts(more),
+        nodes_pre=_master(snapshot),
+        nodes_post=_master(snapshot),
+    )
+
+
+def of_group_rename(snapshot: states.Snapshot, group: clusters.NodeGroup, *, new_name: str) -> base.Hooks:
+    """Return the hooks around renaming a node group, on the master and the group's nodes."""
+    where = _targets(snapshot, [snapshot.the_cluster.master_node, *(snapshot.nodes_in.get(group.uuid) or ())])
+    return base.Hooks(
+        path="group-rename",
+        object_type="GROUP",
+        environment={"OP_TARGET": group.name, "OLD_NAME": group.name, "NEW_NAME": new_name},
+        nodes_pre=where,
+        nodes_post=where,
+    )
+
+
 def of_node_add(snapshot: states.Snapshot, new: clusters.Node) -> base.Hooks:
     """Return the hooks around the addition of a node: before on all others, after on all."""
     others = _targets(snapshot, snapshot.nodes)
@@ -222,6 +245,17 @@ def of_node_modify(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks
         later=lambda newest: flags(newest.nodes.get(node.uuid, node)),
         nodes_pre=where,
         nodes_post=where,
+    )
+
+
+def of_node_migrate(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks:
+    """Return the hooks around the migration of all that runs on a node, on the master."""
+    return base.Hooks(
+        path="node-migrate",
+        object_type="NODE",
+        environment={"OP_TARGET": node.name, "NODE_NAME": node.name},
+        nodes_pre=_master(snapshot),
+        nodes_post=_master(snapshot),
     )
 
 

@@ -1,11 +1,11 @@
-"""Instances that exist: start, stop, reboot, remove, console, description."""
+"""Instances that exist: start, stop, reboot, remove, console."""
 
 import msgspec
 from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, filled, hooks, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -22,7 +22,7 @@ def _locks(snapshot: states.Snapshot, op: InstanceOp) -> base.LockSet:
     vm = snapshot.instance(op.instance_name)
     return {
         (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-        (base.Level.NODE, vm.primary_node): base.Mode.SHARED,
+        **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
     }
 
 
@@ -51,6 +51,17 @@ def _let_go(vm: instance.Instance, now: float) -> base.Finish:
     return finish
 
 
+async def _started(
+    environment: base.Environment, target: targets.Target, start: calls.InstanceStart, *, own: volumes.Volumes
+) -> None:
+    """Start an instance; the disks of one that does not start are taken out of use again."""
+    try:
+        await environment.nodes.call(target, start)
+    except errors.HypervisorError:
+        await own.off()
+        raise
+
+
 class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
     """Starts an instance; parameters of the opcode hold for this start only."""
 
@@ -63,12 +74,14 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
     async def inspect(self, snapshot: states.Snapshot) -> bool:
         """Tell whether it runs; if not, check that the node has memory for it."""
         vm = self._temporary(snapshot)
+        backend = parameters.fill_backend(snapshot.the_cluster, vm)
+        parameters.check_memory(backend)
         _online(snapshot, vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         nodes = self.environment.nodes
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
             return True
-        need = int(parameters.fill_backend(snapshot.the_cluster, vm)["maxmem"])
+        need = int(backend["maxmem"])
         status = await nodes.call(target, calls.NodeInfo())
         if status.memory_free < need and not self.op.force:
             raise errors.NoRoomError(
@@ -80,7 +93,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         vm = snapshot.instance(self.op.instance_name)
         return structs.replace(
             vm,
-            hvparams=parameters.merge(vm.hvparams, parameters.hypervisor(vm.hypervisor, self.op.hvparams)),
+            hvparams=parameters.merge(vm.hvparams, parameters.instance_hypervisor(vm.hypervisor, self.op.hvparams)),
             beparams=parameters.merge(vm.beparams, parameters.backend(self.op.beparams)),
         )
 
@@ -92,9 +105,12 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         start = calls.InstanceStart(
             instance=filled.fill(snapshot, self._temporary(snapshot)), paused=self.op.startup_paused
         )
+        own = volumes.Volumes(self.environment, snapshot, vm, ignore_secondaries=self.op.force)
 
         async def do() -> None:
-            await self.environment.nodes.call(target, start)
+            if not facts:
+                await own.on()
+            await _started(self.environment, target, start, own=own)
 
         return base.Plan(
             lines=[f"start instance {vm.name} on {target.name}"],
@@ -137,7 +153,10 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
             changes=_wanted(
                 vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=not self.op.no_remember
             ),
-            steps=[base.Step(f"stop {vm.name} on {target.name}", do)],
+            steps=[
+                base.Step(f"stop {vm.name} on {target.name}", do),
+                *volumes.Volumes(self.environment, snapshot, vm, ignore_secondaries=True).deactivate(),
+            ],
             finish=_let_go(vm, self.environment.inputs.now),
             keep_on_failure=True,
             hooks=hooks.of_instance(snapshot, vm, path="instance-stop", TIMEOUT=timeout),
@@ -188,9 +207,12 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
         if running and self.op.reboot_type != "full":
             await nodes.call(target, calls.InstanceReboot(instance=whole, kind=self.op.reboot_type, timeout=timeout))
             return
+        own = volumes.Volumes(self.environment, snapshot, vm)
         if running:
             await nodes.call(target, calls.InstanceShutdown(instance=whole, timeout=timeout))
-        await nodes.call(target, calls.InstanceStart(instance=whole))
+            await own.off()
+        await own.on()
+        await _started(self.environment, target, calls.InstanceStart(instance=whole), own=own)
 
 
 class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
@@ -219,13 +241,7 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
                 f"stop {vm.name}", self._tolerant(target, calls.InstanceShutdown(instance=whole, timeout=timeout))
             )
         ]
-        steps += [
-            base.Step(
-                f"remove disk {disk.index} of {vm.name}",
-                self._tolerant(target, calls.BlockdevRemove(disk=disk, owner=vm.name)),
-            )
-            for disk in whole.disks
-        ]
+        steps += volumes.Volumes(self.environment, snapshot, vm).remove(tolerant=self.op.ignore_failures)
         return base.Plan(
             lines=[f"remove instance {vm.name} from {node.name}"] + [step.text for step in steps],
             changes=_wanted(vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=True),
@@ -269,97 +285,3 @@ class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
     def plan(self, snapshot: states.Snapshot, facts: calls.Console) -> base.Plan:
         """Change nothing; the result is the console."""
         return base.Plan(result=lambda: msgspec.to_builtins(facts))
-
-
-Seen = dict[str, dict[str, str]]
-"""What runs on the nodes that answered: by node UUID and instance name, with the accelerator."""
-
-
-class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str, object]]]):
-    """Describes instances in full (contract: OP_INSTANCE_QUERY_DATA)."""
-
-    OPCODE = opcodes.InstanceQueryData
-
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take nothing: a description is of one snapshot. Unknown names are refused."""
-        for name in self.op.instances:
-            snapshot.instance(name)
-        return {}
-
-    async def inspect(self, snapshot: states.Snapshot) -> dict[str, dict[str, object]]:
-        """Describe each instance, asking its node unless ``static``."""
-        names = self.op.instances or sorted(vm.name for vm in snapshot.instances.values())
-        vms = [snapshot.instance(name) for name in names]
-        seen: Seen = {}
-        if not self.op.static:
-            nodes = {vm.primary_node: snapshot.nodes[vm.primary_node] for vm in vms}
-            ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
-            answers = await self.environment.nodes.fan_out([snapshot.target(node) for node in nodes.values()], ask)
-            for answer in answers:
-                if answer.value is not None:
-                    seen[answer.target.uuid] = {one.name: one.accelerator for one in answer.value}
-        return {vm.name: self._describe(snapshot, vm, seen) for vm in vms}
-
-    def _describe(self, snapshot: states.Snapshot, vm: instance.Instance, seen: Seen) -> dict[str, object]:
-        node, running = snapshot.nodes[vm.primary_node], seen.get(vm.primary_node)
-        whole = filled.fill(snapshot, vm)
-        return {
-            "name": vm.name,
-            "uuid": vm.uuid,
-            "serial_no": vm.serial_no,
-            "ctime": vm.ctime,
-            "mtime": vm.mtime,
-            "tags": list(vm.tags),
-            "config_state": vm.admin_state.value,
-            "run_state": None if running is None else ("up" if vm.name in running else "down"),
-            "accelerator": (running or {}).get(vm.name, ""),
-            "pnode": node.name,
-            "pnode_group_uuid": node.group,
-            "pnode_group_name": snapshot.nodegroups[node.group].name,
-            "snodes": [],
-            "snodes_group_uuids": [],
-            "snodes_group_names": [],
-            "os": vm.os,
-            "hypervisor": vm.hypervisor,
-            "network_port": vm.network_port or None,
-            "hv_instance": vm.hvparams,
-            "hv_actual": whole.hvparams,
-            "be_instance": vm.beparams,
-            "be_actual": whole.beparams,
-            "os_instance": vm.osparams,
-            "os_actual": whole.osparams,
-            "nics": [_describe_nic(nic) for nic in whole.nics],
-            "disk_template": vm.disk_template,
-            "disks": [_describe_disk(disk) for disk in whole.disks],
-        }
-
-    def plan(self, snapshot: states.Snapshot, facts: dict[str, dict[str, object]]) -> base.Plan:
-        """Change nothing; the result is the description."""
-        return base.Plan(result=lambda: facts)
-
-
-def _describe_nic(nic: calls.Nic) -> list[object]:
-    """Return the nine elements that clients know; the addresses are a list (networks seed "Multiple IPs per NIC")."""
-    net, info = nic.network, None
-    if net:
-        info = {"name": net.name, "subnets": [{"cidr": one.subnet, "gateway": one.gateway} for one in nic.addresses]}
-    addresses = [address.ip for address in nic.addresses]
-    plug = [nic.mode, nic.link, nic.vlan, net.uuid if net else None]
-    return [nic.name or None, nic.uuid, addresses, nic.mac, *plug, info]
-
-
-def _describe_disk(disk: calls.Disk) -> dict[str, object]:
-    return {
-        "iv_name": f"disk/{disk.index}",
-        "dev_type": disk.dev_type,
-        "logical_id": list(disk.logical_id),
-        "size": disk.size,
-        "mode": disk.mode,
-        "name": disk.name or None,
-        "uuid": disk.uuid,
-        "spindles": None,
-        "children": [],
-        "drbd_info": None,
-        "pstatus": None,
-        "sstatus": None,
-    }

@@ -1,8 +1,8 @@
-"""OP_INSTANCE_SET_PARAMS: change an instance's NICs and parameters, and its NICs at once when it runs.
+"""OP_INSTANCE_SET_PARAMS: change an instance's NICs, disks and parameters, at once when it runs and where it can be.
 
 The changes are one transaction. Where the instance runs and its hypervisor can do it, steps on the node follow, each
-with its undo; the ledger keeps the addresses that go from everybody else until they are done. Where it cannot be done,
-or shall not, the changes hold from the next start, and the job's log says so.
+with its undo; the addresses that go linger until they are done, so nobody else gets what the guest may still use.
+Where it cannot be done, or shall not, the changes hold from the next start, and the job's log says so.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, nics
+from gantry.operations import base, diskset, filled, hooks, levels, nics
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -20,34 +20,21 @@ NICS = 8
 """How many NICs an instance can have (contract: value coercion)."""
 
 Running = calls.RunningInstance | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What runs, and what is known of the disks that are added."""
+
+    running: Running
+    disks: diskset.Facts = diskset.NOTHING
+
+
 Report = list[tuple[str, object]]
 """What changed: parameter and new value (contract: result of OP_INSTANCE_SET_PARAMS)."""
 
 
-@dataclass(frozen=True)
-class Edit:
-    """A change of NICs in one form: the action, which NIC (empty for the last), and what of it."""
-
-    action: str
-    ident: str
-    nic: opcodes.NicMod
-
-
-def edit(change: opcodes.NicChange) -> Edit:
-    """Return a change of either form of the contract in one form; InvalidError for an unknown action."""
-    action, target = str(change.action), change.target
-    if not isinstance(target, opcodes.NicMod):
-        found = Edit(action, "" if str(target) == "-1" else str(target), change.nic)
-    elif action in ("add", "remove"):
-        found = Edit(action, "", target)
-    else:
-        found = Edit("modify", "" if action == "-1" else action, target)
-    if found.action not in ("add", "modify", "remove"):
-        raise errors.InvalidError(f"{found.action!r} is no change of a NIC", hint="there are add, modify and remove")
-    return found
-
-
-class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
+class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
     """Changes an instance."""
 
     OPCODE = opcodes.InstanceSetParams
@@ -55,27 +42,35 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the instance; share its node, its networks, and those that its NICs shall be in."""
         vm = snapshot.instance(self.op.instance_name)
-        wanted = {edit(change).nic.network for change in self.op.nics}
+        wanted = {nics.edit(change).nic.network for change in self.op.nics}
         networks = {nic.network for nic in vm.nics if nic.network}
         networks |= {snapshot.network(str(name)).uuid for name in wanted if nics.given(name)}
         return {
             (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-            (base.Level.NODE, vm.primary_node): base.Mode.SHARED,
+            **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
             **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
         }
 
-    async def inspect(self, snapshot: states.Snapshot) -> Running:
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Try the change, have the node check what only it knows, and ask it whether the instance runs.
 
         A node that is marked offline is not asked: nothing runs there.
         """
         vm = snapshot.instance(self.op.instance_name)
-        if not (self.op.nics or self.op.hvparams or self.op.beparams or self.op.osparams):
-            raise errors.InvalidError(f"nothing of instance {vm.name} is to be changed", hint="give NICs or parameters")
-        draft = _Change(self, snapshot).vm
+        op = self.op
+        if (
+            not (op.nics or op.disks or op.hvparams or op.beparams or op.osparams or op.runtime_mem)
+            and op.offline is None
+        ):
+            raise errors.InvalidError(
+                f"nothing of instance {vm.name} is to be changed", hint="give NICs, disks or parameters"
+            )
+        made = await diskset.ask(self.environment, snapshot, vm, op.disks)
+        change = _Change(self, snapshot, made)
+        draft = change.vm
         node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
         if node.offline:
-            return None
+            return Facts(None, made)
         target, before, after = snapshot.target(node), filled.fill(snapshot, vm), filled.fill(snapshot, draft)
         if after.hvparams != before.hvparams:
             check = calls.HypervisorValidate(hypervisor=vm.hypervisor, hvparams=after.hvparams)
@@ -83,21 +78,42 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
         plugs = {_plug(nic) for nic in before.nics}
         if new := tuple(nic for nic in after.nics if _plug(nic) not in plugs):
             await nodes.call(target, calls.NicValidate(nics=new))
-        return await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
+        running = await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
+        change.disks.check_running(running, hotplug=op.hotplug)
+        more = (self._memory() or 0) - (running.memory if running else 0)
+        if running and more > 0 and (free := (await nodes.call(target, calls.NodeInfo())).memory_free) < more:
+            raise errors.NoRoomError(
+                f"instance {vm.name} needs {more} MiB more, node {target.name} has {free} MiB free"
+            )
+        return Facts(running, made)
 
-    def plan(self, snapshot: states.Snapshot, facts: Running) -> base.Plan:
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the changed instance; then change the running one."""
-        old = snapshot.instance(self.op.instance_name)
-        change = _Change(self, snapshot)
-        new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=facts))
-        steps = self._steps(snapshot, old, new, running=facts)
-        notes = self._notes(old, new, running=facts)
+        old, running, hotplug = snapshot.instance(self.op.instance_name), facts.running, self.op.hotplug
+        change = _Change(self, snapshot, facts.disks)
+        new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running))
+        # The guest may go on with any of its addresses when a step fails and cannot be undone.
+        first = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running, told=False))
+        steps = [*self._memory_steps(snapshot, new, running=running), *self._steps(snapshot, old, new, running=running)]
+        steps += change.disks.steps(new, running, hotplug=hotplug, wait=self.op.wait_for_sync)
+        after = change.disks.after()
+        notes = self._notes(old, new, running=running) + change.disks.notes(running, hotplug=hotplug)
         return base.Plan(
-            lines=[f"{what}: {_text(value)}" for what, value in change.report] + [step.text for step in steps] + notes,
-            changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != old else [],
+            lines=[f"{what}: {_text(value)}" for what, value in change.report]
+            + [step.text for step in [*steps, *after]]
+            + notes,
+            changes=[states.Put(base.changed(first, self.environment.inputs.now))] if first != old else [],
             steps=[*steps, *(base.Step(note, base.nothing) for note in notes)],
+            finish=None if first == new else lambda _: [states.Put(base.changed(new, self.environment.inputs.now))],
+            after=after,
             result=lambda: change.report,
-            hooks=hooks.of_instance(snapshot, old, path="instance-modify", wanted=new),
+            hooks=hooks.of_instance(
+                snapshot,
+                old,
+                path="instance-modify",
+                wanted=new,
+                **({} if self._memory() is None else {"RUNTIME_MEMORY": self._memory()}),
+            ),
         )
 
     def _notes(self, old: instance.Instance, new: instance.Instance, *, running: Running) -> list[str]:
@@ -105,7 +121,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
         if running is None:
             return []
         notes = []
-        if (old.hvparams, old.beparams, old.osparams) != (new.hvparams, new.beparams, new.osparams):
+        if old.hvparams != new.hvparams or _seen_by_guest(old) != _seen_by_guest(new):
             notes.append(f"instance {old.name} runs: its parameters hold from its next start")
         moved = {(nic.uuid, nic.mac) for nic in old.nics} != {(nic.uuid, nic.mac) for nic in new.nics}
         if old.nics != new.nics and not self.op.hotplug:
@@ -119,20 +135,47 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
             notes.append(f"the guest of {old.name} still uses {held}: nobody else gets that until it has stopped")
         return notes
 
+    def _memory(self) -> int | None:
+        return None if self.op.runtime_mem is None else parameters.size(self.op.runtime_mem, what="memory")
+
+    def _memory_steps(self, snapshot: states.Snapshot, new: instance.Instance, *, running: Running) -> list[base.Step]:
+        """Return the step that gives a running guest more or less memory."""
+        memory, nodes = self._memory(), self.environment.nodes
+        if memory is None:
+            return []
+        if running is None:
+            raise errors.WrongStateError(
+                f"instance {new.name} does not run: it has no memory now", hint="-B maxmem= is what it starts with"
+            )
+        whole, target = filled.fill(snapshot, new), snapshot.target(snapshot.nodes[new.primary_node])
+
+        def resize(size: int) -> base.Action:
+            async def action() -> None:
+                await nodes.call(target, calls.InstanceBalloonMemory(instance=whole, memory=size))
+
+            return action
+
+        text = f"give {new.name} {memory} MiB of memory instead of {running.memory}"
+        return [base.Step(text, resize(memory), resize(running.memory))]
+
     def _lingering(
-        self, old: instance.Instance, new: instance.Instance, *, running: Running
+        self, old: instance.Instance, new: instance.Instance, *, running: Running, told: bool = True
     ) -> tuple[instance.Lingering, ...]:
-        """Return the addresses that the instance gives up on paper only: its guest runs on with the NIC as it was."""
+        """Return the addresses that the instance gives up on paper only: its guest runs on with the NIC as it was.
+
+        Not ``told`` is a guest of which no NIC has been changed yet, though it can be.
+        """
         if running is None:
             return ()
         stays = {(nic.uuid, nic.mac) for nic in new.nics}
         changed = [nic for nic in old.nics if nic not in new.nics]
-        told = {nic.uuid for nic in changed if self.op.hotplug and (running.hotplug or (nic.uuid, nic.mac) in stays)}
+        plugs = told and self.op.hotplug
+        heard = {nic.uuid for nic in changed if plugs and (running.hotplug or (nic.uuid, nic.mac) in stays)}
         kept = {(nic.network, ip) for nic in new.nics for ip in nic.ip}
         return tuple(
             instance.Lingering(network=one.network, ip=one.ip, nic=one.nic)
             for one in old.places()
-            if one.network and one.nic not in told and (one.network, one.ip) not in kept
+            if one.network and one.nic not in heard and (one.network, one.ip) not in kept
         )
 
     def _steps(
@@ -153,7 +196,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Running]):
 class _Change:
     """An instance after the opcode: ``vm``, and the ``report`` of what that changes."""
 
-    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot) -> None:
+    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot, made: diskset.Facts) -> None:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks
         allocations = unit.environment.ledger.allocations(snapshot, owner=old.uuid)
@@ -170,24 +213,48 @@ class _Change:
         self.report: Report = []
         self._nics = list(old.nics)
         for one in unit.op.nics:
-            self._apply(edit(one))
+            self._apply(nics.edit(one))
         if len(self._nics) > NICS:
             raise errors.InvalidError(
                 f"instance {old.name} would have {len(self._nics)} NICs, {NICS} is the most", hint="remove one first"
             )
+        self.disks = diskset.Change(unit.environment, snapshot, old, unit.op.disks, made)
+        self.report += self.disks.report
         self.vm = structs.replace(
             old,
+            disks=self.disks.vm.disks,
             nics=tuple(self._nics),
-            hvparams=self._set("hv", old.hvparams, parameters.hypervisor(old.hypervisor, unit.op.hvparams)),
+            hvparams=self._set("hv", old.hvparams, parameters.instance_hypervisor(old.hypervisor, unit.op.hvparams)),
             beparams=self._set("be", old.beparams, parameters.backend(unit.op.beparams)),
             osparams=self._set("os", old.osparams, unit.op.osparams),
+            admin_state=self._state(old, offline=unit.op.offline),
         )
+        backend = parameters.fill_backend(snapshot.the_cluster, self.vm)
+        parameters.check_memory(backend)
+        if unit.op.runtime_mem is not None:
+            memory = parameters.size(unit.op.runtime_mem, what="memory")
+            self.report.append(("runtime_memory", memory))
+            _check_runtime(old.name, memory, backend)
+        if not unit.op.ignore_ipolicy:
+            levels.check_policy(snapshot, self.vm, before=old)
+
+    def _state(self, old: instance.Instance, *, offline: bool | None) -> instance.AdminState:
+        """Return what is wanted of the instance: only one that is down is put aside, only one that was comes back."""
+        if offline is None or offline == (old.admin_state is instance.AdminState.OFFLINE):
+            return old.admin_state
+        if old.admin_state is instance.AdminState.UP:
+            raise errors.WrongStateError(
+                f"instance {old.name} shall be up and cannot be marked offline", hint=f"gnt-instance stop {old.name}"
+            )
+        state = instance.AdminState.OFFLINE if offline else instance.AdminState.DOWN
+        self.report.append(("admin_state", state.value))
+        return state
 
     def _set(self, kind: str, stored: entities.Parameters, given: entities.Parameters) -> entities.Parameters:
         self.report += [(f"{kind}/{name}", value) for name, value in given.items()]
         return parameters.merge(stored, given)
 
-    def _apply(self, change: Edit) -> None:
+    def _apply(self, change: nics.Edit) -> None:
         if change.action == "add":
             self._add(change)
             return
@@ -210,7 +277,7 @@ class _Change:
         name = self._networks[nic.network].name if nic.network else ""
         return {"mac": nic.mac, "ip": list(nic.ip), "network": name, "name": nic.name, **nic.nicparams}
 
-    def _add(self, change: Edit) -> None:
+    def _add(self, change: nics.Edit) -> None:
         index = len(self._nics)
         if change.ident:
             if not change.ident.isdecimal() or int(change.ident) > index:
@@ -301,6 +368,20 @@ class _NodeSteps:
                 self._environment.log.info(f"NIC {nic.index} is not plugged in: it changes with the next start")
 
         return action
+
+
+def _check_runtime(name: str, memory: int, backend: entities.Parameters) -> None:
+    least, most = int(backend["minmem"]), int(backend["maxmem"])
+    if not least <= memory <= most:
+        raise errors.InvalidError(
+            f"instance {name} can have {least} to {most} MiB while it runs, not {memory}",
+            hint="minmem is the least and maxmem the most",
+        )
+
+
+def _seen_by_guest(vm: instance.Instance) -> list[entities.Value | None]:
+    """Return the backend parameters that a guest is started with."""
+    return [vm.beparams.get(name) for name in ("maxmem", "vcpus")]
 
 
 def _plug(nic: calls.Nic) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ cable (networks seed "Semantics", L2).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gantry import errors
 from gantry.address import ranges
@@ -63,6 +64,29 @@ def _address_index(key: str, place: str) -> int:
     if not (key.isascii() and key.isdecimal() and len(key) <= 4):
         raise errors.InvalidError(f"{place}: {key!r} is no number of an address", hint="ip0, ip1 ...")
     return int(key)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of NICs in one form: the action, which NIC (empty for the last), and what of it."""
+
+    action: str
+    ident: str
+    nic: opcodes.NicMod
+
+
+def edit(change: opcodes.NicChange) -> Edit:
+    """Return a change of either form of the contract in one form; InvalidError for an unknown action."""
+    action, target = str(change.action), change.target
+    if not isinstance(target, opcodes.NicMod):
+        found = Edit(action, "" if str(target) == "-1" else str(target), change.nic)
+    elif action in ("add", "remove"):
+        found = Edit(action, "", target)
+    else:
+        found = Edit("modify", "" if action == "-1" else action, target)
+    if found.action not in ("add", "modify", "remove"):
+        raise errors.InvalidError(f"{found.action!r} is no change of a NIC", hint="there are add, modify and remove")
+    return found
 
 
 class Maker:

@@ -3,7 +3,7 @@
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, opcodes
-from gantry.operations import base, candidacy, hooks, joining
+from gantry.operations import base, candidacy, hooks, joining, levels
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
@@ -56,6 +56,8 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             group=self._group(snapshot).uuid,
             master_capable=op.master_capable,
             vm_capable=op.vm_capable,
+            ndparams=levels.node({}, op.ndparams),
+            joining=True,
         )
         target = snapshot.target(new)
         join = base.Step(f"give {new.name} its certificate", lambda: self._join(target), lambda: self._leave(target))
@@ -105,6 +107,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
                     node,
                     self.environment.inputs.now,
                     master_candidate=candidate,
+                    joining=False,
                     accelerator=status.accelerator if status else "",
                     accelerator_reason=status.accelerator_reason if status else "",
                 )
@@ -136,6 +139,12 @@ class NodeRemove(base.Unit[opcodes.NodeRemove, None]):
             raise errors.WrongStateError(
                 f"node {node.name} is the primary node of instance {', '.join(vms[:5])}",
                 hint="remove or move them first",
+            )
+        copies = sorted(snapshot.instances[uuid].name for uuid in snapshot.copies_on.get(node.uuid) or ())
+        if copies:
+            raise errors.WrongStateError(
+                f"node {node.name} is the secondary node of instance {', '.join(copies[:5])}",
+                hint="gnt-instance replace-disks -n OTHER_NODE gives each another one",
             )
         target = snapshot.target(node)
         steps = [base.Step(f"tell {node.name} that it left", lambda: self._tell(target))]

@@ -7,14 +7,14 @@ A pool of candidates that gets another size is filled or emptied at once, by the
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import structs
 
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, candidacy, filled, hooks, nics
+from gantry.operations import base, candidacy, disks, filled, hooks, levels, nics
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -27,10 +27,15 @@ SETTINGS = (
     "beparams",
     "nicparams",
     "ndparams",
+    "diskparams",
     "osparams",
+    "os_hvp",
+    "ipolicy",
+    "default_iallocator_params",
 )
 
 _FRESH = cluster.Cluster(uuid="", name="", master_node="")
+_PROGRAM = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.+-]*)?")
 _DEVICE = re.compile(r"[^\s/]{0,15}")
 
 
@@ -38,9 +43,8 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
     """Return the cluster with the settings that an opcode names; raises InvalidError."""
     hypervisors = _chosen(owner, op, "enabled_hypervisors", what="hypervisor", known=parameters.HYPERVISORS)
     backend = parameters.merge(owner.beparams.get(parameters.RESET, {}), parameters.backend(op.beparams or {}))
-    _check_memory(backend)
+    parameters.check_memory(parameters.fill(parameters.BACKEND, backend))
     nic = parameters.check(op.nicparams or {}, parameters.NIC, what="NIC")
-    node = parameters.check(op.ndparams or {}, parameters.NODE, what="node")
     checked = {name: parameters.hypervisor(name, given) for name, given in (op.hvparams or {}).items()}
     return structs.replace(
         owner,
@@ -50,11 +54,15 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
             owner, op, "enabled_disk_templates", what="disk template", known=parameters.DISK_TEMPLATES
         ),
         network_thresholds=_thresholds(op, owner.network_thresholds),
-        hvparams=_merged(owner.hvparams, checked),
+        hvparams=levels.merged(owner.hvparams, checked),
         beparams={parameters.RESET: backend} if backend else {},
-        nicparams=_merged(owner.nicparams, {parameters.RESET: nic}),
-        ndparams=parameters.merge(owner.ndparams, node),
-        osparams=_merged(owner.osparams, op.osparams or {}),
+        nicparams=levels.merged(owner.nicparams, {parameters.RESET: nic}),
+        ndparams=levels.node(owner.ndparams, op.ndparams),
+        diskparams=levels.disks(owner.diskparams, op.diskparams),
+        osparams=levels.merged(owner.osparams, op.osparams or {}),
+        os_hvp=levels.systems(owner.os_hvp, op.os_hvp),
+        ipolicy=levels.limits(owner.ipolicy, op.ipolicy),
+        default_iallocator_params=parameters.merge(owner.default_iallocator_params, op.default_iallocator_params or {}),
     )
 
 
@@ -78,7 +86,26 @@ def _device(name: str) -> str:
     return name
 
 
-_FORMS: dict[str, Callable[[str], str]] = {"mac_prefix": nics.checked_prefix, "master_netdev": _device}
+def _group(name: str) -> str:
+    if not disks.is_volume_name(name):
+        raise errors.InvalidError(f"{name!r} is no name of a volume group")
+    return name
+
+
+def _program(name: str) -> str:
+    if not _PROGRAM.fullmatch(name):
+        raise errors.InvalidError(
+            f"{name!r} is no name of an allocator program", hint="its name alone, without a folder"
+        )
+    return name
+
+
+_FORMS: dict[str, Callable[[str], str]] = {
+    "mac_prefix": nics.checked_prefix,
+    "master_netdev": _device,
+    "default_iallocator": _program,
+    "vg_name": _group,
+}
 
 
 def _chosen(
@@ -118,56 +145,25 @@ def _thresholds(op: opcodes.ClusterSetParams, kept: tuple[int, int]) -> tuple[in
     return warning, critical
 
 
-def _check_memory(backend: entities.Parameters) -> None:
-    filled = parameters.fill(parameters.BACKEND, backend)
-    least, most = int(filled["minmem"]), int(filled["maxmem"])
-    if least > most:
-        raise errors.InvalidError(
-            f"backend parameter minmem would be {least}, which is above maxmem, {most}", hint="memory sets both"
-        )
-
-
-def _merged(
-    stored: Mapping[str, entities.Parameters], given: Mapping[str, entities.Parameters]
-) -> dict[str, entities.Parameters]:
-    """Return parameters by name with what is given laid over; what has none left is left out."""
-    merged = {name: parameters.merge(stored.get(name, {}), given.get(name, {})) for name in {**stored, **given}}
-    return {name: values for name, values in merged.items() if values}
-
-
 def differences(old: cluster.Cluster, new: cluster.Cluster) -> list[str]:
     """Return what is different, a line each."""
     plain = [(name, getattr(old, name), getattr(new, name)) for name in (*parameters.CLUSTER, *LISTS)]
-    lines = [f"{name}: {_text(before)} becomes {_text(after)}" for name, before, after in plain if before != after]
-    for what, known, before, after in _classes(old, new):
-        shown = {name: f"default ({_text(one.default)})" for name, one in known.items()}
-        for name in sorted({*before, *after}):
-            if before.get(name) != after.get(name):
-                first, then = (
-                    _text(level[name]) if name in level else shown.get(name, "not set") for level in (before, after)
-                )
-                lines.append(f"{what} {name}: {first} becomes {then}")
-    return lines
+    text = levels.text
+    lines = [f"{name}: {text(before)} becomes {text(after)}" for name, before, after in plain if before != after]
+    return [*lines, *levels.differences(_classes(old, new)), *levels.limit_differences(old.ipolicy, new.ipolicy)]
 
 
-def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value) or "empty"
-
-
-Class = tuple[str, Mapping[str, parameters.Parameter], entities.Parameters, entities.Parameters]
-
-
-def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[Class]:
-    """Yield each class of parameters: what it is called, what is known of it, what is set before and after."""
-    for name in sorted({*old.hvparams, *new.hvparams}):
-        known = parameters.HYPERVISORS[name]
-        yield f"hypervisor {name}", known, old.hvparams.get(name, {}), new.hvparams.get(name, {})
+def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[levels.Class]:
+    yield from levels.by_name("hypervisor", parameters.HYPERVISORS, old.hvparams, new.hvparams)
     reset = parameters.RESET
     yield "backend", parameters.BACKEND, old.beparams.get(reset, {}), new.beparams.get(reset, {})
     yield "NIC", parameters.NIC, old.nicparams.get(reset, {}), new.nicparams.get(reset, {})
     yield "node", parameters.NODE, old.ndparams, new.ndparams
-    for name in sorted({*old.osparams, *new.osparams}):
-        yield f"OS {name}", {}, old.osparams.get(name, {}), new.osparams.get(name, {})
+    yield from levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
+    yield from levels.by_name("OS", {}, old.osparams, new.osparams)
+    for system in sorted({*old.os_hvp, *new.os_hvp}):
+        before, after = old.os_hvp.get(system, {}), new.os_hvp.get(system, {})
+        yield from levels.by_name(f"OS {system}: hypervisor", {}, before, after)
 
 
 Lagging = frozenset[str]
@@ -223,6 +219,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
             raise errors.InvalidError("nothing is to be changed", hint="name at least one setting")
         old = snapshot.the_cluster
         new = applied(old, self.op)
+        _check_instances(snapshot, old, new)
         for field, of, what in (
             ("enabled_hypervisors", "hypervisor", "hypervisor"),
             ("enabled_disk_templates", "disk_template", "disk template"),
@@ -242,19 +239,21 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
     ) -> list[cluster.Node]:
         """Return the candidates that the pool has no place for; it is brought to its size when that is named."""
         resized = self.op.candidate_pool_size is not None
-        return candidacy.surplus(_with(snapshot, new), first=first) if resized else []
+        return candidacy.surplus(levels.with_changes(snapshot, new), first=first) if resized else []
 
     def _coming(self, snapshot: states.Snapshot, new: cluster.Cluster) -> list[cluster.Node]:
         """Return the nodes that are to fill the pool; those that do not answer are passed over later."""
-        after = _with(snapshot, new)
+        after = levels.with_changes(snapshot, new)
         lacking = max(0, candidacy.missing(after)) if self.op.candidate_pool_size is not None else 0
         return candidacy.eligible(after)[:lacking]
 
     def _notes(self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> Iterator[str]:
-        if (old.hvparams, old.beparams, old.osparams) != (new.hvparams, new.beparams, new.osparams):
+        if (old.hvparams, old.beparams, old.os_hvp) != (new.hvparams, new.beparams, new.os_hvp):
             yield "instances that run take their new parameters up with their next start"
+        if (old.ipolicy, old.beparams) != (new.ipolicy, new.beparams):
+            yield from levels.misfits(snapshot, levels.with_changes(snapshot, new), groups=snapshot.nodegroups)
         if old.candidate_pool_size != new.candidate_pool_size:
-            after = _with(snapshot, new)
+            after = levels.with_changes(snapshot, new)
             short = candidacy.missing(after) - len(candidacy.eligible(after))
             if short > 0:
                 yield f"the pool of master candidates is {short} short: no other node can be one"
@@ -264,24 +263,31 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
         nodes = sorted(snapshot.nodes.values(), key=lambda node: node.name)
         where = [snapshot.target(node) for node in nodes if node.vm_capable and not node.offline]
         for name in new.enabled_hypervisors:
-            values = _hypervisor(new, name)
-            if name not in old.enabled_hypervisors or values != _hypervisor(old, name):
+            for system in ("", *sorted({*old.os_hvp, *new.os_hvp})):
+                values, before = (parameters.fill_system(owner, name, system) for owner in (new, old))
+                if values == before and (system or name in old.enabled_hypervisors):
+                    continue
                 validate = calls.HypervisorValidate(hypervisor=name, hvparams=values)
                 for answer in await self.environment.nodes.fan_out(where, validate):
-                    self._heed(answer, f"hypervisor {name}")
-        for name, given in (self.op.osparams or {}).items():
-            await self._check_system(where, name, {key for key, value in given.items() if value != parameters.RESET})
+                    self._heed(answer, f"hypervisor {name}" + (f" with OS {system}" if system else ""))
+        tuned, set_here = self.op.os_hvp or {}, self.op.osparams or {}
+        for name in sorted({*tuned, *set_here}):
+            given = {key for key, value in set_here.get(name, {}).items() if value != parameters.RESET}
+            needed = bool(given) or any(_sets(values) for values in tuned.get(name, {}).values())
+            await self._check_system(where, name, given, needed=needed)
         plug = _plug(new)
         if plug != _plug(old):
             for asked in await self.environment.nodes.fan_out(where, calls.NicValidate(nics=(plug,))):
                 self._heed(asked, "defaults of NICs", forced=self.op.force)
 
-    async def _check_system(self, where: Sequence[targets.Target], name: str, given: Collection[str]) -> None:
-        """Refuse parameters that no node's definition of an operating system lists."""
+    async def _check_system(
+        self, where: Sequence[targets.Target], name: str, given: Collection[str], *, needed: bool
+    ) -> None:
+        """Refuse an operating system that is ``needed`` and on no node, and parameters that no definition lists."""
         ask = calls.OsValidate(name=name.partition("+")[0])
-        answers = await self.environment.nodes.fan_out(where, ask) if given else []
+        answers = await self.environment.nodes.fan_out(where, ask) if needed else []
         known = {key for answer in answers if answer.value for key, _ in answer.value.parameters}
-        if given and not any(answer.value for answer in answers):
+        if needed and not any(answer.value for answer in answers):
             raise errors.NotFoundError(f"no node has operating system {name}", hint="gnt-os list shows those there are")
         if wrong := sorted(set(given) - known):
             raise parameters.unknown(f"parameter of operating system {name}:", wrong, known)
@@ -299,12 +305,17 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
         raise errors.EnvironmentFaultError(f"{what}: {error.message}", hint=hint)
 
 
-def _with(snapshot: states.Snapshot, new: cluster.Cluster) -> states.Snapshot:
-    return snapshot.apply([states.Put(new)], serial=snapshot.serial)
+def _sets(values: entities.Parameters) -> bool:
+    return any(value != parameters.RESET for value in values.values())
 
 
-def _hypervisor(owner: cluster.Cluster, name: str) -> entities.Parameters:
-    return parameters.fill(parameters.HYPERVISORS[name], owner.hvparams.get(name, {}))
+def _check_instances(snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> None:
+    """Refuse defaults of memory that do not go together with what is set for an instance."""
+    for vm in snapshot.instances.values() if old.beparams != new.beparams else ():
+        try:
+            parameters.check_memory(parameters.fill_backend(new, vm))
+        except errors.InvalidError as error:
+            raise errors.InvalidError(f"instance {vm.name}: {error.message}", hint=error.hint) from None
 
 
 def _plug(owner: cluster.Cluster) -> calls.Nic:

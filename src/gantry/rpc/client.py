@@ -107,8 +107,9 @@ async def _exchange(
             f"node {target.name} answered {name} with what is no answer (HTTP {answer.status}): {error}",
             hint=f"is it gantry-noded that listens on {target.address} port {target.port}, and of this version?",
         ) from None
-    if answer.status == errors.FencedError.status:
-        raise errors.FencedError(f"node {target.name}: {arguments[0]}")
+    for refusal in (errors.FencedError, errors.PromisedError):
+        if answer.status == refusal.status:
+            raise refusal(f"node {target.name}: {arguments[0]}")
     raise _failure(target.name, kind, arguments=arguments)
 
 

@@ -18,6 +18,9 @@ LIMIT = 64 << 20
 PATIENCE = 180.0
 """Longest answer in bytes, longest wait for it in seconds: the master may itself wait for silent nodes."""
 
+CALLS = 200
+"""How many connections one process has to the master at a time."""
+
 
 class _Answer(msgspec.Struct):
     success: bool
@@ -69,6 +72,27 @@ class Client:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+
+
+class Calls:
+    """A connection for each call: callers at the same time do not wait for each other's answers.
+
+    A connection is not used again, so that a master that was started anew is met at once.
+    """
+
+    def __init__(self, network: interface.Network, path: str) -> None:
+        self._network = network
+        self._path = path
+        self._room = asyncio.Semaphore(CALLS)
+
+    async def call(self, kind: type[T], method: str, *arguments: object) -> T:
+        """Call a method as ``Client.call`` does; waits while ``CALLS`` others are under way."""
+        async with self._room:
+            client = Client(self._network, self._path)
+            try:
+                return await client.call(kind, method, *arguments)
+            finally:
+                await client.close()
 
 
 def _decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""What the floors above may ask of the world: one Runtime, five doors.
+"""What the floors above may ask of the world: one Runtime, six doors.
 
 A daemon is handed a Runtime when it starts and hands it down; nothing above this folder reaches clock, random
 source, file system, sockets or processes in another way. Everything that may take time is ``async``; what only
@@ -115,6 +115,10 @@ class Disk(Protocol):
         """
         ...
 
+    async def digest(self, path: str) -> str:
+        """Return the SHA-256 of a file of any size, in hex."""
+        ...
+
     async def sync(self, path: str) -> None:
         """Bring all that was written with ``sync=False``, renamed or removed on the file system of ``path`` to storage.
 
@@ -200,22 +204,27 @@ StreamHandler = Callable[[Reader, Writer], Awaitable[None]]
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request as a handler sees it; ``peer_certificate`` is the client's, in DER, where TLS asked for one."""
+    """A request as a handler sees it; ``peer_certificate`` is the client's, in DER, where TLS asked for one.
+
+    ``peer`` is the address it came from, empty where the network has none.
+    """
 
     method: str
     path: str
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     peer_certificate: bytes | None = None
+    peer: str = ""
 
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """Status, body and content type of an answer."""
+    """Status, body and content type of an answer; ``headers`` are more of a server's, a client sees none."""
 
     status: int
     body: bytes
     content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -310,6 +319,69 @@ class Processes(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A program of a pipeline; ``environment`` replaces the caller's."""
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str] | None = None
+    directory: str | None = None
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What went over a stream: bytes, how each program at this end ended, and where it arrived the SHA-256 in hex."""
+
+    size: int
+    digest: str
+    ended: Sequence[Completed]
+
+
+class Arrival(Protocol):
+    """A stream that is waited for."""
+
+    @property
+    def port(self) -> int:
+        """Return the TCP port that its sender has to connect to."""
+        ...
+
+    async def receive(self, stages: Sequence[Stage], *, timeout: float) -> Streamed:
+        """Feed the first program of a pipeline with what comes, to the end; as ``Streams.send`` otherwise.
+
+        ConnectionError when the sender broke off, TimeoutError when none came.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop waiting; what is being received is broken off."""
+        ...
+
+
+class Streams(Protocol):
+    """Bulk data from a program's output on one machine to a program's input on another, past the event loop."""
+
+    async def send(
+        self,
+        stages: Sequence[Stage],
+        *,
+        host: str,
+        port: int,
+        token: str,
+        tls: ssl.SSLContext | None,
+        timeout: float,
+    ) -> Streamed:
+        """Run a pipeline and send what its last program writes; of standard error only the end is kept.
+
+        When a program fails, the receiver hears that the stream is broken off, and ``ended`` says the rest. All
+        programs are gone when this returns or raises: OSError for the connection, TimeoutError, FileNotFoundError.
+        """
+        ...
+
+    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> Arrival:
+        """Wait on a port of the system's choice for the one sender that shows ``token``."""
+        ...
+
+
 class Runtime(Protocol):
     """The world as a daemon sees it; ``host`` is the name of the machine it runs on."""
 
@@ -341,6 +413,11 @@ class Runtime(Protocol):
     @property
     def processes(self) -> Processes:
         """Return the door to other programs."""
+        ...
+
+    @property
+    def streams(self) -> Streams:
+        """Return the door to bulk data between machines."""
         ...
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:

@@ -71,9 +71,20 @@ class Paths:
         return f"{self.srv}/shared-file-storage"
 
     @property
+    def exports(self) -> str:
+        """The folder of exports of instances."""
+        return f"{self.lib}/export"
+
+    @property
     def storage_providers(self) -> tuple[str, ...]:
         """The folders that are searched for providers of external storage, first match wins."""
         return (f"{self.srv}/extstorage", f"{self.etc}/extstorage")
+
+    @property
+    def allocators(self) -> tuple[str, ...]:
+        """The folders that are searched for allocator programs, first match wins (contract: iallocator)."""
+        known = ("/usr/local/lib/ganeti/iallocators", "/usr/lib/ganeti/iallocators")
+        return (f"{self.srv}/iallocators", f"{self.etc}/iallocators", *known)
 
     @property
     def os_definitions(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class Clients:
         self.facts = known
         self.jobs: dict[int, str] = {}
         self.ended: dict[int, str] = {}
+        self.archiving: set[int] = set()
         self._lab = lab
         self._told = told
         self._story = story
@@ -178,8 +179,11 @@ class Clients:
                 await self.ask("SubmitJobToDrainedQueue", [{"OP_ID": "OP_TEST_DELAY", "duration": 0}], on=name)
 
     async def unfinished(self) -> list[int]:
-        """Return the jobs that have not ended, those of which no client has heard too."""
-        rows = await self.ask("QueryJobs", None, ["id", "status"], on=self.master())
+        """Return the jobs that have not ended, those of which no client has heard too; 0 when nobody can be asked."""
+        try:
+            rows = await self.ask("QueryJobs", None, ["id", "status"], on=self.master())
+        except (OSError, errors.GantryError):
+            return [0]
         return [number for number, status in msgspec.convert(rows, list[tuple[int, str]]) if status not in FINAL]
 
     def give_up(self) -> None:
@@ -203,6 +207,8 @@ class Clients:
             ("SetDrainFlag", [True]),
         ]
         method, arguments = self._chance.choice(kinds)
+        if method == "ArchiveJob":
+            self.archiving.add(number)
         self._story.tell(mark, f"to {master}: {method} {arguments[0]}")
         try:
             answer = await self.ask(method, *arguments, on=master)

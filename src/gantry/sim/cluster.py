@@ -165,18 +165,20 @@ class SimulatedCluster:
         when the caller is cancelled.
         """
         name = name or self.leader
-        daemon = master.Master(self.world.machine(name), FOLDERS, secure=False, wish=wish)
         stop = asyncio.Event()
+        lives: list[master.Master] = []
 
         async def live(ready: Callable[[], None]) -> None:
-            await daemon.start()
-            self.daemons[name] = daemon
-            self.leader = name
-            ready()
+            def up(daemon: master.Master) -> None:
+                lives.append(daemon)
+                self.daemons[name] = daemon
+                self.leader = name
+                ready()
+
             try:
-                await daemon.live(stop)
+                await master.serve(self.world.machine(name), FOLDERS, wish=wish, stop=stop, up=up, secure=False)
             finally:
-                if self.daemons.get(name) is daemon:
+                if lives and self.daemons.get(name) is lives[-1]:
                     del self.daemons[name]
 
         await self._launch(name, MASTER, live, terminate=stop.set)

@@ -53,8 +53,9 @@ class _Checkpoint(msgspec.Struct):
     journal: _Position
 
 
-class _Guest(msgspec.Struct):
+class _Guest(msgspec.Struct, frozen=True):
     uuid: str
+    name: str
 
 
 _RECORD = msgspec.json.Decoder(_Record)
@@ -68,7 +69,10 @@ ACCEPTED = "queued"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame: the one before it, serial and epoch of its last record, ends of jobs by number and tag, instances."""
+    """A frame: the one before it, serial and epoch of its last record, ends of jobs by number and tag, instances.
+
+    ``instances`` are the names of those that were put, by UUID.
+    """
 
     digest: str
     previous: str
@@ -76,7 +80,7 @@ class Frame:
     epoch: int
     time: float
     jobs: tuple[tuple[int, str, str], ...]
-    instances: frozenset[str]
+    instances: dict[str, str]
 
 
 @dataclass
@@ -140,9 +144,11 @@ class Copies:
             last = records[-1]
             changes = [change for record in records for change in record.changes if change[0] == "put"]
             jobs = [_JOB.decode(value) for _, kind, value in changes if kind == "jobs"]
-            vms = frozenset(_GUEST.decode(value).uuid for _, kind, value in changes if kind == "instances")
+            vms = [_GUEST.decode(value) for _, kind, value in changes if kind == "instances"]
             told = tuple((job.id, job.ops[0].input.comment or "", job.status) for job in jobs)
-            self.frames[digest] = Frame(digest, one.previous, last.serial, last.epoch, last.time, told, vms)
+            self.frames[digest] = Frame(
+                digest, one.previous, last.serial, last.epoch, last.time, told, {vm.uuid: vm.name for vm in vms}
+            )
             for key in told:
                 self._index[key].append(digest)
         return digest

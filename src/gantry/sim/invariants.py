@@ -113,13 +113,15 @@ def _check_apart(running: Sequence[Guest]) -> None:
     _check_once(GUESTS, "address", places)
 
 
-def left_behind(lab: cluster.SimulatedCluster, found: copies.Copies) -> set[str]:
-    """Return the instances that a history made or changed which was left behind: UUIDs.
+def left_behind(lab: cluster.SimulatedCluster, found: copies.Copies, *, unknown: bool = False) -> dict[str, str]:
+    """Return the instances that a history made or changed which was left behind: names by UUID.
 
     A master alone did that and lost its role. Its acknowledgements are forgiven (``acknowledged``), and so is what it
-    did to guests, which nobody else can know of.
+    did to guests, which nobody else can know of. With ``unknown`` only those that the history which counts never knew.
     """
     ends = [found.frames[end] for end in map(found.end, lab.names) if end in found.frames]
     newest = max((end.epoch for end in ends), default=0)
-    kept = {one.digest for end in ends if end.epoch == newest for one in found.chain(end.digest)}
-    return {uuid for digest, one in found.frames.items() if digest not in kept for uuid in one.instances}
+    kept = {one.digest: one for end in ends if end.epoch == newest for one in found.chain(end.digest)}
+    known = {uuid for one in kept.values() for uuid in one.instances} if unknown else set()
+    others = [one.instances for digest, one in found.frames.items() if digest not in kept]
+    return {uuid: name for instances in others for uuid, name in instances.items() if uuid not in known}

@@ -7,6 +7,7 @@ Virtual minutes pass in it. A violation ends it at once; its step, its time and 
 """
 
 import asyncio
+import traceback
 from collections.abc import Coroutine
 from dataclasses import dataclass
 
@@ -18,6 +19,9 @@ from gantry.sim.steps import wish as wishes
 STEPS = 60
 CLIENTS = 6
 """How many jobs are under way at once, at most."""
+
+UNBROKEN = "a scenario comes to its end"
+"""What an error breaks that neither a client nor an administrator has expected."""
 
 DRAINING = 20.0
 PATIENCE = 3 * 3600.0
@@ -129,6 +133,7 @@ class Scenario:
                 numbers = ", ".join(map(str, self._clients.own(ended=False) if self._busy else left))
                 raise story.Violation(outcome.JOBS_END, f"ends of jobs within {PATIENCE:g} s", f"jobs {numbers}")
             await clock.sleep(DRAINING)
+            self._faults.pass_time(faults.NEVER)
             self._look()
 
 
@@ -159,4 +164,8 @@ def _play(lab: cluster.SimulatedCluster, scenario: Scenario, told: story.Story) 
     except clock.DeadlockError as error:
         told.tell(story.OUTSIDE, f"VIOLATED: {outcome.JOBS_END}: {error}")
         return outcome.JOBS_END
+    except Exception as error:  # noqa: BLE001 - whatever it is: it is this seed's, and the others go on
+        where = " > ".join(frame.name for frame in traceback.extract_tb(error.__traceback__))
+        told.tell(story.OUTSIDE, f"VIOLATED: {UNBROKEN}: {error!r} in {where}")
+        return UNBROKEN
     return ""

@@ -50,7 +50,7 @@ class Copy:
         """Yield names and contents of files, that of ``config.data`` in pieces."""
         yield "serial", f"{self.state.last_job}\n"
         yield "version", jobfiles.VERSION.decode()
-        for number, one in self.state.jobs.items():
-            yield f"job-{number}", jobfiles.encode(one).decode()
+        for one in sorted(self.state.jobs.values(), key=lambda job: job.id):
+            yield f"job-{one.id}", jobfiles.encode(one).decode()
         for start in range(0, len(self.config), PART):
             yield _CONFIG, self.config[start : start + PART]

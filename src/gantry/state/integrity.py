@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gantry import errors
@@ -42,6 +43,8 @@ def check_unused(after: Snapshot, kind: str, *, key: str) -> None:
     """Check that nothing refers to an object that was deleted; raises WrongStateError that names who does."""
     users = {"nodes": after.on_node, "networks": after.in_network, "nodegroups": after.nodes_in}.get(kind)
     held_by = users.get(key) if users is not None else None
+    if kind == "nodes":
+        held_by = held_by or after.copies_on.get(key)
     if held_by:
         noun = "node" if kind == "nodegroups" else "instance"
         names = sorted(_entity_name(after, uuid) for uuid in held_by)
@@ -54,9 +57,19 @@ def check_unused(after: Snapshot, kind: str, *, key: str) -> None:
             )
 
 
+def number_in_use(number: instance.Number, nodes: Mapping[str, clusters.Node], *, holder: str) -> errors.NotUniqueError:
+    """Return the error for a minor or port that a disk has."""
+    where = f"minor {number.number} of node {nodes[number.space].name}" if number.space else f"port {number.number}"
+    return errors.NotUniqueError(f"{where} is in use by a disk of instance {holder}")
+
+
 def _check_instance(after: Snapshot, vm: instance.Instance) -> None:
-    if vm.primary_node not in after.nodes:
-        raise errors.NotFoundError(f"instance {vm.name}: no such node: {vm.primary_node}")
+    for node in vm.nodes:
+        if node not in after.nodes:
+            raise errors.NotFoundError(f"instance {vm.name}: no such node: {node}")
+    for index, disk in enumerate(vm.disks):
+        if disk.mirror and vm.primary_node not in disk.mirror.minors:
+            raise errors.InternalError(f"instance {vm.name}: disk {index} is not kept on its primary node")
     for nic in vm.nics:
         if nic.network and nic.network not in after.networks:
             raise errors.NotFoundError(f"instance {vm.name}: no such network: {nic.network}")

@@ -194,6 +194,8 @@ class Candidates:
         self.caller = caller
         self.chain = _Chain()
         self.refusal: errors.WrongStateError | None = None
+        # whether there is a newer master, and not only a promise to one that may never begin
+        self.replaced = False
         self.refused = asyncio.Event()
         self.copy: Callable[[], Awaitable[copies.Copy]]
         # the epoch that nodes promised to this master: they take old frames too from nobody before it
@@ -286,12 +288,14 @@ class Candidates:
         self._progress.notify()
 
     def refuse(self, error: errors.FencedError) -> None:
-        """Note that a node has seen a higher epoch: there is a newer master."""
+        """Note that a node has seen a higher epoch: there is a newer master; or has promised one: there may be soon."""
+        promised = isinstance(error, errors.PromisedError)
+        self.replaced = self.replaced or not promised
         if self.refusal is not None:
             return
         self.refusal = errors.WrongStateError(
-            f"this node is not the master any more: {error.message}",
-            hint="nothing can be changed here; gnt-cluster getmaster says which node is",
+            f"this node {'has to be confirmed again' if promised else 'is not the master any more'}: {error.message}",
+            hint="nothing can be changed here; gnt-cluster getmaster says which node is the master",
         )
         self.refused.set()
         logger.error("%s", self.refusal)

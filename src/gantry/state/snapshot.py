@@ -81,7 +81,8 @@ class Snapshot:
 
     ``names`` finds a UUID by kind and name, ``addresses`` the owner of an address by network UUID and canonical
     text, ``macs`` the instance of a MAC address, ``on_node`` and ``in_network`` the instances of a node and of a
-    network, ``nodes_in`` the nodes of a group.
+    network, ``copies_on`` those whose disks a node keeps as their secondary one, ``nodes_in`` the nodes of a group,
+    ``numbers`` the instance of a minor or port.
     """
 
     serial: int = 0
@@ -97,7 +98,9 @@ class Snapshot:
     addresses: HashTrieMap[tuple[str, str], AddressOwner] = field(default_factory=HashTrieMap)
     macs: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
     on_node: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    copies_on: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
     in_network: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    numbers: HashTrieMap[instance.Number, str] = field(default_factory=HashTrieMap)
     nodes_in: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
 
     @property
@@ -185,7 +188,7 @@ class Snapshot:
 
 
 _LIST_COMMANDS = {
-    "nodegroups": "gnt-cluster info",
+    "nodegroups": "gnt-group list",
     "nodes": "gnt-node list",
     "networks": "gnt-network list",
     "instances": "gnt-instance list",
@@ -208,7 +211,9 @@ class _Draft:
         self.addresses = base.addresses
         self.macs = base.macs
         self.on_node = base.on_node
+        self.copies_on = base.copies_on
         self.in_network = base.in_network
+        self.numbers = base.numbers
         self.nodes_in = base.nodes_in
 
     def freeze(self, serial: int) -> Snapshot:
@@ -269,6 +274,10 @@ class _Draft:
     def _forget_instance(self, old: instance.Instance) -> None:
         self.instances = self.instances.remove(old.uuid)
         self.on_node = _drop(self.on_node, old.primary_node, old.uuid)
+        for node in old.secondary_nodes:
+            self.copies_on = _drop(self.copies_on, node, old.uuid)
+        for number in old.numbers():
+            self.numbers = self.numbers.discard(number)
         for nic in old.nics:
             self.macs = self.macs.discard(nic.mac)
         for cable in _cables(old):
@@ -301,6 +310,12 @@ class _Draft:
     def _remember_instance(self, new: instance.Instance) -> None:
         self.instances = self.instances.insert(new.uuid, new)
         self.on_node = _add(self.on_node, new.primary_node, new.uuid)
+        for node in new.secondary_nodes:
+            self.copies_on = _add(self.copies_on, node, new.uuid)
+        for number in new.numbers():
+            if number in self.numbers:
+                raise integrity.number_in_use(number, self.nodes, holder=self.instances[self.numbers[number]].name)
+            self.numbers = self.numbers.insert(number, new.uuid)
         for nic in new.nics:
             if nic.mac in self.macs:
                 holder = self.instances[self.macs[nic.mac]].name
@@ -318,7 +333,7 @@ class _Draft:
 
 def _indexed(vm: instance.Instance) -> tuple[object, ...]:
     """Return what the indexes know of an instance."""
-    return vm.name, vm.primary_node, vm.nics, vm.lingering
+    return vm.name, vm.primary_node, vm.nics, vm.lingering, [disk.mirror for disk in vm.disks]
 
 
 def _cables(vm: instance.Instance) -> set[str]:

@@ -187,7 +187,10 @@ class Store:
         return ticket
 
     async def commit(self, changes: Sequence[states.Change], cause: Cause) -> states.Snapshot:
-        """Apply changes and return the state after them when they are safe; raises as ``submit``, and StorageError."""
+        """Apply changes and return the state after them when they are safe; raises as ``submit``, and more.
+
+        StorageError says that they were taken back, ExecutionError that a newer master may or may not have them.
+        """
         return await self.submit(changes, cause)
 
     def claim(self, epoch: int) -> None:
@@ -283,7 +286,9 @@ class Store:
         try:
             await self._candidates.acknowledged()
         except errors.WrongStateError as error:
-            self._take_back(errors.WrongStateError, error.message, hint=error.hint)
+            # The frame is in the journal here: it counts again if this machine is confirmed again.
+            message = f"nobody knows yet whether the change will hold: {error.message}"
+            self._take_back(errors.ExecutionError, message, hint=error.hint)
             return
         self._durable, self._position = ours.last, position
         self._records_since += len(ours.records)

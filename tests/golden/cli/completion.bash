@@ -5,7 +5,7 @@ _gantry_names() {
         instance) gnt-instance list --no-headers -o name ;;
         node) gnt-node list --no-headers -o name ;;
         network) gnt-network list --no-headers -o name ;;
-        group) gnt-node list --no-headers -o group | sort -u ;;
+        group) gnt-group list --no-headers -o name ;;
         os) gnt-os list --no-headers ;;
         job) gnt-job list --no-headers -o id ;;
     esac 2>/dev/null
@@ -17,9 +17,9 @@ _gantry() {
     COMPREPLY=()
     [ "$COMP_CWORD" -gt 1 ] || command=
     case "$program $command" in
-        'gnt-cluster ') values='init modify info show version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy command copyfile list-tags add-tags remove-tags search-tags' ;;
+        'gnt-cluster ') values='init modify info show version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
-            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds --master-netdev -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
@@ -31,16 +31,26 @@ _gantry() {
                 -B|--backend-parameters) values=''; kind=none ;;
                 -N|--nic-parameters) values=''; kind=none ;;
                 --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --ipolicy-std-specs) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
+                -I|--default-iallocator) values=''; kind=none ;;
+                --default-iallocator-params) values=''; kind=none ;;
+                --vg-name) values=''; kind=none ;;
+                --prealloc-wipe-disks) values='yes no default'; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster modify')
-            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds --master-netdev -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --master-netdev -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
@@ -49,11 +59,21 @@ _gantry() {
                 -B|--backend-parameters) values=''; kind=none ;;
                 -N|--nic-parameters) values=''; kind=none ;;
                 --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --ipolicy-std-specs) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
+                -I|--default-iallocator) values=''; kind=none ;;
+                --default-iallocator-params) values=''; kind=none ;;
+                --vg-name) values=''; kind=none ;;
+                --prealloc-wipe-disks) values='yes no default'; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -124,6 +144,13 @@ _gantry() {
                 -g|--node-group) values=''; kind=group ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-cluster verify-disks')
+            options='-g --node-group --priority -d --debug --reason -h --help'; kind=none
+            case $previous in
+                -g|--node-group) values=''; kind=group ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-cluster list-tags')
             options='-d --debug --reason -h --help'; kind=none
             case $previous in
@@ -149,9 +176,9 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-node ') values='add list list-fields info show modify remove list-tags add-tags remove-tags' ;;
+        'gnt-node ') values='add list list-fields info show modify remove evacuate migrate failover volumes list-storage repair-storage list-tags add-tags remove-tags' ;;
         'gnt-node add')
-            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --join-token-file) values=''; kind=file ;;
                 --join-token) values=''; kind=none ;;
@@ -160,6 +187,7 @@ _gantry() {
                 -g|--node-group) values=''; kind=group ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -185,18 +213,68 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node modify')
-            options='-C --master-candidate -D --drained -O --offline --master-capable --vm-capable --auto-promote -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            options='-C --master-candidate -D --drained -O --offline --master-capable --vm-capable --node-parameters --auto-promote -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
             case $previous in
                 -C|--master-candidate) values=''; kind=none ;;
                 -D|--drained) values=''; kind=none ;;
                 -O|--offline) values=''; kind=none ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node remove')
             options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node evacuate')
+            options='-f --force -p --primary-only -s --secondary-only -n --new-secondary -I --iallocator --early-release --ignore-soft-errors --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                -n|--new-secondary) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node migrate')
+            options='-f --force -n --node -I --iallocator --non-live --migration-mode --ignore-ipolicy --no-runtime-changes --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --migration-mode) values='live non-live'; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node failover')
+            options='-f --force -I --iallocator --ignore-consistency --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                -I|--iallocator) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node volumes')
+            options='--no-headers --separator --format --units -o --output -v --verbose -d --debug --reason -h --help'; kind=node
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node list-storage')
+            options='-t --storage-type --no-headers --separator --format --units -o --output -v --verbose -d --debug --reason -h --help'; kind=node
+            case $previous in
+                -t|--storage-type) values='file sharedfile lvm-vg lvm-pv'; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node repair-storage')
+            options='--ignore-consistency --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -220,9 +298,95 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-instance ') values='add list list-fields info show modify startup start up shutdown stop down reboot remove console list-tags add-tags remove-tags' ;;
+        'gnt-group ') values='add modify rename assign-nodes list list-fields info show remove list-tags add-tags remove-tags' ;;
+        'gnt-group add')
+            options='--alloc-policy --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --alloc-policy) values='preferred last_resort unallocable'; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group modify')
+            options='--alloc-policy --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --alloc-policy) values='preferred last_resort unallocable'; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group rename')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group assign-nodes')
+            options='-f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group list')
+            options='--no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group list-fields')
+            options='--no-headers --separator --format -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group info'|'gnt-group show')
+            options='-d --debug --reason -h --help'; kind=group
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group remove')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group list-tags')
+            options='-d --debug --reason -h --help'; kind=group
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group add-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group remove-tags')
+            options='--from --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance ') values='add list list-fields info show modify startup start up shutdown stop down reboot remove console reinstall rename batch-create failover migrate move change-group grow-disk activate-disks deactivate-disks recreate-disks replace-disks list-tags add-tags remove-tags' ;;
         'gnt-instance add')
-            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters -n --node -g --node-group -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-install --force-variant --no-conflicts-check --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 -t|--disk-template) values=''; kind=none ;;
                 -s|--os-size) values=''; kind=none ;;
@@ -232,6 +396,7 @@ _gantry() {
                 -O|--os-parameters) values=''; kind=none ;;
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
+                -I|--iallocator) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 --tags) values=''; kind=none ;;
@@ -261,12 +426,14 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance modify')
-            options='--net -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='--net --disk --no-wait-for-sync -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug -m --runtime-memory --offline --online --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 --net) values=''; kind=none ;;
+                --disk) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 -O|--os-parameters) values=''; kind=none ;;
+                -m|--runtime-memory) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -303,6 +470,97 @@ _gantry() {
         'gnt-instance console')
             options='--show-cmd --priority -d --debug --reason -h --help'; kind=instance
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance reinstall')
+            options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -o --os-type --select-os -O --os-parameters --force-variant --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                -o|--os-type) values=''; kind=os ;;
+                -O|--os-parameters) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance rename')
+            options='-f --force --no-ip-check --no-name-check --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance batch-create')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance failover')
+            options='-f --force -n --target-node -I --iallocator --ignore-consistency --keep --wait-for-sync --shutdown-timeout --ignore-ipolicy --cleanup --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                -n|--target-node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --keep) values='primary secondary'; kind=none ;;
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance migrate')
+            options='-f --force -n --target-node -I --iallocator --non-live --migration-mode --allow-failover --ignore-ipolicy --cleanup --no-runtime-changes --ignore-hvversions --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                -n|--target-node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --migration-mode) values='live non-live'; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance move')
+            options='-f --force -n --node --compress --ignore-consistency --shutdown-timeout --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                --compress) values='none gzip'; kind=none ;;
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance change-group')
+            options='--to -I --iallocator --early-release --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --to) values=''; kind=group ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance grow-disk')
+            options='--absolute --no-wait-for-sync --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance activate-disks')
+            options='--wait-for-sync --ignore-size --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance deactivate-disks')
+            options='-f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance recreate-disks')
+            options='--disk -n --node --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                --disk) values=''; kind=none ;;
+                -n|--node) values=''; kind=node ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance replace-disks')
+            options='-p --on-primary -s --on-secondary -a --auto -n --new-secondary -I --iallocator --disks --early-release --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                -n|--new-secondary) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --disks) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -476,14 +734,68 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-os modify')
-            options='-O --os-parameters --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=os
+            options='-O --os-parameters -H --hypervisor-parameters --hypervisor --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=os
             case $previous in
                 -O|--os-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-os diagnose')
             options='--priority -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup ') values='export import list list-fields remove' ;;
+        'gnt-backup export')
+            options='-n --node --transport-compression --compress --noshutdown --shutdown-timeout --remove-instance --ignore-remove-failures -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                --transport-compression|--compress) values='none gzip gzip-fast gzip-slow zstd lzop'; kind=none ;;
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup import')
+            options='--src-node --src-dir -t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --src-node) values=''; kind=none ;;
+                --src-dir) values=''; kind=none ;;
+                -t|--disk-template) values=''; kind=none ;;
+                -s|--os-size) values=''; kind=none ;;
+                --disk) values=''; kind=none ;;
+                --net) values=''; kind=none ;;
+                -o|--os-type) values=''; kind=os ;;
+                -O|--os-parameters) values=''; kind=none ;;
+                -n|--node) values=''; kind=node ;;
+                -g|--node-group) values=''; kind=group ;;
+                -I|--iallocator) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup list')
+            options='-n --node --no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=none
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup list-fields')
+            options='--no-headers --separator --format -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup remove')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -606,4 +918,4 @@ _gantry() {
     case $current in -*) values=$options ;; esac
     COMPREPLY=($(compgen -W "$values" -- "$current"))
 }
-complete -F _gantry gnt-cluster gnt-node gnt-instance gnt-network gnt-os gnt-job gnt-debug gantry
+complete -F _gantry gnt-cluster gnt-node gnt-group gnt-instance gnt-network gnt-os gnt-backup gnt-job gnt-debug gantry

@@ -1,4 +1,4 @@
-#compdef gnt-cluster gnt-node gnt-instance gnt-network gnt-os gnt-job gnt-debug gantry
+#compdef gnt-cluster gnt-node gnt-group gnt-instance gnt-network gnt-os gnt-backup gnt-job gnt-debug gantry
 # Completion of the gnt-* commands for zsh; made by: python -m gantry.cli.completion zsh
 
 _gantry_names() {
@@ -6,7 +6,7 @@ _gantry_names() {
         instance) gnt-instance list --no-headers -o name ;;
         node) gnt-node list --no-headers -o name ;;
         network) gnt-network list --no-headers -o name ;;
-        group) gnt-node list --no-headers -o group | sort -u ;;
+        group) gnt-group list --no-headers -o name ;;
         os) gnt-os list --no-headers ;;
         job) gnt-job list --no-headers -o id ;;
     esac 2>/dev/null
@@ -17,9 +17,9 @@ _gantry() {
     local -a options
     (( CURRENT > 2 )) || command=
     case "$program $command" in
-        'gnt-cluster ') options=('init:Make a cluster of this machine' 'modify:Change settings of the cluster' 'info:Show the cluster' 'show:Show the cluster' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'master-ping:Tell whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause the watcher or let it go on' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'destroy:Take the cluster apart' 'command:Run a command on all nodes by SSH' 'copyfile:Copy a file of the master to the same place on all nodes by SSH' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags of the cluster' 'search-tags:Find tags of all objects by a regular expression') ;;
+        'gnt-cluster ') options=('init:Make a cluster of this machine' 'modify:Change settings of the cluster' 'info:Show the cluster' 'show:Show the cluster' 'version:Show the cluster'\''s versions' 'getmaster:Print the master'\''s name' 'master-failover:Make this node the master' 'masterfailover:Make this node the master' 'master-ping:Tell whether the master daemon answers' 'queue:Close or open the job queue' 'watcher:Pause the watcher or let it go on' 'redist-conf:Send the cluster'\''s files to all nodes again' 'verify:Check configuration, nodes and instances' 'destroy:Take the cluster apart' 'command:Run a command on all nodes by SSH' 'copyfile:Copy a file of the master to the same place on all nodes by SSH' 'verify-disks:Activate disks of running instances that are not active' 'list-tags:List the tags of the cluster' 'add-tags:Add tags to the cluster' 'remove-tags:Remove tags of the cluster' 'search-tags:Find tags of all objects by a regular expression') ;;
         'gnt-cluster init')
-            options=('--node-name:Name of this machine in the cluster; without it the host'\''s name' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of the node daemons' '--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '--defaults:Hypervisor, size of disks, and bridge of NICs where none is said' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '--node-parameters:Defaults of nodes' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state, the master among them' '--candidate-pool-size:How many nodes keep a copy of the state, the master among them' '--max-running-jobs:How many jobs run at once; the others wait' '--ipam-hold-time:For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; 80,95 at first' '--master-netdev:Network device of the master'\''s own address' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--node-name:Name of this machine in the cluster; without it the host'\''s name' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of the node daemons' '--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '--defaults:Hypervisor, size of disks, and bridge of NICs where none is said' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '--node-parameters:Parameters of nodes, as in cpu_speed=1.5' '-D:Parameters of a kind of disks, as in plain:stripes=2' '--disk-parameters:Parameters of a kind of disks, as in plain:stripes=2' '--ipolicy-bounds-specs:How large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; with // before other bounds, of which one has to fit' '--ipolicy-disk-templates:Kinds of disks that instances may have' '--ipolicy-vcpu-ratio:Virtual processors that a processor is planned for' '--ipolicy-spindle-ratio:Spindle use that a spindle is planned for' '--ipolicy-std-specs:The standard instance, for those who plan capacity' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state, the master among them' '--candidate-pool-size:How many nodes keep a copy of the state, the master among them' '--max-running-jobs:How many jobs run at once; the others wait' '--ipam-hold-time:For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; 80,95 at first' '-I:Program that places instances, such as hail; empty for the built-in' '--default-iallocator:Program that places instances, such as hail; empty for the built-in' '--default-iallocator-params:Its options, as in algorithm=tight' '--vg-name:Volume group of disks that name none; xenvg at first' '--prealloc-wipe-disks:Overwrite new disks with zeros before they are used: yes or no' '--master-netdev:Network device of the master'\''s own address' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
@@ -32,16 +32,26 @@ _gantry() {
                 -B|--backend-parameters) values=''; kind=none ;;
                 -N|--nic-parameters) values=''; kind=none ;;
                 --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --ipolicy-std-specs) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
+                -I|--default-iallocator) values=''; kind=none ;;
+                --default-iallocator-params) values=''; kind=none ;;
+                --vg-name) values=''; kind=none ;;
+                --prealloc-wipe-disks) values='yes no default'; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster modify')
-            options=('--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '--defaults:Hypervisor, size of disks, and bridge of NICs where none is said' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '--node-parameters:Defaults of nodes' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state, the master among them' '--candidate-pool-size:How many nodes keep a copy of the state, the master among them' '--max-running-jobs:How many jobs run at once; the others wait' '--ipam-hold-time:For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; 80,95 at first' '--master-netdev:Network device of the master'\''s own address' '-f:Go on though nodes cannot be asked, or have no such bridge' '--force:Go on though nodes cannot be asked, or have no such bridge' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--enabled-hypervisors:Hypervisors, the default one first, as in kvm,fake' '--enabled-disk-templates:Kinds of disks, the default one first, as in file,diskless' '--defaults:Hypervisor, size of disks, and bridge of NICs where none is said' '-H:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-parameters:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor:Defaults of a hypervisor, as in kvm:accel=tcg' '--hypervisor-defaults:Defaults of a hypervisor, as in kvm:accel=tcg' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-N:Defaults of NICs, as in mode=bridged,link=br0' '--nic-parameters:Defaults of NICs, as in mode=bridged,link=br0' '--node-parameters:Parameters of nodes, as in cpu_speed=1.5' '-D:Parameters of a kind of disks, as in plain:stripes=2' '--disk-parameters:Parameters of a kind of disks, as in plain:stripes=2' '--ipolicy-bounds-specs:How large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; with // before other bounds, of which one has to fit' '--ipolicy-disk-templates:Kinds of disks that instances may have' '--ipolicy-vcpu-ratio:Virtual processors that a processor is planned for' '--ipolicy-spindle-ratio:Spindle use that a spindle is planned for' '--ipolicy-std-specs:The standard instance, for those who plan capacity' '-m:First half of MAC addresses, as in aa:00:00' '--mac-prefix:First half of MAC addresses, as in aa:00:00' '-C:How many nodes keep a copy of the state, the master among them' '--candidate-pool-size:How many nodes keep a copy of the state, the master among them' '--max-running-jobs:How many jobs run at once; the others wait' '--ipam-hold-time:For how long an address rests that an instance has given back, as in 3600 or 1h; 0 at first' '--network-thresholds:Percent of a network'\''s pools in use from which verify warns, and from which it fails; 80,95 at first' '-I:Program that places instances, such as hail; empty for the built-in' '--default-iallocator:Program that places instances, such as hail; empty for the built-in' '--default-iallocator-params:Its options, as in algorithm=tight' '--vg-name:Volume group of disks that name none; xenvg at first' '--prealloc-wipe-disks:Overwrite new disks with zeros before they are used: yes or no' '--master-netdev:Network device of the master'\''s own address' '-f:Go on though nodes cannot be asked, or have no such bridge' '--force:Go on though nodes cannot be asked, or have no such bridge' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --enabled-hypervisors) values=''; kind=none ;;
@@ -51,11 +61,21 @@ _gantry() {
                 -B|--backend-parameters) values=''; kind=none ;;
                 -N|--nic-parameters) values=''; kind=none ;;
                 --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --ipolicy-std-specs) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 -C|--candidate-pool-size) values=''; kind=none ;;
                 --max-running-jobs) values=''; kind=none ;;
                 --ipam-hold-time) values=''; kind=none ;;
                 --network-thresholds) values=''; kind=none ;;
+                -I|--default-iallocator) values=''; kind=none ;;
+                --default-iallocator-params) values=''; kind=none ;;
+                --vg-name) values=''; kind=none ;;
+                --prealloc-wipe-disks) values='yes no default'; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -138,6 +158,14 @@ _gantry() {
                 -g|--node-group) values=''; kind=group ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-cluster verify-disks')
+            options=('-g:Node group' '--node-group:Node group' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                -g|--node-group) values=''; kind=group ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-cluster list-tags')
             options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
@@ -167,9 +195,9 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-node ') options=('add:Take a machine into the cluster' 'list:List nodes' 'list-fields:List the columns that the list can have' 'info:Show nodes in full' 'show:Show nodes in full' 'modify:Change a node'\''s flags' 'remove:Send a node out of the cluster' 'list-tags:List the tags of one node' 'add-tags:Add tags to one node' 'remove-tags:Remove tags of one node') ;;
+        'gnt-node ') options=('add:Take a machine into the cluster' 'list:List nodes' 'list-fields:List the columns that the list can have' 'info:Show nodes in full' 'show:Show nodes in full' 'modify:Change a node'\''s flags and parameters' 'remove:Send a node out of the cluster' 'evacuate:Bring what a node has of instances to other nodes' 'migrate:Migrate all instances that run on a node' 'failover:Stop all instances of a node and start them elsewhere' 'volumes:List the logical volumes of nodes' 'list-storage:List the storage units of nodes' 'repair-storage:Take missing physical volumes out of a volume group' 'list-tags:List the tags of one node' 'add-tags:Add tags to one node' 'remove-tags:Remove tags of one node') ;;
         'gnt-node add')
-            options=('--join-token-file:File with the node'\''s join token; - reads it from the input' '--join-token:The join token itself; other users of this machine may see it' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of its node daemon' '-g:Node group' '--node-group:Node group' '--master-capable:Whether it may be a master candidate' '--vm-capable:Whether it may run instances' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--join-token-file:File with the node'\''s join token; - reads it from the input' '--join-token:The join token itself; other users of this machine may see it' '--primary-ip:Address of its node daemon; without it the name is resolved' '--port:Port of its node daemon' '-g:Node group' '--node-group:Node group' '--master-capable:Whether it may be a master candidate' '--vm-capable:Whether it may run instances' '--node-parameters:What differs from the node group'\''s parameters, as in cpu_speed=1.5; -name takes one back' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --join-token-file) values=''; kind=file ;;
@@ -179,6 +207,7 @@ _gantry() {
                 -g|--node-group) values=''; kind=group ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -207,7 +236,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node modify')
-            options=('-C:Whether it keeps a copy of the state and may become the master' '--master-candidate:Whether it keeps a copy of the state and may become the master' '-D:Whether it gets no new instances' '--drained:Whether it gets no new instances' '-O:Whether it is out of order' '--offline:Whether it is out of order' '--master-capable:Whether it may be a master candidate' '--vm-capable:Whether it may run instances' '--auto-promote:Taken for older scripts; another candidate is found by itself' '-f:Take a candidate out of the pool though nobody takes its place' '--force:Take a candidate out of the pool though nobody takes its place' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('-C:Whether it keeps a copy of the state and may become the master' '--master-candidate:Whether it keeps a copy of the state and may become the master' '-D:Whether it gets no new instances' '--drained:Whether it gets no new instances' '-O:Whether it is out of order' '--offline:Whether it is out of order' '--master-capable:Whether it may be a master candidate' '--vm-capable:Whether it may run instances' '--node-parameters:What differs from the node group'\''s parameters, as in cpu_speed=1.5; -name takes one back' '--auto-promote:Taken for older scripts; another candidate is found by itself' '-f:Take a candidate out of the pool though nobody takes its place' '--force:Take a candidate out of the pool though nobody takes its place' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=node
             case $previous in
                 -C|--master-candidate) values=''; kind=none ;;
@@ -215,11 +244,67 @@ _gantry() {
                 -O|--offline) values=''; kind=none ;;
                 --master-capable) values=''; kind=none ;;
                 --vm-capable) values=''; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-node remove')
             options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node evacuate')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '-p:Only instances that run there' '--primary-only:Only instances that run there' '-s:Only copies of disks of instances that run elsewhere' '--secondary-only:Only copies of disks of instances that run elsewhere' '-n:Node that all of it goes to' '--new-secondary:Node that all of it goes to' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--early-release:Give an old copy of a disk up before the new one is complete' '--ignore-soft-errors:Taken for older scripts' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                -n|--new-secondary) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node migrate')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '-n:Node that they all go to' '--node:Node that they all go to' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--non-live:Let the guest stand still while it is sent' '--migration-mode:The same in other words' '--ignore-ipolicy:Let it be larger or smaller than the policy of its new group says' '--no-runtime-changes:Taken for older scripts' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --migration-mode) values='live non-live'; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node failover')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--ignore-consistency:Go on though the node it leaves does not answer, or a copy of its disks is behind' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                -I|--iallocator) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node volumes')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node list-storage')
+            options=('-t:Which kind; without it that of the cluster'\''s first kind of disks' '--storage-type:Which kind; without it that of the cluster'\''s first kind of disks' '--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=node
+            case $previous in
+                -t|--storage-type) values='file sharedfile lvm-vg lvm-pv'; kind=none ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-node repair-storage')
+            options=('--ignore-consistency:Give up disks that have no copy elsewhere' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=node
             case $previous in
                 --priority) values='low normal high'; kind=none ;;
@@ -247,9 +332,106 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-instance ') options=('add:Create an instance' 'list:List instances' 'list-fields:List the columns that the list can have' 'info:Show instances in full' 'show:Show instances in full' 'modify:Change NICs and parameters' 'startup:Start instances' 'start:Start instances' 'up:Start instances' 'shutdown:Shut instances down' 'stop:Shut instances down' 'down:Shut instances down' 'reboot:Restart instances' 'remove:Remove an instance and its disks' 'console:Connect to an instance'\''s console' 'list-tags:List the tags of one instance' 'add-tags:Add tags to one instance' 'remove-tags:Remove tags of one instance') ;;
+        'gnt-group ') options=('add:Make a node group' 'modify:Change a node group' 'rename:Give a node group another name' 'assign-nodes:Put nodes into a node group' 'list:List node groups' 'list-fields:List the columns that the list can have' 'info:Show node groups in full' 'show:Show node groups in full' 'remove:Remove a node group without nodes' 'list-tags:List the tags of one node group' 'add-tags:Add tags to one node group' 'remove-tags:Remove tags of one node group') ;;
+        'gnt-group add')
+            options=('--alloc-policy:Whether instances that name no node may come here: yes, when no other group has room, no' '--node-parameters:Parameters of nodes, as in cpu_speed=1.5' '-D:Parameters of a kind of disks, as in plain:stripes=2' '--disk-parameters:Parameters of a kind of disks, as in plain:stripes=2' '--ipolicy-bounds-specs:How large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; with // before other bounds, of which one has to fit' '--ipolicy-disk-templates:Kinds of disks that instances may have' '--ipolicy-vcpu-ratio:Virtual processors that a processor is planned for' '--ipolicy-spindle-ratio:Spindle use that a spindle is planned for' '--tags:Tags, with commas between' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --alloc-policy) values='preferred last_resort unallocable'; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group modify')
+            options=('--alloc-policy:Whether instances that name no node may come here: yes, when no other group has room, no' '--node-parameters:Parameters of nodes, as in cpu_speed=1.5' '-D:Parameters of a kind of disks, as in plain:stripes=2' '--disk-parameters:Parameters of a kind of disks, as in plain:stripes=2' '--ipolicy-bounds-specs:How large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; with // before other bounds, of which one has to fit' '--ipolicy-disk-templates:Kinds of disks that instances may have' '--ipolicy-vcpu-ratio:Virtual processors that a processor is planned for' '--ipolicy-spindle-ratio:Spindle use that a spindle is planned for' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --alloc-policy) values='preferred last_resort unallocable'; kind=none ;;
+                --node-parameters) values=''; kind=none ;;
+                -D|--disk-parameters) values=''; kind=none ;;
+                --ipolicy-bounds-specs) values=''; kind=none ;;
+                --ipolicy-disk-templates) values=''; kind=none ;;
+                --ipolicy-vcpu-ratio) values=''; kind=none ;;
+                --ipolicy-spindle-ratio) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group rename')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group assign-nodes')
+            options=('-f:Go on though an instance loses a network, or has disks in two groups' '--force:Go on though an instance loses a network, or has disks in two groups' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group list')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-F:Take the argument for a filter, not for a name' '--filter:Take the argument for a filter, not for a name' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group list-fields')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group info'|'gnt-group show')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group remove')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group list-tags')
+            options=('-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group add-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group remove-tags')
+            options=('--from:Read tags from this file, one a line; - is the input' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=group
+            case $previous in
+                --from) values=''; kind=file ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance ') options=('add:Create an instance' 'list:List instances' 'list-fields:List the columns that the list can have' 'info:Show instances in full' 'show:Show instances in full' 'modify:Change NICs, disks and parameters' 'startup:Start instances' 'start:Start instances' 'up:Start instances' 'shutdown:Shut instances down' 'stop:Shut instances down' 'down:Shut instances down' 'reboot:Restart instances' 'remove:Remove an instance and its disks' 'console:Connect to an instance'\''s console' 'reinstall:Install the operating system of stopped instances again' 'rename:Give a stopped instance another name' 'batch-create:Create the instances that a file describes' 'failover:Stop an instance and start it on another node' 'migrate:Move a running instance to another node' 'move:Copy an instance'\''s disks to another node and run it there' 'change-group:Bring an instance to another node group' 'grow-disk:Grow a disk' 'activate-disks:Make the disks of an instance usable on its nodes' 'deactivate-disks:Take the disks of an instance out of use' 'recreate-disks:Make lost disks of an instance anew, empty' 'replace-disks:Replace one side of mirrored disks' 'list-tags:List the tags of one instance' 'add-tags:Add tags to one instance' 'remove-tags:Remove tags of one instance') ;;
         'gnt-instance add')
-            options=('-t:Kind of the disks: file, diskless ...' '--disk-template:Kind of the disks: file, diskless ...' '-s:One disk of this size, as in 10g' '--os-size:One disk of this size, as in 10g' '--disk:A disk, as in 0:size=10g,mode=rw,name=data' '--net:A NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; an address is one, pool, or the name of a pool; also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults' '--no-nics:No NIC at all' '-o:Operating system, as in busybox+default' '--os-type:Operating system, as in busybox+default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '-n:Node' '--node:Node' '-g:Node group' '--node-group:Node group' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor-parameters:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--no-start:Do not start it' '--no-install:Do not run the operating system'\''s scripts, do not start it' '--force-variant:Take a variant that the operating system does not list' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '--tags:Tags, with commas between' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('-t:Kind of the disks: file, sharedfile, plain, drbd, ext, diskless' '--disk-template:Kind of the disks: file, sharedfile, plain, drbd, ext, diskless' '-s:One disk of this size, as in 10g' '--os-size:One disk of this size, as in 10g' '--disk:A disk, as in 0:size=10g,mode=rw,name=data; also vg, metavg, format, path, adopt, provider, access, spindles' '--net:A NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; an address is one, pool, or the name of a pool; also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults' '--no-nics:No NIC at all' '-o:Operating system, as in busybox+default' '--os-type:Operating system, as in busybox+default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '-n:Node, or both nodes of mirrored disks' '--node:Node, or both nodes of mirrored disks' '-g:Node group' '--node-group:Node group' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor-parameters:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--no-start:Do not start it' '--no-wait-for-sync:Do not wait until mirrored disks are the same on both nodes' '--no-install:Do not run the operating system'\''s scripts, do not start it' '--force-variant:Take a variant that the operating system does not list' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '--ignore-ipolicy:Let it be larger or smaller than its node group'\''s policy says' '--tags:Tags, with commas between' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 -t|--disk-template) values=''; kind=none ;;
@@ -260,6 +442,7 @@ _gantry() {
                 -O|--os-parameters) values=''; kind=none ;;
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
+                -I|--iallocator) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 --tags) values=''; kind=none ;;
@@ -292,13 +475,15 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance modify')
-            options=('--net:A change of a NIC, as in 0:modify,ip1=192.0.2.10 or -1:add,ip0=pool,network=net1 or 1:remove' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor parameters; -name takes one back to its default' '--hypervisor-parameters:Hypervisor parameters; -name takes one back to its default' '--hypervisor:Hypervisor parameters; -name takes one back to its default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--hotplug:Change the NICs of a running instance at once, where it can be: the default' '--hotplug-if-possible:The same' '--no-hotplug:Leave a running instance as it is until its next start' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('--net:A change of a NIC, as in 0:modify,ip1=192.0.2.10 or -1:add,ip0=pool,network=net1 or 1:remove' '--disk:A change of a disk, as in add:size=10g or 1:modify,mode=ro or 2:remove' '--no-wait-for-sync:Do not wait until mirrored disks are the same on both nodes' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor parameters; -name takes one back to its default' '--hypervisor-parameters:Hypervisor parameters; -name takes one back to its default' '--hypervisor:Hypervisor parameters; -name takes one back to its default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--hotplug:Change NICs and disks of a running instance at once, where it can be: the default' '--hotplug-if-possible:The same' '--no-hotplug:Leave a running instance as it is until its next start' '-m:Memory that the running guest gets now, as in 512m' '--runtime-memory:Memory that the running guest gets now, as in 512m' '--offline:Put it aside, when it is down: it is not started, by nobody' '--online:Take it back from there' '--ignore-ipolicy:Let it be larger or smaller than its node group'\''s policy says' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=instance
             case $previous in
                 --net) values=''; kind=none ;;
+                --disk) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 -O|--os-parameters) values=''; kind=none ;;
+                -m|--runtime-memory) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -340,6 +525,109 @@ _gantry() {
             options=('--show-cmd:Print the command instead of running it' '--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=instance
             case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance reinstall')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--all:All instances' '--instance:The arguments are instances (the default)' '--primary:The arguments are nodes: instances that run there' '--secondary:The arguments are nodes: instances with a copy of their disks there' '--node:The arguments are nodes: both' '--tags:The arguments are tags: instances with one of them' '--node-tags:The arguments are tags of nodes, taken as by --node' '--pri-node-tags:The arguments are tags of nodes, taken as by --primary' '--sec-node-tags:The arguments are tags of nodes, taken as by --secondary' '--force-multiple:Do not ask when there are several' '-o:Another operating system' '--os-type:Another operating system' '--select-os:Choose the operating system from a list' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '--force-variant:Take a variant that the operating system does not list' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -o|--os-type) values=''; kind=os ;;
+                -O|--os-parameters) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance rename')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '--no-ip-check:For older scripts: no address is looked up anyway' '--no-name-check:For older scripts: no name is looked up anyway' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance batch-create')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance failover')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '-n:Node that it goes to' '--target-node:Node that it goes to' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--ignore-consistency:Go on though the node it leaves does not answer, or a copy of its disks is behind' '--keep:Which node keeps its copy of mirrored disks when a third one is the target; the secondary, if it works' '--wait-for-sync:Start it only when the new copy of its disks is complete' '--shutdown-timeout:Seconds until the power is cut' '--ignore-ipolicy:Let it be larger or smaller than the policy of its new group says' '--cleanup:Find out where it is after an interrupted move, and end that' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -n|--target-node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --keep) values='primary secondary'; kind=none ;;
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance migrate')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '-n:Node that it goes to' '--target-node:Node that it goes to' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--non-live:Let the guest stand still while it is sent' '--migration-mode:The same in other words' '--allow-failover:Fail over where it does not run or cannot be migrated' '--ignore-ipolicy:Let it be larger or smaller than the policy of its new group says' '--cleanup:Find out where it is after an interrupted move, and end that' '--no-runtime-changes:Taken for older scripts' '--ignore-hvversions:Taken for older scripts' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -n|--target-node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --migration-mode) values='live non-live'; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance move')
+            options=('-f:Do not ask, go on' '--force:Do not ask, go on' '-n:Node' '--node:Node' '--compress:Program that compresses the copy' '--ignore-consistency:Go on though it cannot be stopped in an orderly way' '--shutdown-timeout:Seconds until the power is cut' '--ignore-ipolicy:Let it be larger or smaller than the policy of its new group says' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                --compress) values='none gzip'; kind=none ;;
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance change-group')
+            options=('--to:Node group that it may go to; without one, any other' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--early-release:Give an old copy of a disk up before the new one is complete' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --to) values=''; kind=group ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance grow-disk')
+            options=('--absolute:SIZE is what it shall have, not how much more' '--no-wait-for-sync:Do not wait until mirrored disks are the same on both nodes' '--ignore-ipolicy:Go beyond what its node group'\''s policy allows' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance activate-disks')
+            options=('--wait-for-sync:Wait until mirrored disks are the same on both nodes' '--ignore-size:Accepted; sizes are not compared' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance deactivate-disks')
+            options=('-f:Do not ask whether it runs; disks in use stay so' '--force:Do not ask whether it runs; disks in use stay so' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance recreate-disks')
+            options=('--disk:Only this one, as in 1; all that are lost without it' '-n:Other nodes' '--node:Other nodes' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                --disk) values=''; kind=none ;;
+                -n|--node) values=''; kind=node ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-instance replace-disks')
+            options=('-p:Make the volumes on the primary node anew' '--on-primary:Make the volumes on the primary node anew' '-s:Make the volumes on the secondary node anew' '--on-secondary:Make the volumes on the secondary node anew' '-a:Make anew what is broken' '--auto:Make anew what is broken' '-n:Give it another secondary node' '--new-secondary:Give it another secondary node' '-I:Let an allocator choose that node; . is the default one' '--iallocator:Let an allocator choose that node; . is the default one' '--disks:Only these, as in 0,2' '--early-release:Give up the old copy before the new one is complete' '--ignore-ipolicy:Go beyond what its node group'\''s policy allows' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -n|--new-secondary) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --disks) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -535,15 +823,74 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-os modify')
-            options=('-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            options=('-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '-H:Hypervisor parameters of instances with it, as in kvm:disk_type=ide' '--hypervisor-parameters:Hypervisor parameters of instances with it, as in kvm:disk_type=ide' '--hypervisor:Hypervisor parameters of instances with it, as in kvm:disk_type=ide' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=os
             case $previous in
                 -O|--os-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-os diagnose')
             options=('--priority:Who goes first among waiting jobs' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup ') options=('export:Export an instance to a node' 'import:Create an instance from an export' 'list:List exports' 'list-fields:List the columns that the list can have' 'remove:Remove the exports of an instance') ;;
+        'gnt-backup export')
+            options=('-n:Node that gets the export' '--node:Node that gets the export' '--transport-compression:Program that compresses the dumps' '--compress:Program that compresses the dumps' '--noshutdown:Do not stop the instance: its storage has to make snapshots' '--shutdown-timeout:Seconds until the power is cut' '--remove-instance:Remove the instance when its export is complete' '--ignore-remove-failures:Remove it even when its disks cannot be removed' '-f:Do not ask, go on' '--force:Do not ask, go on' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=instance
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                --transport-compression|--compress) values='none gzip gzip-fast gzip-slow zstd lzop'; kind=none ;;
+                --shutdown-timeout) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup import')
+            options=('--src-node:Node that has the export; found by itself when only one has it' '--src-dir:Name of the export, when it is not the instance'\''s' '-t:Kind of the disks: file, sharedfile, plain, drbd, ext, diskless' '--disk-template:Kind of the disks: file, sharedfile, plain, drbd, ext, diskless' '-s:One disk of this size, as in 10g' '--os-size:One disk of this size, as in 10g' '--disk:A disk, as in 0:size=10g,mode=rw,name=data; also vg, metavg, format, path, adopt, provider, access, spindles' '--net:A NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; an address is one, pool, or the name of a pool; also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults' '--no-nics:No NIC at all' '-o:Operating system, as in busybox+default' '--os-type:Operating system, as in busybox+default' '-O:Parameters of the operating system' '--os-parameters:Parameters of the operating system' '-n:Node, or both nodes of mirrored disks' '--node:Node, or both nodes of mirrored disks' '-g:Node group' '--node-group:Node group' '-I:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '--iallocator:Program that chooses; . for the cluster'\''s own, gantry for the built-in one' '-B:Backend parameters, as in memory=1g,vcpus=2' '--backend-parameters:Backend parameters, as in memory=1g,vcpus=2' '-H:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor-parameters:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--hypervisor:Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz' '--no-start:Do not start it' '--no-wait-for-sync:Do not wait until mirrored disks are the same on both nodes' '--no-install:Do not run the operating system'\''s scripts, do not start it' '--force-variant:Take a variant that the operating system does not list' '--no-conflicts-check:Allow addresses that belong to a network the NIC is not in' '--ignore-ipolicy:Let it be larger or smaller than its node group'\''s policy says' '--tags:Tags, with commas between' '-f:Allow addresses that are reserved externally' '--force:Allow addresses that are reserved externally' '--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --src-node) values=''; kind=none ;;
+                --src-dir) values=''; kind=none ;;
+                -t|--disk-template) values=''; kind=none ;;
+                -s|--os-size) values=''; kind=none ;;
+                --disk) values=''; kind=none ;;
+                --net) values=''; kind=none ;;
+                -o|--os-type) values=''; kind=os ;;
+                -O|--os-parameters) values=''; kind=none ;;
+                -n|--node) values=''; kind=node ;;
+                -g|--node-group) values=''; kind=group ;;
+                -I|--iallocator) values=''; kind=none ;;
+                -B|--backend-parameters) values=''; kind=none ;;
+                -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup list')
+            options=('-n:Node' '--node:Node' '--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '--units:Unit of sizes: h picks one for each' '-o:Columns, or +more columns; list-fields names them' '--output:Columns, or +more columns; list-fields names them' '-v:Say in words why a value is missing' '--verbose:Say in words why a value is missing' '-F:Take the argument for a filter, not for a name' '--filter:Take the argument for a filter, not for a name' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                -n|--node) values=''; kind=node ;;
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup list-fields')
+            options=('--no-headers:Leave the titles out' '--separator:Put this between columns, without padding' '--format:How to print' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
+            kind=none
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-backup remove')
+            options=('--dry-run:Show what would be done, change nothing' '--priority:Who goes first among waiting jobs' '--submit:Submit the job and do not wait for it' '--print-jobid:Print the job'\''s number on the first line' '-d:Show what goes wrong in full; again for more' '--debug:Show what goes wrong in full; again for more' '--reason:Why you do it; kept with the job' '-h:Show this help' '--help:Show this help')
             kind=none
             case $previous in
                 --priority) values='low normal high'; kind=none ;;

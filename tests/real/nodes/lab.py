@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.real import demonstration
 from tests.real.nodes import agent
 
 import gantry
@@ -45,6 +46,7 @@ MIB = 1 << 20
 
 NEEDS = [
     pytest.mark.real,
+    demonstration.MINUTES,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(not shutil.which(KERNEL), reason="User-Mode Linux is not installed: make system"),
     pytest.mark.skipif(not shutil.which("mmdebstrap"), reason="mmdebstrap is not installed: make system"),

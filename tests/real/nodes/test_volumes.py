@@ -31,7 +31,7 @@ def test_a_volume_lives_from_its_making_to_its_end(nodes: Lab) -> None:
     assert (found.size, found.active, found.problem) == (24, True, "")
     assert node.sh(f"head -c {16 << 20} {path} | md5sum").split()[0] == before
 
-    for part in (0, 8):
+    for part in (0, 8, 16):
         nodes.call(node, calls.BlockdevWipe(disk=disk, offset=part, size=8))
     assert node.sh(f"tr -d '\\0' < {path} | wc -c") == "0"
     for _ in range(2):

@@ -111,7 +111,7 @@ def test_the_cluster_stores_only_what_differs_from_the_defaults(new: snapshot.Sn
 
 def test_what_there_is_no_counterpart_for_is_told() -> None:
     told = notes(samples.V3)
-    for name in ("ipolicy", "xen-pvm", "drbd", "kvm_flag"):
+    for name in ("xen-pvm", "drbd", "kvm_flag"):
         assert name in told
     assert "kvm_path" not in told
 
@@ -192,3 +192,43 @@ def test_all_that_stands_in_the_way_is_told_at_once() -> None:
 def test_other_lineages_are_not_looked_at(version: int) -> None:
     assert configuration.version(samples.put(samples.V3, ("version",), version)) == 0
     assert configuration.version(b"[") == 0
+
+
+def test_parameters_of_nodes_and_disks_and_the_policy_are_carried_over_at_every_level() -> None:
+    policy = {
+        "minmax": [{"min": {"memory-size": 128, "disk-size": 1024}, "max": {"memory-size": 32768}}],
+        "std": {
+            "cpu-count": 1,
+            "disk-count": 1,
+            "disk-size": 1024,
+            "memory-size": 128,
+            "nic-count": 1,
+            "spindle-use": 1,
+        },
+        "disk-templates": ["file", "rbd"],
+        "vcpu-ratio": 4.0,
+        "spindle-ratio": 16,
+    }
+    data = samples.V3
+    for path, value in (
+        (("cluster", "ipolicy"), policy),
+        (("cluster", "ndparams"), {"spindle_count": 1, "cpu_speed": 2.0, "ssh_port": 2222}),
+        (("cluster", "diskparams"), {"drbd": {"protocol": "A", "data-stripes": 1}, "rbd": {"pool": "rbd"}}),
+        (("cluster", "os_hvp"), {"plain": {"kvm": {"acpi": False}, "xen-pvm": {}}}),
+        (("nodegroups", GROUP, "ndparams"), {"cpu_speed": 1.5}),
+        (("nodegroups", GROUP, "ipolicy"), {"disk-templates": ["file"]}),
+        (("nodes", NODE, "ndparams"), {"spindle_count": 1}),
+    ):
+        data = samples.put(data, path, value)
+    new = state(data)
+    owner, group = new.the_cluster, new.nodegroups[GROUP]
+    bounds = cluster.Bounds(min={"memory-size": 128, "disk-size": 1024}, max={"memory-size": 32768})
+    assert owner.ipolicy == cluster.Policy(minmax=(bounds,), disk_templates=("file",), spindle_ratio=16.0)
+    assert (owner.ndparams, owner.diskparams) == ({"cpu_speed": 2.0, "ssh_port": 2222}, {"drbd": {"protocol": "A"}})
+    assert owner.os_hvp == {"plain": {"kvm": {"acpi": False}}}
+    assert (group.ndparams, group.ipolicy) == ({"cpu_speed": 1.5}, cluster.Policy(disk_templates=("file",)))
+    assert new.nodes[NODE].ndparams == {"spindle_count": 1}
+    assert "there are no such disks here: rbd" in notes(data)
+    wrong = samples.put(data, ("cluster", "ipolicy"), {"minmax": [{"max": {"colour": 1}}]})
+    with pytest.raises(errors.ConfigurationError, match="policy of instances is not valid, unknown policy parameter"):
+        upgraded(wrong)

@@ -22,6 +22,7 @@ from gantry.cli import (
     output,
     settings,
     ssh,
+    storage,
     syntax,
     tags,
     terminal,
@@ -342,6 +343,7 @@ COMMANDS = (
         options=(command.Option(("--yes-do-it",), "Mean it"),),
     ),
     *ssh.COMMANDS,
+    *storage.CLUSTER_COMMANDS,
     *tags.commands("cluster"),
     tags.SEARCH,
 )

@@ -1,16 +1,19 @@
 """``gnt-instance``: virtual machines."""
 
 import os
-from collections.abc import Sequence
 
 from gantry.cli import (
     command,
+    creation,
     description,
+    disks,
     failures,
     machine,
+    moves,
     nics,
     output,
     query,
+    renewal,
     selection,
     syntax,
     tags,
@@ -26,44 +29,7 @@ ONE = (command.Argument("INSTANCE", completes="instance"),)
 
 def add(call: command.Call) -> int:
     """Create an instance."""
-    options = call.options
-    hypervisor, hvparams = options.hypervisor or ("", {})
-    op: dict[str, object] = {
-        "OP_ID": "OP_INSTANCE_CREATE",
-        "instance_name": call.arguments[0],
-        "mode": "create",
-        "disks": _disks(options.os_size, options.disk),
-        "nics": _nics(options.net, options.no_nics),
-        "hvparams": hvparams,
-        "beparams": options.backend_parameters or {},
-        "osparams": options.os_parameters or {},
-        "start": not (options.no_start or options.no_install),
-        "force": options.force,
-        "force_variant": options.force_variant,
-        "conflicts_check": not options.no_conflicts_check,
-        "tags": options.tags,
-    }
-    given = {
-        "disk_template": options.disk_template,
-        "os_type": options.os_type,
-        "pnode": options.node,
-        "group_name": options.node_group,
-        "hypervisor": hypervisor,
-        "no_install": options.no_install,
-    }
-    return waiting.carry_out(call, op | {key: value for key, value in given.items() if value})
-
-
-def _disks(size: int | None, texts: Sequence[str]) -> list[syntax.Structure]:
-    if size is not None and texts:
-        raise failures.InvalidError("-s and --disk exclude each other", hint="-s 10g is short for --disk 0:size=10g")
-    return [{"size": size}] if size is not None else syntax.disks(texts)
-
-
-def _nics(texts: Sequence[str], none: bool) -> list[syntax.Structure]:
-    if none and texts:
-        raise failures.InvalidError("--no-nics and --net exclude each other")
-    return [] if none else syntax.nics(texts) if texts else [{}]
+    return waiting.carry_out(call, creation.opcode(call))
 
 
 def modify(call: command.Call) -> int:
@@ -73,6 +39,7 @@ def modify(call: command.Call) -> int:
         "OP_ID": "OP_INSTANCE_SET_PARAMS",
         "instance_name": name,
         "nics": options.net,
+        "disks": options.disk,
         "hvparams": options.hypervisor or {},
         "beparams": options.backend_parameters or {},
         "osparams": options.os_parameters or {},
@@ -80,8 +47,17 @@ def modify(call: command.Call) -> int:
         "hotplug": not options.no_hotplug,
         "conflicts_check": not options.no_conflicts_check,
     }
-    if not any(op[key] for key in ("nics", "hvparams", "beparams", "osparams")):
-        raise failures.InvalidError("Please give at least one of the parameters.", hint="--net, -H, -B or -O")
+    if options.offline and options.online:
+        raise failures.InvalidError("--offline and --online exclude each other")
+    op |= {"ignore_ipolicy": True} if options.ignore_ipolicy else {}
+    op |= {"wait_for_sync": False} if options.no_wait_for_sync else {}
+    op |= {"runtime_mem": options.runtime_memory} if options.runtime_memory is not None else {}
+    op |= {"offline": options.offline} if options.offline or options.online else {}
+    if (
+        not any(op.get(key) for key in ("nics", "disks", "hvparams", "beparams", "osparams", "runtime_mem"))
+        and "offline" not in op
+    ):
+        raise failures.InvalidError("Please give at least one of the parameters.", hint="--net, --disk, -H, -B or -O")
     if options.no_hotplug and (options.hotplug or options.hotplug_if_possible):
         raise failures.InvalidError("--hotplug and --no-hotplug exclude each other")
 
@@ -195,42 +171,17 @@ def console(call: command.Call) -> int:
         ) from None
 
 
-ADD_OPTIONS = (
-    command.Option(("-t", "--disk-template"), "Kind of the disks: file, diskless ...", "TEMPLATE"),
-    command.Option(("-s", "--os-size"), "One disk of this size, as in 10g", "SIZE", parse=syntax.size),
-    command.Option(("--disk",), "A disk, as in 0:size=10g,mode=rw,name=data", "N:size=SIZE,...", many=True),
-    command.Option(
-        ("--net",),
-        "A NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; an address is one, pool, or the name of a pool; "
-        "also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults",
-        "N:key=value,...",
-        many=True,
-    ),
-    command.Option(("--no-nics",), "No NIC at all"),
-    command.Option(("-o", "--os-type"), "Operating system, as in busybox+default", "OS", completes="os"),
-    command.Option(("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters),
-    command.NODE,
-    command.GROUP,
-    command.BACKEND,
-    command.Option(
-        command.HYPERVISOR_NAMES,
-        "Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz",
-        "[HV:]PARAMS",
-        dest="hypervisor",
-        parse=syntax.hypervisor,
-    ),
-    command.Option(("--no-start",), "Do not start it"),
-    command.Option(("--no-install",), "Do not run the operating system's scripts, do not start it"),
-    command.Option(("--force-variant",), "Take a variant that the operating system does not list"),
-    command.Option(("--no-conflicts-check",), "Allow addresses that belong to a network the NIC is not in"),
-    command.TAGS,
-    command.Option(("-f", "--force"), "Allow addresses that are reserved externally"),
-    *command.JOB,
-)
-ADD_TEXT = """
-    An instance with one disk and an address from each pool of two:
-      gnt-instance add -t file -s 1g -o busybox -n node1 --net 0:network=net1,ip0=pool,ip1=lan6 web1
-"""
+def _own_hypervisor(text: str) -> syntax.Parameters:
+    """Parse the parameters of an instance's hypervisor, which is the one it was made with for ever."""
+    name, colon, _ = text.partition(":")
+    if colon and "=" not in name:
+        raise failures.InvalidError(
+            f"-H {text}: the hypervisor of an instance is fixed",
+            hint=f"leave {name}: out; to have another, make it anew",
+        )
+    return syntax.parameters(text)
+
+
 START_PARAMETERS = (
     command.BACKEND,
     command.Option(
@@ -249,20 +200,34 @@ MODIFY_OPTIONS = (
         many=True,
         parse=nics.change,
     ),
+    command.Option(
+        ("--disk",),
+        "A change of a disk, as in add:size=10g or 1:modify,mode=ro or 2:remove",
+        "CHANGE",
+        many=True,
+        parse=disks.change,
+    ),
+    disks.NO_WAIT,
     command.BACKEND,
     command.Option(
         command.HYPERVISOR_NAMES,
         "Hypervisor parameters; -name takes one back to its default",
         "PARAMS",
         dest="hypervisor",
-        parse=syntax.parameters,
+        parse=_own_hypervisor,
     ),
     command.Option(("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters),
     command.Option(("--no-conflicts-check",), "Allow addresses that belong to a network the NIC is not in"),
     command.Option(("-f", "--force"), "Allow addresses that are reserved externally"),
-    command.Option(("--hotplug",), "Change the NICs of a running instance at once, where it can be: the default"),
+    command.Option(("--hotplug",), "Change NICs and disks of a running instance at once, where it can be: the default"),
     command.Option(("--hotplug-if-possible",), "The same"),
     command.Option(("--no-hotplug",), "Leave a running instance as it is until its next start"),
+    command.Option(
+        ("-m", "--runtime-memory"), "Memory that the running guest gets now, as in 512m", "SIZE", parse=syntax.size
+    ),
+    command.Option(("--offline",), "Put it aside, when it is down: it is not started, by nobody"),
+    command.Option(("--online",), "Take it back from there"),
+    creation.IGNORE_POLICY,
     *command.JOB,
 )
 MODIFY_TEXT = """
@@ -270,11 +235,17 @@ MODIFY_TEXT = """
       gnt-instance modify --net 0:modify,ip1=192.0.2.10 web1
       gnt-instance modify --net -1:add,ip0=pool,ip1=192.0.2.4,network=net1 web1
       gnt-instance modify --net 1:modify,ip1=none web1
+    A new disk, the second one read-only, and the last one away with all that is on it:
+      gnt-instance modify --disk add:size=10g web1
+      gnt-instance modify --disk 1:modify,mode=ro web1
+      gnt-instance modify --disk remove web1
 """
 NO_REMEMBER = command.Option(("--no-remember",), "Leave what is wanted of the instance as it was")
 
 COMMANDS = (
-    command.Command("add", add, "Create an instance", (command.Argument("INSTANCE"),), ADD_OPTIONS, text=ADD_TEXT),
+    command.Command(
+        "add", add, "Create an instance", (command.Argument("INSTANCE"),), creation.OPTIONS, text=creation.TEXT
+    ),
     *query.commands(LISTING, "instances", arguments=selection.ARGUMENTS),
     command.Command(
         "info",
@@ -288,7 +259,7 @@ COMMANDS = (
         ),
         aliases=("show",),
     ),
-    command.Command("modify", modify, "Change NICs and parameters", ONE, MODIFY_OPTIONS, text=MODIFY_TEXT),
+    command.Command("modify", modify, "Change NICs, disks and parameters", ONE, MODIFY_OPTIONS, text=MODIFY_TEXT),
     command.Command(
         "startup",
         start,
@@ -357,5 +328,8 @@ COMMANDS = (
         ONE,
         (command.Option(("--show-cmd",), "Print the command instead of running it"), *command.PRIORITY),
     ),
+    *renewal.COMMANDS,
+    *moves.INSTANCE,
+    *disks.COMMANDS,
     *tags.commands("instance", *ONE),
 )

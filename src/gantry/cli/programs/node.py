@@ -1,6 +1,6 @@
 """``gnt-node``: the machines of the cluster."""
 
-from gantry.cli import command, description, failures, machine, output, query, syntax, tags, waiting
+from gantry.cli import command, description, failures, machine, moves, output, query, storage, syntax, tags, waiting
 
 ABOUT = "Adds, shows and removes the machines of the cluster."
 
@@ -25,7 +25,12 @@ def add(call: command.Call) -> int:
         "master_capable": options.master_capable,
         "vm_capable": options.vm_capable,
     }
-    given = {"primary_ip": options.primary_ip, "port": options.port, "group": options.node_group}
+    given = {
+        "primary_ip": options.primary_ip,
+        "port": options.port,
+        "group": options.node_group,
+        "ndparams": options.node_parameters,
+    }
     return waiting.carry_out(call, op | {key: value for key, value in given.items() if value})
 
 
@@ -38,10 +43,12 @@ def info(call: command.Call) -> int:
 
 
 def modify(call: command.Call) -> int:
-    """Change a node's flags."""
+    """Change a node's flags and parameters."""
     options = call.options
     names = ("master_candidate", "drained", "offline", "master_capable", "vm_capable")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if options.node_parameters is not None:
+        given["ndparams"] = options.node_parameters
     op: dict[str, object] = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": call.arguments[0], "force": options.force}
     if options.auto_promote:
         op["auto_promote"] = True
@@ -76,6 +83,12 @@ def _truth(name: str) -> command.Option:
     )
 
 
+PARAMETERS = command.Option(
+    ("--node-parameters",),
+    "What differs from the node group's parameters, as in cpu_speed=1.5; -name takes one back",
+    "PARAMS",
+    parse=syntax.parameters,
+)
 ADD_TEXT = """
     The machine runs gantry-noded and is in no cluster yet. On its first start the daemon writes
     a join token to /var/lib/gantry/join-token (below GANTRY_ROOT: lib/join-token). Bring that
@@ -102,6 +115,7 @@ COMMANDS = (
             command.GROUP,
             _truth("master_capable"),
             _truth("vm_capable"),
+            PARAMETERS,
             *command.JOB,
         ),
         text=ADD_TEXT,
@@ -111,7 +125,7 @@ COMMANDS = (
     command.Command(
         "modify",
         modify,
-        "Change a node's flags",
+        "Change a node's flags and parameters",
         ONE,
         (
             _flag(("-C", "--master-candidate"), "Whether it keeps a copy of the state and may become the master"),
@@ -119,11 +133,14 @@ COMMANDS = (
             _flag(("-O", "--offline"), "Whether it is out of order"),
             _flag(("--master-capable",), "Whether it may be a master candidate"),
             _flag(("--vm-capable",), "Whether it may run instances"),
+            PARAMETERS,
             command.Option(("--auto-promote",), "Taken for older scripts; another candidate is found by itself"),
             command.Option(("-f", "--force"), "Take a candidate out of the pool though nobody takes its place"),
             *command.JOB,
         ),
     ),
     command.Command("remove", remove, "Send a node out of the cluster", ONE, command.JOB),
+    *moves.NODES,
+    *storage.NODE_COMMANDS,
     *tags.commands("node", *ONE),
 )

@@ -80,6 +80,14 @@ COMMANDS = (
             command.Option(
                 ("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters
             ),
+            command.Option(
+                command.HYPERVISOR_NAMES,
+                "Hypervisor parameters of instances with it, as in kvm:disk_type=ide",
+                "HV:PARAMS",
+                dest="hypervisor",
+                many=True,
+                parse=syntax.hypervisor,
+            ),
             *command.JOB,
         ),
     ),

@@ -58,12 +58,10 @@ def _check_unlocked(locking: bool) -> None:
         raise errors.InvalidError("Sync queries are not allowed")
 
 
-async def _query_exports(services: Services, names: Sequence[str], locking: bool) -> list[tuple[str, str]]:
-    """Return the exports on nodes: none, for nothing here writes exports yet."""
+async def _query_exports(services: Services, names: Sequence[str], locking: bool) -> list[list[object]]:
+    """Return the exports on nodes, all or those named; of a node that does not answer, the one row says nothing."""
     _check_unlocked(locking)
-    for name in names:
-        services.snapshot().node(name)
-    return []
+    return await engine.table(services.source, "export", names, ["node", "export"])
 
 
 async def _config_values(services: Services, names: Sequence[str]) -> list[object]:

@@ -9,7 +9,8 @@ from typing import get_args
 import msgspec
 
 from gantry import errors
-from gantry.model.opcodes import foreign
+from gantry.model.opcodes import disk, foreign
+from gantry.model.opcodes.backup import BackupExport, BackupRemove
 from gantry.model.opcodes.base import Dependency, Name, Opcode, Size, Tags
 from gantry.model.opcodes.cluster import (
     ClusterDestroy,
@@ -27,19 +28,45 @@ from gantry.model.opcodes.cluster import (
     TagsSet,
     TestDelay,
 )
-from gantry.model.opcodes.instance import (
+from gantry.model.opcodes.disk import (
+    ClusterRepairStorage,
+    ClusterVerifyDisks,
+    DiskChange,
+    DiskMod,
     DiskSpec,
+    GroupVerifyDisks,
+    InstanceActivateDisks,
+    InstanceDeactivateDisks,
+    InstanceGrowDisk,
+    InstanceRecreateDisks,
+    InstanceReplaceDisks,
+    NodeQueryStorage,
+    NodeQueryvols,
+    RepairNodeStorage,
+)
+from gantry.model.opcodes.group import GroupAdd, GroupAssignNodes, GroupRemove, GroupRename, GroupSetParams
+from gantry.model.opcodes.instance import (
     InstanceConsole,
     InstanceCreate,
     InstanceQueryData,
     InstanceReboot,
+    InstanceReinstall,
     InstanceRemove,
+    InstanceRename,
     InstanceSetParams,
     InstanceShutdown,
     InstanceStartup,
     NicChange,
     NicMod,
     NicSpec,
+)
+from gantry.model.opcodes.move import (
+    InstanceChangeGroup,
+    InstanceFailover,
+    InstanceMigrate,
+    InstanceMove,
+    NodeEvacuate,
+    NodeMigrate,
 )
 from gantry.model.opcodes.network import (
     NetworkAdd,
@@ -64,6 +91,11 @@ AnyOpcode = (
     | NodeAdd
     | NodeRemove
     | NodeSetParams
+    | GroupAdd
+    | GroupSetParams
+    | GroupRename
+    | GroupRemove
+    | GroupAssignNodes
     | NetworkAdd
     | NetworkSetParams
     | NetworkRename
@@ -76,8 +108,29 @@ AnyOpcode = (
     | InstanceShutdown
     | InstanceReboot
     | InstanceConsole
+    | InstanceReinstall
+    | InstanceRename
+    | InstanceChangeGroup
+    | InstanceFailover
+    | InstanceMigrate
+    | InstanceMove
+    | NodeEvacuate
+    | NodeMigrate
+    | BackupExport
+    | BackupRemove
     | InstanceSetParams
     | InstanceQueryData
+    | ClusterRepairStorage
+    | ClusterVerifyDisks
+    | GroupVerifyDisks
+    | InstanceActivateDisks
+    | InstanceDeactivateDisks
+    | InstanceGrowDisk
+    | InstanceRecreateDisks
+    | InstanceReplaceDisks
+    | NodeQueryStorage
+    | NodeQueryvols
+    | RepairNodeStorage
     | TagsSet
     | TagsDel
     | TagsSearch
@@ -140,9 +193,10 @@ def _as_ours(raw: object) -> object:
             raise errors.InvalidError(
                 f"{name} cannot do what {field} asks for: {others[field].about}", hint="leave the field out"
             )
+    disks = {"disks": [*map(disk.gathered, given)]} if isinstance(given := raw.get("disks"), list) else {}
     return {
         field: _WORDS.get(value, value) if field in truths and isinstance(value, str) else value
-        for field, value in raw.items()
+        for field, value in (raw | disks).items()
         if field not in others
     }
 
@@ -156,18 +210,41 @@ def encode(op: Opcode) -> dict[str, object]:
 __all__ = [
     "ALL",
     "AnyOpcode",
+    "BackupExport",
+    "BackupRemove",
     "ClusterDestroy",
     "ClusterPostInit",
     "ClusterRedistConf",
+    "ClusterRepairStorage",
     "ClusterSetParams",
     "ClusterVerify",
+    "ClusterVerifyDisks",
     "Dependency",
+    "DiskChange",
+    "DiskMod",
     "DiskSpec",
+    "GroupAdd",
+    "GroupAssignNodes",
+    "GroupRemove",
+    "GroupRename",
+    "GroupSetParams",
+    "GroupVerifyDisks",
+    "InstanceActivateDisks",
+    "InstanceChangeGroup",
     "InstanceConsole",
     "InstanceCreate",
+    "InstanceDeactivateDisks",
+    "InstanceFailover",
+    "InstanceGrowDisk",
+    "InstanceMigrate",
+    "InstanceMove",
     "InstanceQueryData",
     "InstanceReboot",
+    "InstanceRecreateDisks",
+    "InstanceReinstall",
     "InstanceRemove",
+    "InstanceRename",
+    "InstanceReplaceDisks",
     "InstanceSetParams",
     "InstanceShutdown",
     "InstanceStartup",
@@ -182,6 +259,10 @@ __all__ = [
     "NicMod",
     "NicSpec",
     "NodeAdd",
+    "NodeEvacuate",
+    "NodeMigrate",
+    "NodeQueryStorage",
+    "NodeQueryvols",
     "NodeRemove",
     "NodeSetParams",
     "Opcode",
@@ -189,6 +270,7 @@ __all__ = [
     "PoolMod",
     "PoolSpec",
     "RangeSpec",
+    "RepairNodeStorage",
     "Size",
     "SubnetMod",
     "SubnetSpec",

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry.model import base
+from gantry.model import base, policy
 from gantry.model.opcodes.base import Name, Opcode, Size, Tags
 
 Number = int | str
@@ -37,6 +37,10 @@ class ClusterSetParams(Opcode, frozen=True):
     default_hypervisor: Annotated[str, Meta(max_length=32)] | None = None
     enabled_disk_templates: Words | None = None
     default_disk_size: Size | None = None
+    vg_name: Annotated[str, Meta(max_length=127)] | None = None
+    default_iallocator: Annotated[str, Meta(max_length=255)] | None = None
+    default_iallocator_params: base.Parameters | None = None
+    prealloc_wipe_disks: bool | Literal["default"] | None = None
     candidate_pool_size: Number | None = None
     max_running_jobs: Number | None = None
     mac_prefix: Annotated[str, Meta(max_length=17)] | None = None
@@ -47,7 +51,10 @@ class ClusterSetParams(Opcode, frozen=True):
     beparams: base.Parameters | None = None
     nicparams: base.Parameters | None = None
     ndparams: base.Parameters | None = None
+    diskparams: dict[str, base.Parameters] | None = None
     osparams: dict[str, base.Parameters] | None = None
+    os_hvp: dict[str, dict[str, base.Parameters]] | None = None
+    ipolicy: policy.Change | None = None
     force: bool = False
 
 
@@ -63,6 +70,7 @@ class NodeAdd(Opcode, frozen=True):
     group: Annotated[str, Meta(max_length=255)] = ""
     master_capable: bool = True
     vm_capable: bool = True
+    ndparams: base.Parameters = {}
 
 
 class NodeRemove(Opcode, frozen=True):
@@ -74,7 +82,7 @@ class NodeRemove(Opcode, frozen=True):
 
 
 class NodeSetParams(Opcode, frozen=True):
-    """Change the flags of a node."""
+    """Change the flags and parameters of a node."""
 
     DESCRIBES = "node_name"
 
@@ -85,6 +93,7 @@ class NodeSetParams(Opcode, frozen=True):
     auto_promote: bool = False
     master_capable: bool | None = None
     vm_capable: bool | None = None
+    ndparams: base.Parameters | None = None
     force: bool = False
 
 

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from gantry.model import base
 from gantry.model.opcodes.base import Name, Opcode, Size, Tags
+from gantry.model.opcodes.disk import DiskChange, DiskSpec
 
 
 class NicSpec(base.Part, frozen=True):
@@ -22,37 +23,39 @@ class NicSpec(base.Part, frozen=True):
     name: Annotated[str, Meta(max_length=255)] | None = None
 
 
-class DiskSpec(base.Part, frozen=True):
-    """A disk to make."""
-
-    size: Annotated[Size, Meta(description="MiB, a number with the unit m, g or t, or auto for the default")] = "auto"
-    mode: Literal["rw", "ro", "w", "r"] = "rw"
-    name: Annotated[str, Meta(max_length=255)] | None = None
-
-
 class InstanceCreate(Opcode, frozen=True):
     """Create an instance: record it, make its disks, install its operating system, start it."""
 
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    mode: Literal["create"] = "create"
+    mode: Annotated[Literal["create", "import"], Meta(description="New, or from an export")] = "create"
     disks: Annotated[tuple[DiskSpec, ...], Meta(max_length=16)] = ()
     nics: Annotated[tuple[NicSpec, ...], Meta(max_length=8)] = ()
     disk_template: Annotated[str, Meta(max_length=32)] | None = None
     os_type: Annotated[str, Meta(max_length=255)] | None = None
     pnode: Annotated[str, Meta(max_length=255)] | None = None
+    snode: Annotated[str, Meta(max_length=255, description="Secondary node of mirrored disks")] | None = None
     group_name: Annotated[str, Meta(max_length=255)] | None = None
+    iallocator: Annotated[str, Meta(max_length=255)] | None = None
     hypervisor: Annotated[str, Meta(max_length=32)] | None = None
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}
     osparams: base.Parameters = {}
     start: bool = True
+    wait_for_sync: Annotated[bool, Meta(description="Wait until mirrored disks are the same on both nodes")] = True
     no_install: bool | None = None
     force: Annotated[bool, Meta(description="Allow addresses that are reserved externally")] = False
     conflicts_check: bool = True
+    ignore_ipolicy: bool = False
     force_variant: bool = False
     tags: Tags = ()
+    src_node: Annotated[str, Meta(max_length=255, description="Node that has the export; without it, found")] | None = (
+        None
+    )
+    src_path: (
+        Annotated[str, Meta(max_length=4096, description="Name of the export; without it, the instance's")] | None
+    ) = None
 
 
 class InstanceRemove(Opcode, frozen=True):
@@ -97,6 +100,29 @@ class InstanceReboot(Opcode, frozen=True):
     instance_name: Name
     reboot_type: Literal["soft", "hard", "full"] = "hard"
     shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
+
+
+class InstanceReinstall(Opcode, frozen=True):
+    """Install the operating system of a stopped instance again, or another one; what is on its disks is lost.
+
+    Parameters are laid over those that it has; ``default`` takes one back.
+    """
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    os_type: Annotated[str, Meta(max_length=255)] | None = None
+    osparams: base.Parameters = {}
+    force_variant: bool = False
+
+
+class InstanceRename(Opcode, frozen=True):
+    """Give a stopped instance another name, on its disks too: by the rename script of its operating system."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    new_name: Name
 
 
 class InstanceConsole(Opcode, frozen=True):
@@ -146,6 +172,8 @@ class InstanceSetParams(Opcode, frozen=True):
 
     instance_name: Name
     nics: Annotated[tuple[NicChange, ...], Meta(max_length=64, description="Changes of NICs, done in order")] = ()
+    disks: Annotated[tuple[DiskChange, ...], Meta(max_length=64, description="Changes of disks, done in order")] = ()
+    wait_for_sync: Annotated[bool, Meta(description="Wait until new disks are the same on both nodes")] = True
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}
     osparams: base.Parameters = {}
@@ -153,6 +181,9 @@ class InstanceSetParams(Opcode, frozen=True):
     hotplug: Annotated[bool, Meta(description="Change the NICs of a running instance at once, if it can be")] = True
     hotplug_if_possible: Annotated[bool, Meta(description="The same; older clients send it")] = False
     conflicts_check: bool = True
+    ignore_ipolicy: bool = False
+    runtime_mem: Annotated[Size | None, Meta(description="Memory that the running guest gets now, in MiB")] = None
+    offline: Annotated[bool | None, Meta(description="Whether it is put aside: it is not started, by nobody")] = None
 
 
 class InstanceQueryData(Opcode, frozen=True):

@@ -288,13 +288,14 @@ class Drbd:
         shown = await self._setup.show(_mirror(disk).minor)
         if shown is None or shown.data != self._volumes.path(_parts(disk)[0]):
             await self._activate_parts(disk)
+            await self._label(_mirror(disk).minor, _parts(disk)[1])
             await self._attach(disk)
 
     async def _attach(self, disk: calls.Disk) -> None:
-        number, (data, meta) = _mirror(disk).minor, _parts(disk)
-        await self._label(number, meta)
+        """Attach volumes that have metadata; without it nobody knows how good their data is, and they are refused."""
+        data, meta = _parts(disk)
         await self._setup.attach(
-            number,
+            _mirror(disk).minor,
             data=self._volumes.path(data),
             meta=self._volumes.path(meta),
             parameters=setup.Parameters.of(disk),

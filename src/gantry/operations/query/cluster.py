@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
 from gantry import __version__
 from gantry.address import ranges
-from gantry.model import fields, parameters
+from gantry.model import cluster, parameters, policy, templates
 from gantry.state import checkpoint
 from gantry.state import snapshot as states
 
@@ -14,32 +17,16 @@ PROTOCOL_VERSION = 2_000_000
 
 OS_API_VERSION = 20
 
-_SPECS = {"cpu-count": 0, "disk-count": 0, "disk-size": 0, "memory-size": 0, "nic-count": 0, "spindle-use": 0}
-_ENDLESS = 1 << 40
-_MOST = dict.fromkeys(_SPECS, _ENDLESS) | {"disk-count": fields.DISKS, "nic-count": fields.NICS}
-
-_NO_POLICY: Final = {
-    "minmax": [{"min": _SPECS, "max": _MOST}],
-    "std": {"cpu-count": 1, "disk-count": 1, "disk-size": 1024, "memory-size": 128, "nic-count": 1, "spindle-use": 1},
-    "vcpu-ratio": 4.0,
-    "spindle-ratio": 32.0,
-}
-"""An instance policy that forbids nothing but what no instance can have: there are no others here."""
-
 _WITHOUT: Final[Mapping[str, object]] = {
     "vcs_version": "",
     "export_version": 0,
-    "os_hvp": {},
-    "diskparams": {},
     "master_netmask": 32,
     "use_external_mip_script": False,
     "instance_communication_network": "",
-    "volume_group_name": None,
     "drbd_usermode_helper": None,
     "shared_file_storage_dir": "",
     "gluster_storage_dir": "",
     "reserved_lvs": [],
-    "prealloc_wipe_disks": False,
     "install_image": "",
     "zeroing_image": "",
     "compression_tools": [],
@@ -85,8 +72,10 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "beparams": {"default": parameters.fill(parameters.BACKEND, owner.beparams.get("default", {}))},
         "nicparams": {"default": parameters.fill(parameters.NIC, owner.nicparams.get("default", {}))},
         "ndparams": parameters.fill(parameters.NODE, owner.ndparams),
+        "diskparams": {template: parameters.fill_disk(owner, None, template) for template in parameters.DISK},
         "osparams": owner.osparams,
-        "ipolicy": {**_NO_POLICY, "disk-templates": owner.enabled_disk_templates},
+        "os_hvp": owner.os_hvp,
+        "ipolicy": msgspec.to_builtins(_policy(owner)),
         "candidate_pool_size": owner.candidate_pool_size,
         "max_running_jobs": owner.max_running_jobs,
         "max_tracked_jobs": owner.max_running_jobs,
@@ -96,9 +85,20 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "file_storage_dir": file_storage_dir,
         "enabled_disk_templates": owner.enabled_disk_templates,
         "default_disk_size": owner.default_disk_size,
+        # Without such disks clients expect none.
+        "volume_group_name": owner.vg_name if {*templates.IN_VOLUME_GROUPS} & {*owner.enabled_disk_templates} else None,
+        "prealloc_wipe_disks": owner.prealloc_wipe_disks,
+        "default_iallocator": owner.default_iallocator,
+        "default_iallocator_params": owner.default_iallocator_params,
         "ipam_hold_time": owner.ipam_hold_time,
         "network_thresholds": owner.network_thresholds,
     }
+
+
+def _policy(owner: cluster.Cluster) -> cluster.Policy:
+    """Return the policy that holds; without a list of its own it allows the kinds of disks that are enabled."""
+    found = policy.filled(owner.ipolicy)
+    return found if owner.ipolicy.disk_templates else replace(found, disk_templates=owner.enabled_disk_templates)
 
 
 def values(state: states.Snapshot) -> dict[str, object]:

@@ -13,8 +13,8 @@ from gantry import errors
 from gantry.ipam import embedded
 from gantry.model import base as entities
 from gantry.model import cluster, fields, job
-from gantry.operations import base
-from gantry.operations.query import cells, filters, group, instance, network, node
+from gantry.operations import base, disks
+from gantry.operations.query import cells, export, filters, group, instance, network, node
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -46,13 +46,14 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
     "network": {**_COMMON, **network.GETTERS},
     "job": jobs.GETTERS,
     "lock": _LOCK,
+    "export": export.GETTERS,
 }
 
 _NORMAL = int(fields.ResultStatus.NORMAL)
 _UNKNOWN = (int(fields.ResultStatus.UNKNOWN), None)
 
 COLLECTIONS = {"node": "nodes", "instance": "instances", "group": "nodegroups", "network": "networks"}
-NAME_FIELDS = {"job": "id"}
+NAME_FIELDS = {"job": "id", "export": "node"}
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,15 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
         raise errors.InvalidError(f"filter looks at unknown fields of {what}: {', '.join(unknown)}")
     state = source.snapshot()
     wanted = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what != "lock" else None
-    objects = _objects(source, state, what, wanted=wanted)
+    objects = (
+        await export.objects(source.nodes, state, wanted)
+        if what == "export"
+        else _objects(source, state, what, wanted=wanted)
+    )
     if what == "job" and wanted is None and any(field.name == "archived" for field in (*shown, *looked_at)):
         objects = [*_archived(source), *objects]
     live = cells.NOTHING_LIVE
-    if any(field.live for field in (*shown, *looked_at)):
+    if what != "export" and any(field.live for field in (*shown, *looked_at)):
         live = await _ask(source, state, what, objects)
     sight = cells.Context(state, source.ledger, live)
     if wanted is None and filter_ is not None:
@@ -229,7 +234,8 @@ async def _ask(source: Source, state: states.Snapshot, what: str, objects: Seque
     """Ask the nodes that the rows depend on for what the live fields need."""
     if what == "node":
         some = [one for one in objects if isinstance(one, cluster.Node) and one.vm_capable]
-        answers = await source.nodes.fan_out([state.target(one) for one in some], calls.NodeInfo())
+        ask = calls.NodeInfo(storage=disks.places(state))
+        answers = await source.nodes.fan_out([state.target(one) for one in some], ask)
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
     nodes = sorted(state.nodes.values(), key=_nice_name)
     asked = [one for one in nodes if one.vm_capable and one.uuid in state.on_node]

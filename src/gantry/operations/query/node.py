@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gantry.model import cluster, parameters
+from gantry.model import base, cluster, parameters
 from gantry.operations.query import cells
 from gantry.rpc import calls
 
@@ -30,9 +30,23 @@ def instances(context: cells.Context, node: cluster.Node) -> list[str]:
     return sorted(context.state.instances[uuid].name for uuid in context.state.on_node.get(node.uuid) or ())
 
 
+def copies(context: cells.Context, node: cluster.Node) -> list[str]:
+    """Return the names of the instances whose secondary node this is."""
+    return sorted(context.state.instances[uuid].name for uuid in context.state.copies_on.get(node.uuid) or ())
+
+
 def _group(context: cells.Context, node: cluster.Node) -> cells.Cell:
     group = context.state.nodegroups.get(node.group)
     return group.name if group else cells.Missing.UNAVAILABLE
+
+
+def _parameters(context: cells.Context, node: cluster.Node) -> base.Parameters:
+    state = context.state
+    return parameters.fill_node(state.the_cluster, state.nodegroups.get(node.group), node)
+
+
+def _parameter(name: str) -> cells.Getter[cluster.Node]:
+    return lambda context, node: _parameters(context, node)[name]
 
 
 GETTERS: dict[str, cells.Getter[cluster.Node]] = {
@@ -49,12 +63,12 @@ GETTERS: dict[str, cells.Getter[cluster.Node]] = {
     "group": _group,
     "group.uuid": lambda _, node: cells.or_none(node.group),
     "pinst_cnt": lambda context, node: len(context.state.on_node.get(node.uuid) or ()),
-    "sinst_cnt": lambda _, node: 0,
+    "sinst_cnt": lambda context, node: len(context.state.copies_on.get(node.uuid) or ()),
     "pinst_list": instances,
-    "sinst_list": lambda _, node: [],
-    "ndparams": lambda context, node: parameters.fill(
-        parameters.NODE, context.state.the_cluster.ndparams, node.ndparams
-    ),
+    "sinst_list": copies,
+    "ndparams": _parameters,
+    "custom_ndparams": lambda _, node: node.ndparams,
+    **{f"ndp/{name}": _parameter(name) for name in parameters.NODE},
     "accelerator": lambda _, node: cells.or_none(node.accelerator),
     "accelerator_reason": lambda _, node: cells.or_none(node.accelerator_reason),
     "bootid": _live(lambda status: status.bootid),

@@ -8,6 +8,20 @@ call travels as ``POST /<name>`` with its fields as a JSON object; the answer is
 ``base`` has what calls share; the others are by noun. All are found here.
 """
 
+from gantry.rpc.calls.backup import (
+    ExportDiscard,
+    ExportFinalize,
+    ExportInfo,
+    ExportList,
+    ExportRemove,
+    ExportVerify,
+    StreamCancel,
+    StreamClose,
+    Streamed,
+    StreamEnd,
+    StreamOpen,
+    StreamSend,
+)
 from gantry.rpc.calls.base import (
     EPOCH_HEADER,
     FAST,
@@ -126,8 +140,10 @@ from gantry.rpc.calls.script import (
     HooksRun,
     OsAdd,
     OsDiagnose,
+    OsRename,
     OsScript,
     OsValidate,
+    OsVerify,
 )
 
 ALL: tuple[type[Call[object]], ...] = tuple(Call.__subclasses__())
@@ -174,6 +190,12 @@ __all__ = [
     "DrbdDisconnectNet",
     "Ending",
     "Enrol",
+    "ExportDiscard",
+    "ExportFinalize",
+    "ExportInfo",
+    "ExportList",
+    "ExportRemove",
+    "ExportVerify",
     "ExtstorageDiagnose",
     "HookResult",
     "HooksRun",
@@ -217,8 +239,10 @@ __all__ = [
     "NodeVerify",
     "OsAdd",
     "OsDiagnose",
+    "OsRename",
     "OsScript",
     "OsValidate",
+    "OsVerify",
     "Promise",
     "Promised",
     "Provider",
@@ -227,6 +251,12 @@ __all__ = [
     "StopMaster",
     "StorageInfo",
     "StorageUnit",
+    "StreamCancel",
+    "StreamClose",
+    "StreamEnd",
+    "StreamOpen",
+    "StreamSend",
+    "Streamed",
     "Subnet",
     "TestDelay",
     "UpdateSsconf",

@@ -98,8 +98,8 @@ class MasterPromise(Call[Promise], frozen=True):
 class JournalAppend(Call[CandidateState], frozen=True):
     """Append one frame of the journal, verbatim, to a candidate's copy.
 
-    Refused (FencedError) when ``epoch`` is lower than the candidate has seen; when ``previous`` is not the hash
-    the copy ends with nothing is written, and the result shows where it ends.
+    Refused when ``epoch`` is lower than the candidate has seen (FencedError) or promised (PromisedError); when
+    ``previous`` is not the hash the copy ends with nothing is written, and the result shows where it ends.
     """
 
     FENCED: ClassVar[bool] = False

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from gantry.rpc.calls.base import NORMAL, SLOW, Call, Message
+from gantry.rpc.calls.base import FAST, NORMAL, SLOW, Call, Message
 from gantry.rpc.calls.instance import Instance
 
 
@@ -39,6 +39,23 @@ class OsAdd(Call[str], frozen=True):
     instance: Instance
     reinstall: bool = False
     debug: int = 0
+
+
+class OsRename(Call[str], frozen=True):
+    """Run an OS definition's rename script for an instance that has its new name; the result is the path of its log."""
+
+    LIMIT: ClassVar[float] = SLOW
+    instance: Instance
+    old: str
+    debug: int = 0
+
+
+class OsVerify(Call[None], frozen=True):
+    """Have an OS definition's verify script check the instance's OS parameters, where it has one; InvalidError."""
+
+    FENCED: ClassVar[bool] = False
+    LIMIT: ClassVar[float] = FAST
+    instance: Instance
 
 
 class HookResult(Message, frozen=True):

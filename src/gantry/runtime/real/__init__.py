@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from gantry.runtime.real import disk, network, processes
+from gantry.runtime.real import bulk, disk, network, processes
 
 
 class Clock:
@@ -56,6 +56,7 @@ class RealRuntime:
         self.disk = disk.Disk()
         self.network = network.Network()
         self.processes = processes.Processes()
+        self.streams = bulk.Streams()
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:
         """Run ``work`` in a thread."""

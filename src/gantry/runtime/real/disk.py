@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import ctypes
 import fcntl
+import hashlib
 import os
 import shutil
 import stat
@@ -155,6 +156,11 @@ class FileLock:
             self._descriptor = -1
 
 
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 class Disk:
     """The file system of this machine (see ``interface.Disk``)."""
 
@@ -184,6 +190,10 @@ class Disk:
     async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
         """Replace the file at ``path`` as a whole."""
         await asyncio.to_thread(_replace, path, data, mode, sync)
+
+    async def digest(self, path: str) -> str:
+        """Return the SHA-256 of a file, in hex."""
+        return await asyncio.to_thread(_digest, path)
 
     async def sync(self, path: str) -> None:
         """Bring all changes on the file system of ``path`` to storage."""

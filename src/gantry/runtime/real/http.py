@@ -19,6 +19,8 @@ BACKLOG = 1024
 # A client drops idle connections long before the server does: a POST is never sent into a closing connection.
 CLIENT_KEEPS_IDLE = 15.0
 CONNECTIONS = 2000
+BODY_PATIENCE = 120.0
+"""Seconds that a client has to send a body."""
 
 
 def _peer_certificate(request: web.BaseRequest) -> bytes | None:
@@ -52,15 +54,22 @@ class Server:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._runner is None:  # we are closing
             return web.Response(status=503)
+        try:
+            async with asyncio.timeout(BODY_PATIENCE):
+                body = await request.read()
+        except TimeoutError:
+            return web.Response(status=408, headers={"Connection": "close"})
         seen = interface.HttpRequest(
             method=request.method,
             path=request.raw_path,
-            body=await request.read(),
+            body=body,
             headers={name.lower(): value for name, value in request.headers.items()},
             peer_certificate=_peer_certificate(request),
+            peer=request.remote or "",
         )
         response = await self._in_task(seen)
-        return web.Response(status=response.status, body=response.body, headers={"Content-Type": response.content_type})
+        headers = {"Content-Type": response.content_type, **response.headers}
+        return web.Response(status=response.status, body=response.body, headers=headers)
 
     async def _in_task(self, request: interface.HttpRequest) -> interface.HttpResponse:
         task = asyncio.ensure_future(self._handler(request))

@@ -16,6 +16,8 @@ from gantry.runtime import interface
 
 # seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
 KILL_PATIENCE = 5.0
+# bytes: of a program that writes without end, what it wrote last is kept
+OUTPUT_LIMIT = 16 << 20
 
 
 class _Output(asyncio.SubprocessProtocol):
@@ -28,7 +30,10 @@ class _Output(asyncio.SubprocessProtocol):
         self.closed: asyncio.Future[None] = loop.create_future()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.streams[fd] += data
+        kept = self.streams[fd]
+        kept += data
+        if len(kept) > 2 * OUTPUT_LIMIT:
+            del kept[:-OUTPUT_LIMIT]
 
     def process_exited(self) -> None:
         if not self.exited.done():

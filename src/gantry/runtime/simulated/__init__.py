@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TypeVar
 
-from gantry.runtime.simulated import boot, clock, disk, network, processes
+from gantry.runtime.simulated import boot, bulk, clock, disk, network, processes
 
 T = TypeVar("T")
 
@@ -55,6 +55,7 @@ class SimulatedRuntime:
         self.random = Randomness(world.source(f"{host}/random"))
         self.disk = disk.Disk(self.clock, world.source(f"{host}/disk"))
         self.processes = processes.Processes(world.loop, self.disk, host)
+        self.streams = bulk.Streams(world.streams, host, self.processes)
         self._loop = world.loop
         self._boot = boot.Boot(world.loop, host)
         self.network = network.Network(world.network, host, self.disk, lambda: boot.current() or self._boot)
@@ -92,6 +93,7 @@ class World:
         self.loop = clock.VirtualLoop()
         self.clock = clock.Clock(self.loop)
         self.network = network.Wires(self.loop, self.source("network"))
+        self.streams = bulk.Waiting(self.network)
         self._machines: dict[str, SimulatedRuntime] = {}
 
     def source(self, name: str) -> random.Random:

@@ -8,6 +8,7 @@ of the rest. Faults to switch on and off: the attributes of ``Disk``, and ``flip
 
 import asyncio
 import errno
+import hashlib
 import os
 import posixpath
 import random
@@ -216,7 +217,10 @@ class Disk:
     def names(self, path: str) -> list[str]:
         """List a directory, sorted."""
         self._directory(path)
-        return sorted(name for parent, name in map(posixpath.split, self._names) if parent == path and name)
+        beginning = path if path.endswith("/") else f"{path}/"
+        start = len(beginning)
+        below = [name for name in self._names if name.startswith(beginning) and name.find("/", start) < 0]
+        return sorted(name[start:] for name in below if name != beginning)
 
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
@@ -242,6 +246,11 @@ class Disk:
         if sync:
             await self.work()
             self._sync_names(path)
+
+    async def digest(self, path: str) -> str:
+        """Return the SHA-256 of a file, in hex."""
+        await self.work()
+        return hashlib.sha256(self.read(path)).hexdigest()
 
     async def sync(self, path: str) -> None:
         """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` strikes."""
@@ -331,8 +340,8 @@ class Disk:
 
     def stable_names(self, folder: str) -> list[str]:
         """List what a loss of power would leave of a directory for certain, in order."""
-        start = len(folder) + 1
-        below = (path[start:] for path in self._durable if path.startswith(f"{folder}/"))
+        beginning = f"{folder}/"
+        below = [path[len(beginning) :] for path in self._durable if path.startswith(beginning)]
         return sorted(name for name in below if "/" not in name)
 
     def image(self) -> dict[str, tuple[int, bytes | None]]:

@@ -88,6 +88,10 @@ class Wires:
         """End the partition of two machines, in both directions."""
         self._cut -= {(first, second), (second, first)}
 
+    def is_cut(self, source: str, target: str) -> bool:
+        """Tell whether every message from one machine to another is lost."""
+        return (source, target) in self._cut
+
     def resolve(self, host: str, asking: str) -> str:
         """Return the machine that ``host`` means to the machine ``asking``; OSError when nobody has that name."""
         if host in LOOPBACK:

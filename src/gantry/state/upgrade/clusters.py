@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from gantry.model import base, cluster, parameters
-from gantry.state.upgrade import document, findings
+from gantry.state.upgrade import document, findings, levels
 
 TEMPLATES = ("file", "diskless")
 """The disk templates that exist here."""
@@ -61,6 +61,10 @@ def owner(old: document.Cluster, nodes: Mapping[str, str], found: findings.Findi
         "enabled_hypervisors": hypervisors,
         "enabled_disk_templates": templates or TEMPLATES,
         "candidate_pool_size": old.candidate_pool_size or 10,
+        "ndparams": levels.differing(old.ndparams, parameters.NODE, found, what="the cluster's nodes"),
+        "diskparams": levels.disks(old.diskparams, found, what="the cluster"),
+        "os_hvp": levels.systems(old.os_hvp, found),
+        "ipolicy": levels.limits(old.ipolicy, found, what="the cluster"),
     }
     return msgspec.convert(own | _parameters(old, hypervisors, found), cluster.Cluster)
 
@@ -75,26 +79,17 @@ def _parameters(
     backend = memory((old.beparams or {}).get(DEFAULT_GROUP))
     given = {name: (old.hvparams or {}).get(name) for name in hypervisors}
     classes = {
-        "nicparams": {DEFAULT_GROUP: _differing(nics, parameters.NIC, found, what="the cluster's NICs")},
-        "beparams": {DEFAULT_GROUP: _differing(backend, parameters.BACKEND, found, what="the cluster's instances")},
+        "nicparams": {DEFAULT_GROUP: levels.differing(nics, parameters.NIC, found, what="the cluster's NICs")},
+        "beparams": {
+            DEFAULT_GROUP: levels.differing(backend, parameters.BACKEND, found, what="the cluster's instances")
+        },
         "hvparams": {
-            name: _differing(set_, parameters.HYPERVISORS[name], found, what=f"the cluster's {name} instances")
+            name: levels.differing(set_, parameters.HYPERVISORS[name], found, what=f"the cluster's {name} instances")
             for name, set_ in given.items()
         },
         "osparams": {name: plain(set_, found, what=f"OS {name}") for name, set_ in (old.osparams or {}).items()},
     }
     return {kind: {name: values for name, values in levels.items() if values} for kind, levels in classes.items()}
-
-
-def _differing(
-    given: document.Given | None,
-    known: Mapping[str, parameters.Parameter],
-    found: findings.Findings,
-    *,
-    what: str,
-) -> base.Parameters:
-    carried = found.carried(given, known, what=what)
-    return {name: value for name, value in carried.items() if value != known[name].default}
 
 
 def plain(given: document.Given | None, found: findings.Findings, *, what: str) -> base.Parameters:
@@ -141,7 +136,14 @@ def _group(
             plugs[networks[key]] = cluster.Connection(mode=plug.mode, link=plug.link, vlan=vlan)
     if old.alloc_policy not in (None, *POLICIES):
         found.refuse(f"there is no allocation policy {old.alloc_policy}", f"node group {name}")
-    own = header(old, uuid, name=name) | {"alloc_policy": old.alloc_policy or "preferred", "networks": plugs}
+    policy = old.alloc_policy if old.alloc_policy in POLICIES else POLICIES[0]
+    own = header(old, uuid, name=name) | {
+        "alloc_policy": policy,
+        "networks": plugs,
+        "ndparams": found.carried(old.ndparams, parameters.NODE, what=f"node group {name}"),
+        "diskparams": levels.disks(old.diskparams, found, what=f"node group {name}"),
+        "ipolicy": levels.limits(old.ipolicy, found, what=f"node group {name}"),
+    }
     return msgspec.convert(own, cluster.NodeGroup)
 
 
@@ -161,5 +163,6 @@ def node(
         "drained": bool(old.drained),
         "master_capable": old.master_capable is not False,
         "vm_capable": old.vm_capable is not False,
+        "ndparams": found.carried(old.ndparams, parameters.NODE, what=f"node {name}"),
     }
     return msgspec.convert(own, cluster.Node)

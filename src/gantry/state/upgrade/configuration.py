@@ -18,7 +18,7 @@ from gantry.state.upgrade import clusters, document, findings, instances, networ
 LINEAGE = range(2_000_000, 4_000_000)
 """The versions of the seed's own lineage that are understood: 2.0 to 3.x."""
 
-NOT_CARRIED = ("diskparams", "ipolicy", "ndparams", "os_hvp", "osparams_private_cluster", "hidden_os", "blacklisted_os")
+NOT_CARRIED = ("osparams_private_cluster", "hidden_os", "blacklisted_os")
 """Settings of the cluster that have nothing like them here; the log names those that are set."""
 
 

@@ -38,6 +38,10 @@ class Cluster(Entity, frozen=True, kw_only=True):
     beparams: dict[str, Given] | None = None
     nicparams: dict[str, Given] | None = None
     osparams: dict[str, Given] | None = None
+    ndparams: Given | None = None
+    diskparams: dict[str, Given] | None = None
+    os_hvp: dict[str, dict[str, Given]] | None = None
+    ipolicy: Given | None = None
     file_storage_dir: str | None = None
 
 
@@ -54,6 +58,9 @@ class NodeGroup(Entity, frozen=True, kw_only=True):
 
     alloc_policy: str | None = None
     networks: dict[str, Connection] | None = None
+    ndparams: Given | None = None
+    diskparams: dict[str, Given] | None = None
+    ipolicy: Given | None = None
 
 
 class Node(Entity, frozen=True, kw_only=True):
@@ -67,6 +74,7 @@ class Node(Entity, frozen=True, kw_only=True):
     drained: bool | None = None
     master_capable: bool | None = None
     vm_capable: bool | None = None
+    ndparams: Given | None = None
 
 
 class Network(Entity, frozen=True, kw_only=True):

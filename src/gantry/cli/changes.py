@@ -1,0 +1,68 @@
+"""The grammar of ``--net`` and ``--disk`` where devices of an instance are changed: text becomes what opcodes take.
+
+The forms of each are declared beside its values (``nics``, ``disks``). What is not understood raises
+``failures.MalformedError`` (contract: device option grammar; networks seed "Multiple IPs per NIC").
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from gantry.cli import failures, syntax
+
+ACTIONS = ("add", "modify", "remove")
+LAST = -1
+
+Change = list[object]
+"""``[action, id, values]`` (contract: device modifications)."""
+
+
+class Grammar(NamedTuple):
+    """One of the options: its name, its forms as people are shown them, and what parses the values of a device."""
+
+    option: str
+    noun: str
+    forms: tuple[str, ...]
+    made: Callable[..., syntax.Structure]
+    changed: Callable[..., syntax.Structure]
+
+    def change(self, text: str) -> Change:
+        """Parse one change of a device."""
+        head, colon, rest = text.partition(":")
+        if not re.fullmatch(r"[^=,]+", head) or not (colon or head in ("add", "remove")):
+            self._fault(text, 0, f"it does not say which {self.noun}, or what to do")
+        start = len(head) + len(colon)
+        try:
+            values = syntax.key_values(rest)
+            action = head if head in ("add", "remove") else _action(values)
+            return [action, LAST if action == head else _ident(head), self._values(action, values)]
+        except failures.MalformedError:
+            raise
+        except failures.InvalidError as error:
+            self._fault(text, start, error.message)
+
+    def _values(self, action: str, values: syntax.Values) -> syntax.Structure:
+        if action == "add":
+            return self.made(values, place=f"the new {self.noun}")
+        if action == "remove" and values:
+            raise failures.InvalidError("nothing follows remove")
+        if action == "modify" and not values:
+            raise failures.InvalidError("there is nothing to modify")
+        return self.changed(values, place=f"the {self.noun}")
+
+    def _fault(self, text: str, at: int, what: str) -> NoReturn:
+        raise failures.MalformedError(self.option, text, at=at, what=what, forms=self.forms) from None
+
+
+def _action(values: syntax.Values) -> str:
+    """Take the action out of the values; without one it is a change."""
+    found = [word for word in ACTIONS if values.get(word) is True]
+    if len(found) > 1:
+        raise failures.InvalidError(f"{' and '.join(found)} exclude each other")
+    for word in found:
+        del values[word]
+    return found[0] if found else "modify"
+
+
+def _ident(text: str) -> int | str:
+    return int(text) if text.isdecimal() or text == str(LAST) else text

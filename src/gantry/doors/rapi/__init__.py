@@ -1,0 +1,57 @@
+"""The remote API, version 2 of Ganeti's: resources over HTTP for programs elsewhere (seed "Remote API changes").
+
+``reading`` has the resources that are answered at once, ``changes`` those that submit a job and answer its number. The
+door knows the master by LUXI alone, so all that it says comes from there, and all rules are the opcodes'.
+
+The seed's form of a path, with the cluster's name in front or behind the version, ``/lab.example/instances/NAME/tag``,
+means the same as ``/2/instances/NAME/tags``.
+
+Life cycle: ``daemons.remote`` makes an Application and hands it to ``doors.http.Server``.
+"""
+
+import functools
+from collections.abc import Mapping
+
+from gantry.doors import http
+from gantry.doors.rapi import changes, reading, routes
+from gantry.rpc import luxi
+from gantry.runtime import interface
+
+ROUTES: tuple[routes.Route, ...] = (*reading.ROUTES, *changes.ROUTES)
+
+_HEADS = {route.parts[1] for route in ROUTES if len(route.parts) > 1}
+
+
+class Application:
+    """What the remote API says to a request (``http.Application``)."""
+
+    def __init__(self, runtime: interface.Runtime, master: luxi.Caller) -> None:
+        self._master = routes.Master(master, runtime.clock)
+
+    async def find(self, method: str, path: tuple[str, ...]) -> http.Endpoint:
+        """Return what answers a method on a path."""
+        path = await self._usual(path)
+        fitting = [(route, names) for route in ROUTES if (names := routes.matched(route, path)) is not None]
+        if not fitting:
+            raise http.RefusedError(404, f"there is no resource /{'/'.join(path)}")
+        for route, names in fitting:
+            if route.method == method:
+                return http.Endpoint(route.access, functools.partial(self._call, route, names))
+        known = ", ".join(sorted({route.method for route, _ in fitting}))
+        raise http.RefusedError(501, f"/{'/'.join(path)} has no method {method}; it has {known}")
+
+    async def _call(self, route: routes.Route, names: Mapping[str, str], request: http.Request) -> http.Answer:
+        if request.if_match and route.access is http.Access.WRITE and route.method != "GET":
+            await reading.check_version(self._master, request, route, names)
+        return await route.call(self._master, request, names)
+
+    async def _usual(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a path of the seed's form in the usual one; only such a path costs a question to the master."""
+        rest = path[1:] if path[:1] == ("2",) else path
+        if len(rest) < 2 or rest[0] in _HEADS:
+            return path
+        (name,) = await self._master.caller.call(list[str], "QueryConfigValues", ["cluster_name"])
+        if rest[0] != name:
+            return path
+        last = "tags" if rest[-1] == "tag" else rest[-1]
+        return ("2", *rest[1:-1], last)

@@ -1,0 +1,248 @@
+"""The resources that change something: for each path and method the opcode, and how its arguments are mapped.
+
+One row is one resource. A part of the path in braces is the opcode's field of that name; a query argument is the field
+that it is mapped to; the body is the opcode's other fields, by their own names or by those that existing clients use
+(contract: remote API resources). Whether they are valid is the opcode's to say, not the door's. A job id is answered.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from gantry import errors
+from gantry.doors import http
+from gantry.doors.rapi import routes
+
+Op = dict[str, object]
+TAG_KINDS = {
+    "/2": ("cluster", ""),
+    "/2/instances/{name}": ("instance", "instance "),
+    "/2/nodes/{name}": ("node", "node "),
+    "/2/groups/{name}": ("nodegroup", "group "),
+    "/2/networks/{name}": ("network", "network "),
+}
+"""Path of what has tags: the kind of object, and what it is called in texts."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A row: ``query`` and ``aliases`` map a name of the wire to the opcode's field.
+
+    ``fixed`` are fields that nobody may give; ``arrange`` makes opcodes of what was gathered where one is not enough.
+    """
+
+    method: str
+    path: str
+    op: str
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fixed: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    body: bool = True
+    arrange: Callable[[Op], list[Op]] | None = None
+
+    async def call(self, master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+        """Submit the job and answer its number."""
+        op = self._op(request, names)
+        ops = self.arrange(op) if self.arrange else [op]
+        return http.Answer(await master.submit(request, ops))
+
+    def _op(self, request: http.Request, names: Mapping[str, str]) -> Op:
+        """Gather the opcode's fields: from the body, then the query, then the path."""
+        given = self._given(request.body) if self.body else {}
+        static = {"OP_ID", "reason", "dry_run", *names, *self.fixed} & given.keys()
+        if static:
+            raise errors.InvalidError(f"the body may not have {', '.join(sorted(static))}")
+        for name, field in {"dry-run": "dry_run", **self.query}.items():
+            if name in request.query:
+                given[field] = request.query[name][-1]
+        return {**given, **self.fixed, **names, "OP_ID": self.op}
+
+    def _given(self, body: object) -> Op:
+        if body is None:
+            return {}
+        if not isinstance(body, dict):
+            raise errors.InvalidError("the body is not a JSON object")
+        given: Op = {}
+        for name, value in body.items():
+            field = self.aliases.get(name, name)
+            if field in given:
+                raise errors.InvalidError(f"the body has both {name} and {field}")
+            given[field] = value
+        return given
+
+    @property
+    def route(self) -> routes.Route:
+        """Return the row as a route."""
+        query = tuple(sorted({"dry-run", "reason", *self.query}))
+        access = http.Access.WRITE
+        return routes.Route(self.method, self.path, access, self.call, f"job: `{self.op}`", query)
+
+
+def _created(op: Op) -> list[Op]:
+    version = op.pop("__version__", 0)
+    if version != 1:
+        raise errors.InvalidError(f"__version__ of the body is {version!r}, not 1")
+    return [op]
+
+
+def _without_nulls(op: Op) -> list[Op]:
+    return [{name: value for name, value in op.items() if value is not None}]
+
+
+def _numbered(op: Op) -> list[Op]:
+    """Turn disks that are one text, "0,1", into a list."""
+    disks = op.get("disks")
+    if isinstance(disks, str):
+        op["disks"] = [part.strip() for part in disks.split(",") if part.strip()]
+    return [{"mode": "replace_auto", **op}]
+
+
+def _reinstalled(op: Op) -> list[Op]:
+    """Stop, install, start; ``nostartup`` is the older form of ``start``."""
+    wanted = {"start": op.pop("start", True), "nostartup": op.pop("nostartup", "0")}
+    general: Op = {name: op[name] for name in ("instance_name", "dry_run", "depends") if name in op}
+    ops: list[Op] = [{**general, "OP_ID": "OP_INSTANCE_SHUTDOWN"}, {k: v for k, v in op.items() if k != "depends"}]
+    if wanted["start"] and wanted["nostartup"] in ("0", ""):
+        ops.append({name: value for name, value in general.items() if name != "depends"})
+        ops[-1]["OP_ID"] = "OP_INSTANCE_STARTUP"
+    return ops
+
+
+def _listed(field: str, into: str) -> Callable[[Op], list[Op]]:
+    def arranged(op: Op) -> list[Op]:
+        op[into] = [op.pop(field)]
+        return [op]
+
+    return arranged
+
+
+def _storage(op: Op) -> list[Op]:
+    op["output_fields"] = [part for part in str(op.get("output_fields", "")).split(",") if part]
+    return _listed("node_name", "nodes")(op)
+
+
+def _query(*names: str, **others: str) -> dict[str, str]:
+    """Return query arguments: those that are called as their field, and those that are not."""
+    return {name: name for name in names} | others
+
+
+INSTANCE = "/2/instances/{instance_name}"
+NODE = "/2/nodes/{node_name}"
+NETWORK = "/2/networks/{network_name}"
+GROUP = "/2/groups/{group_name}"
+
+_CUSTOM = {f"custom_{name}": name for name in ("beparams", "hvparams", "ndparams", "ipolicy", "diskparams")}
+_NEW = {"name": "instance_name", "os": "os_type"}
+_KEPT = {"ignore_failures": False}
+_REPLACED = _query("remote_node", "mode", "disks", "iallocator")
+_GIVEN_UP = _query("mode", "iallocator", "remote_node", "early_release")
+
+CHANGES: tuple[Change, ...] = (
+    Change("PUT", "/2/modify", "OP_CLUSTER_SET_PARAMS"),
+    Change("PUT", "/2/redistribute-config", "OP_CLUSTER_REDIST_CONF", body=False),
+    Change("POST", "/2/instances", "OP_INSTANCE_CREATE", aliases=_NEW, arrange=_created),
+    Change("DELETE", INSTANCE, "OP_INSTANCE_REMOVE", _query("shutdown_timeout"), fixed=_KEPT),
+    Change(
+        "GET", INSTANCE + "/info", "OP_INSTANCE_QUERY_DATA", _query("static"), body=False,
+        arrange=_listed("instance_name", "instances"),
+    ),
+    Change("POST", INSTANCE + "/reboot", "OP_INSTANCE_REBOOT", _query("ignore_secondaries", type="reboot_type")),
+    Change("PUT", INSTANCE + "/startup", "OP_INSTANCE_STARTUP", _query("force", "no_remember"), body=False),
+    Change("PUT", INSTANCE + "/shutdown", "OP_INSTANCE_SHUTDOWN", _query("no_remember")),
+    Change(
+        "POST", INSTANCE + "/reinstall", "OP_INSTANCE_REINSTALL", _query("nostartup", os="os_type"),
+        {"os": "os_type"}, arrange=_reinstalled,
+    ),
+    Change("POST", INSTANCE + "/replace-disks", "OP_INSTANCE_REPLACE_DISKS", _REPLACED, arrange=_numbered),
+    Change("PUT", INSTANCE + "/activate-disks", "OP_INSTANCE_ACTIVATE_DISKS", _query("ignore_size"), body=False),
+    Change("PUT", INSTANCE + "/deactivate-disks", "OP_INSTANCE_DEACTIVATE_DISKS", _query("force"), body=False),
+    Change("POST", INSTANCE + "/recreate-disks", "OP_INSTANCE_RECREATE_DISKS"),
+    Change("POST", INSTANCE + "/disk/{disk}/grow", "OP_INSTANCE_GROW_DISK"),
+    Change("PUT", INSTANCE + "/export", "OP_BACKUP_EXPORT", aliases={"destination": "target_node"}),
+    Change("DELETE", INSTANCE + "/export", "OP_BACKUP_REMOVE", body=False),
+    Change("PUT", INSTANCE + "/migrate", "OP_INSTANCE_MIGRATE"),
+    Change("PUT", INSTANCE + "/failover", "OP_INSTANCE_FAILOVER"),
+    Change("PUT", INSTANCE + "/rename", "OP_INSTANCE_RENAME"),
+    Change("PUT", INSTANCE + "/modify", "OP_INSTANCE_SET_PARAMS", aliases=_CUSTOM),
+    Change("POST", NODE + "/evacuate", "OP_NODE_EVACUATE", _GIVEN_UP),
+    Change("POST", NODE + "/migrate", "OP_NODE_MIGRATE", _query("live", "mode")),
+    Change("POST", NODE + "/modify", "OP_NODE_SET_PARAMS", _query("force")),
+    Change(
+        "GET", NODE + "/storage", "OP_NODE_QUERY_STORAGE", _query("storage_type", "output_fields"), body=False,
+        arrange=_storage,
+    ),
+    Change("PUT", NODE + "/storage/repair", "OP_REPAIR_NODE_STORAGE", _query("storage_type", "name"), body=False),
+    Change("POST", "/2/networks", "OP_NETWORK_ADD", aliases={"name": "network_name"}, arrange=_without_nulls),
+    Change("DELETE", NETWORK, "OP_NETWORK_REMOVE"),
+    Change("PUT", NETWORK + "/modify", "OP_NETWORK_SET_PARAMS"),
+    Change("PUT", NETWORK + "/rename", "OP_NETWORK_RENAME"),
+    Change("PUT", NETWORK + "/connect", "OP_NETWORK_CONNECT"),
+    Change("PUT", NETWORK + "/disconnect", "OP_NETWORK_DISCONNECT"),
+    Change("POST", "/2/groups", "OP_GROUP_ADD", aliases={"name": "group_name", **_CUSTOM}),
+    Change("DELETE", GROUP, "OP_GROUP_REMOVE"),
+    Change("PUT", GROUP + "/modify", "OP_GROUP_SET_PARAMS", aliases=_CUSTOM),
+    Change("PUT", GROUP + "/rename", "OP_GROUP_RENAME"),
+    Change("PUT", GROUP + "/assign-nodes", "OP_GROUP_ASSIGN_NODES", _query("force")),
+)  # fmt: skip
+
+_ROLES: dict[str, dict[str, bool]] = {
+    "master-candidate": {"offline": False, "drained": False, "master_candidate": True},
+    "regular": {"offline": False, "drained": False, "master_candidate": False},
+    "drained": {"offline": False, "drained": True},
+    "offline": {"offline": True},
+}
+
+
+async def _set_role(master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+    """Turn a role into the flags of a node."""
+    flags = _ROLES.get(request.body) if isinstance(request.body, str) else None
+    if flags is None:
+        raise errors.InvalidError(f"the body is no role that can be given: {request.body!r}", hint=", ".join(_ROLES))
+    options = {"force": request.flag("force"), "auto_promote": request.flag("auto-promote")}
+    dry_run = request.flag("dry-run")
+    return http.Answer(
+        await master.submit(request, [{"OP_ID": "OP_NODE_SET_PARAMS", **names, **flags, **options, "dry_run": dry_run}])
+    )
+
+
+def _tagging(op: str, kind: str) -> routes.Call:
+    async def call(master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+        tags: Sequence[str] = request.query.get("tag", ())
+        if not tags:
+            raise errors.InvalidError("no tag is given", hint="each is a query argument: ?tag=one&tag=two")
+        dry_run = request.flag("dry-run")
+        return http.Answer(
+            await master.submit(request, [{"OP_ID": op, "kind": kind, "tags": tags, **names, "dry_run": dry_run}])
+        )
+
+    return call
+
+
+async def _cancel(master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+    """Cancel a job; the answer says whether it was, and why not."""
+    return http.Answer(await master.caller.call(object, "CancelJob", job_number(names)))
+
+
+def job_number(names: Mapping[str, str]) -> int:
+    """Return the number of a job in a path; InvalidError when it is none."""
+    if not names["job"].isdecimal():
+        raise errors.InvalidError(f"this is not the number of a job: {names['job']}")
+    return int(names["job"])
+
+
+def _tag_routes(path: str, kind: str) -> list[routes.Route]:
+    query = ("dry-run", "reason", "tag")
+    return [
+        routes.Route(method, path + "/tags", http.Access.WRITE, _tagging(op, kind), f"job: `{op}`", query)
+        for method, op in (("PUT", "OP_TAGS_SET"), ("DELETE", "OP_TAGS_DEL"))
+    ]
+
+
+ROUTES: tuple[routes.Route, ...] = (
+    *(change.route for change in CHANGES),
+    routes.Route(
+        "PUT", NODE + "/role", http.Access.WRITE, _set_role, "job: `OP_NODE_SET_PARAMS`; the body is the role",
+        ("auto-promote", "dry-run", "force", "reason"),
+    ),
+    *(route for path, (kind, _) in TAG_KINDS.items() for route in _tag_routes(path, kind)),
+    routes.Route("DELETE", "/2/jobs/{job}", http.Access.WRITE, _cancel, "cancels: whether it was, and a message"),
+)  # fmt: skip

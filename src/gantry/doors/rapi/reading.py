@@ -1,0 +1,275 @@
+"""The resources that are answered at once: lists, objects, jobs, queries (contract: remote API resources).
+
+All is asked from the master by LUXI queries. A field that a client expects and this cluster does not have, or whose
+node does not answer, is null. An object is answered with its serial number, which becomes its ETag.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gantry import errors
+from gantry.doors import http
+from gantry.doors.http import representation
+from gantry.doors.rapi import changes, routes
+
+_COMMON = ("ctime", "mtime", "uuid", "serial_no", "tags")
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "instance": (
+        "name", "admin_state", "os", "pnode", "snodes", "disk_template", "nic.ips", "nic.macs", "nic.modes",
+        "nic.uuids", "nic.names", "nic.links", "nic.networks", "nic.networks.names", "nic.bridges", "network_port",
+        "disk.sizes", "disk.spindles", "disk_usage", "disk.uuids", "disk.names", "beparams", "hvparams", "oper_state",
+        "oper_ram", "oper_vcpus", "status", "custom_hvparams", "custom_beparams", "custom_nicparams", "custom_osparams",
+        *_COMMON,
+    ),
+    "node": (
+        "name", "offline", "master_candidate", "drained", "dtotal", "dfree", "sptotal", "spfree", "mtotal", "mnode",
+        "mfree", "pinst_cnt", "sinst_cnt", "ctotal", "cnos", "cnodes", "csockets", "pip", "sip", "role", "pinst_list",
+        "sinst_list", "master_capable", "vm_capable", "ndparams", "group.uuid", *_COMMON,
+    ),
+    "network": (
+        "name", "network", "gateway", "network6", "gateway6", "subnets", "mac_prefix", "free_count", "reserved_count",
+        "map", "group_list", "inst_list", "external_reservations", *_COMMON,
+    ),
+    "group": (
+        "alloc_policy", "name", "node_cnt", "node_list", "ipolicy", "custom_ipolicy", "diskparams", "custom_diskparams",
+        "ndparams", "custom_ndparams", *_COMMON,
+    ),
+}  # fmt: skip
+"""What is answered of each kind of object (contract: returned field lists; ``subnets`` is ours)."""
+
+_PLURALS = {"instance": "instances", "node": "nodes", "network": "networks", "group": "groups"}
+_KEYS = {"instance": "id", "node": "id", "network": "name", "group": "name"}
+_JOB_FIELDS = ("id", "ops", "status", "summary", "opstatus", "received_ts", "start_ts", "end_ts")
+_ROLES = {"M": "master", "C": "master-candidate", "R": "regular", "D": "drained", "O": "offline"}
+
+FEATURES = ("instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1")
+VERSION = 2
+
+Names = Mapping[str, str]
+
+
+class _Result(msgspec.Struct):
+    """What the master answers to a query: a status and a value for each field of each row."""
+
+    data: list[list[tuple[int, object]]]
+
+
+async def _rows(master: routes.Master, what: str, fields: Sequence[str], name: str = "") -> list[dict[str, object]]:
+    """Return objects as dictionaries, all or the one of this name or UUID; values that there are not are null."""
+    wanted = ["|", ["=", "name", name], ["=", "uuid", name]] if name else None
+    result = await master.caller.call(_Result, "Query", what, fields, wanted)
+    return [
+        {field: value if status == 0 else None for field, (status, value) in zip(fields, row, strict=True)}
+        for row in result.data
+    ]
+
+
+async def _the_one(master: routes.Master, what: str, fields: Sequence[str], name: str) -> dict[str, object]:
+    rows = await _rows(master, what, fields, name)
+    if not rows:
+        raise errors.NotFoundError(f"no such {what}: {name}")
+    return rows[0]
+
+
+def _shown(what: str, row: dict[str, object]) -> dict[str, object]:
+    """Add what existing clients look for under other names."""
+    if what == "instance" and isinstance(parameters := row["beparams"], dict):
+        row["beparams"] = {**parameters, "memory": parameters.get("maxmem")}
+    if what == "node":
+        row["secondary_ip"] = row["sip"]
+    return row
+
+
+def _listing(what: str) -> routes.Call:
+    plural, key = _PLURALS[what], _KEYS[what]
+
+    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+        if request.flag("bulk"):
+            rows = await _rows(master, what, FIELDS[what])
+            return http.Answer([_shown(what, row) for row in rows])
+        found = sorted(str(row["name"]) for row in await _rows(master, what, ["name"]))
+        return http.Answer([{key: name, "uri": f"/2/{plural}/{name}"} for name in found])
+
+    return call
+
+
+def _object(what: str) -> routes.Call:
+    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+        row = await _the_one(master, what, FIELDS[what], names["name"])
+        return http.Answer(_shown(what, row), version=row["serial_no"])
+
+    return call
+
+
+async def check_version(master: routes.Master, request: http.Request, route: routes.Route, names: Names) -> None:
+    """Raise RefusedError 412 when the object that a change is for has another version than the client knows."""
+    known = {plural: what for what, plural in _PLURALS.items()}
+    if not names or route.parts[1] not in known:
+        raise errors.InvalidError("If-Match is for one instance, node, group or network")
+    name = next(iter(names.values()))
+    row = await _the_one(master, known[route.parts[1]], ["serial_no"], name)
+    if not representation.is_version(row["serial_no"], request.if_match):
+        raise http.RefusedError(412, f"{name} has changed: its version is {row['serial_no']}")
+
+
+def _tags(kind: str) -> routes.Call:
+    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+        return http.Answer(await master.caller.call(list[str], "QueryTags", kind, names.get("name", "")))
+
+    return call
+
+
+def _constant(value: object) -> routes.Call:
+    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+        return http.Answer(value)
+
+    return call
+
+
+async def _info(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    info = await master.caller.call(dict[str, object], "QueryClusterInfo")
+    more = {"vg_name": info.get("volume_group_name"), "drbd_helper": info.get("drbd_usermode_helper")}
+    return http.Answer({**info, **more})
+
+
+class _System(msgspec.Struct, array_like=True):
+    """What a job says of one operating system."""
+
+    name: str
+    valid: bool
+    variants: list[str]
+    parameters: object
+    api_versions: object
+
+
+async def _systems(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    fields = _System.__struct_fields__
+    result = await master.result(request, {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields})
+    found = msgspec.convert(result, list[_System])
+    if request.flag("bulk"):
+        return http.Answer([msgspec.structs.asdict(one) for one in found])
+    valid = [one for one in found if one.valid]
+    return http.Answer([f"{one.name}+{v}" if v else one.name for one in valid for v in one.variants or [""]])
+
+
+async def _console(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    return http.Answer(await master.result(request, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": names["name"]}))
+
+
+async def _role(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    row = await _the_one(master, "node", ["role", "serial_no"], names["name"])
+    return http.Answer(_ROLES.get(str(row["role"])), version=row["serial_no"])
+
+
+async def _jobs(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    fields = _JOB_FIELDS if request.flag("bulk") else ("id",)
+    rows = await master.caller.call(list[list[object]], "QueryJobs", None, fields)
+    if request.flag("bulk"):
+        return http.Answer([dict(zip(fields, row, strict=True)) for row in rows])
+    return http.Answer([{"id": row[0], "uri": f"/2/jobs/{row[0]}"} for row in rows])
+
+
+async def _job(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    fields = (*_JOB_FIELDS, "oplog", "opresult")
+    rows = await master.caller.call(list[list[object]], "QueryJobs", [changes.job_number(names)], fields)
+    return http.Answer(dict(zip(fields, rows[0], strict=True)))
+
+
+class _Wait(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a wait for a job."""
+
+    fields: list[str]
+    previous_job_info: list[object] | None = None
+    previous_log_serial: int | None = None
+
+
+async def _wait(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    """Wait a while for a change of a job; null when there was none (contract: WaitForJobChange)."""
+    body = _converted(request.body, _Wait)
+    change = await master.caller.call(
+        object,
+        "WaitForJobChange",
+        changes.job_number(names),
+        body.fields,
+        body.previous_job_info,
+        body.previous_log_serial,
+        routes.WAIT,
+    )
+    if not isinstance(change, list):
+        return http.Answer(None)
+    return http.Answer({"job_info": change[0], "log_entries": change[1]})
+
+
+class _Question(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a query; ``filter`` is the older name of ``qfilter``."""
+
+    fields: list[str] = []
+    qfilter: object = None
+    filter: object = None
+
+
+def _converted(body: object, kind: type[routes.T]) -> routes.T:
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidError(f"the body is not valid: {error}") from None
+
+
+def _fields(request: http.Request) -> list[str]:
+    return [name for text in request.query.get("fields", ()) for name in text.split(",") if name]
+
+
+async def _query(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    body = _converted(request.body, _Question) if request.method == "PUT" and request.body else _Question()
+    fields = body.fields or _fields(request)
+    if not fields:
+        raise errors.InvalidError("no fields are asked for", hint="?fields=name,uuid")
+    wanted = body.filter if body.qfilter is None else body.qfilter
+    return http.Answer(await master.caller.call(object, "Query", names["what"], fields, wanted))
+
+
+async def _query_fields(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    return http.Answer(await master.caller.call(object, "QueryFields", names["what"], _fields(request) or None))
+
+
+def _read(
+    path: str,
+    call: routes.Call,
+    text: str,
+    *,
+    method: str = "GET",
+    access: http.Access = http.Access.OPEN,
+    query: str = "",
+) -> routes.Route:
+    return routes.Route(method, path, access, call, text, tuple(query.split()))
+
+
+_READ, _WRITE = http.Access.READ, http.Access.WRITE
+
+ROUTES: tuple[routes.Route, ...] = (
+    _read("/", _constant(None), "nothing"),
+    _read("/2", _constant(None), "nothing"),
+    _read("/version", _constant(VERSION), "2, the version of this interface"),
+    _read("/2/info", _info, "what the cluster is and how it is set up"),
+    _read("/2/features", _constant(FEATURES), "what this server can do"),
+    _read("/2/os", _systems, "the operating systems, from all nodes", query="bulk"),
+    *(
+        route
+        for what, plural in _PLURALS.items()
+        for route in (
+            _read(f"/2/{plural}", _listing(what), f"all {plural}: names and paths, or all about them", query="bulk"),
+            _read(f"/2/{plural}/{{name}}", _object(what), f"one {what}"),
+        )
+    ),
+    _read("/2/instances/{name}/console", _console, "how to reach its console", access=_READ),
+    _read("/2/nodes/{name}/role", _role, "master, master-candidate, regular, drained or offline"),
+    *(_read(path + "/tags", _tags(kind), "the tags") for path, (kind, _) in changes.TAG_KINDS.items()),
+    _read("/2/jobs", _jobs, "the jobs that are not archived", query="bulk"),
+    _read("/2/jobs/{job}", _job, "one job; nulls when there is none"),
+    _read("/2/jobs/{job}/wait", _wait, "the job when it changes, null after ten seconds", access=_WRITE),
+    _read("/2/query/{what}", _query, "the fields of all objects of a kind", access=_READ, query="fields"),
+    _read("/2/query/{what}", _query, "the same, with a filter", method="PUT", access=_READ, query="fields"),
+    _read("/2/query/{what}/fields", _query_fields, "which fields there are", query="fields"),
+)

@@ -1,0 +1,195 @@
+"""The disks of opcodes, and the opcodes of disks.
+
+A disk of a storage provider may have parameters that only the provider knows. Other clients write them beside the
+fields that all disks have (contract: device modifications); ``gathered`` moves them into ``params``.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gantry.model import base
+from gantry.model.opcodes.base import Name, Opcode, Size
+
+Volume = Annotated[str, Meta(max_length=127)]
+Path = Annotated[str, Meta(max_length=4096)]
+
+
+class DiskSpec(base.Part, frozen=True):
+    """A disk to make.
+
+    ``adopt`` names what is there already and becomes the disk, whose size it then has. ``path`` is the file of a disk
+    that is one. ``spindles`` is kept for tools. What stands in ``access`` may also be the mode, as ``r`` or ``w``.
+    """
+
+    size: Annotated[Size, Meta(description="MiB, a number with the unit m, g or t, or auto for the default")] = "auto"
+    mode: Literal["rw", "ro", "w", "r"] = "rw"
+    name: Annotated[str, Meta(max_length=255)] | None = None
+    vg: Annotated[Volume, Meta(description="Volume group; the cluster's if none is named")] | None = None
+    metavg: Annotated[Volume, Meta(description="Volume group of a mirrored disk's metadata")] | None = None
+    adopt: Path | None = None
+    path: Path | None = None
+    format: Literal["raw", "qcow2"] | None = None
+    provider: Annotated[str, Meta(max_length=64, description="Provider of external storage")] | None = None
+    access: Literal["kernelspace", "userspace"] | None = None
+    spindles: Annotated[int, Meta(ge=0, le=1024)] | None = None
+    params: Annotated[base.Parameters, Meta(description="What only the storage provider knows")] = {}
+
+
+def gathered(raw: object) -> object:
+    """Return a disk of a client as ``DiskSpec`` has it, or the disks in a change of disks.
+
+    The seed's ``access`` is a mode, and other keys are parameters.
+    """
+    if isinstance(raw, list):
+        return [gathered(one) if isinstance(one, dict) else one for one in raw]
+    if not isinstance(raw, dict):
+        return raw
+    disk = dict(raw)
+    if disk.get("access") in ("r", "w") and "mode" not in disk:
+        disk["mode"] = disk.pop("access")
+    if not disk.get("provider"):
+        return disk
+    extra = {name: disk.pop(name) for name in [*disk] if name not in DiskSpec.__struct_fields__}
+    given = disk.get("params", {})
+    return disk | {"params": {**given, **extra}} if extra and isinstance(given, dict) else disk
+
+
+class DiskMod(base.Part, frozen=True):
+    """What changes of a disk, or what is made with ``add``; what is None stays as it is, ``none`` takes a name away."""
+
+    size: Size | None = None
+    mode: Literal["rw", "ro", "w", "r"] | None = None
+    name: Annotated[str, Meta(max_length=255)] | None = None
+    vg: Volume | None = None
+    metavg: Volume | None = None
+    adopt: Path | None = None
+    path: Path | None = None
+    format: Literal["raw", "qcow2"] | None = None
+    provider: Annotated[str, Meta(max_length=64)] | None = None
+    access: Literal["kernelspace", "userspace"] | None = None
+    spindles: Annotated[int, Meta(ge=0, le=1024)] | None = None
+    params: base.Parameters | None = None
+
+
+class DiskChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """``[action, id, {...}]``, or the older ``[action, {...}]`` (contract: device modifications).
+
+    The action is ``add``, ``modify`` or ``remove``, in the older form also an index, which modifies. The id is an
+    index, -1 for the last (``add``: behind the last), a name or a UUID; the older form means the last.
+    """
+
+    action: Annotated[str | int, Meta(description="What is done")]
+    target: Annotated[str | int | DiskMod, Meta(description="Which disk; in the older form its values")]
+    disk: Annotated[DiskMod, Meta(description="Its values")] = DiskMod()
+
+
+Indices = Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=64)]
+
+
+class InstanceGrowDisk(Opcode, frozen=True):
+    """Grow a disk of an instance."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    disk: Annotated[int, Meta(ge=0, description="Which disk, numbered from 0")]
+    amount: Annotated[Size, Meta(description="How much it grows, or its size to be, in MiB or with a unit")]
+    absolute: Annotated[bool, Meta(description="The amount is the size to be")] = False
+    wait_for_sync: bool = True
+    ignore_ipolicy: bool = False
+
+
+class InstanceActivateDisks(Opcode, frozen=True):
+    """Make the disks of an instance usable on its nodes."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    ignore_size: bool = False
+    wait_for_sync: bool = False
+
+
+class InstanceDeactivateDisks(Opcode, frozen=True):
+    """Take the disks of an instance out of use."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    force: Annotated[bool, Meta(description="Do not ask whether the instance runs")] = False
+
+
+class InstanceRecreateDisks(Opcode, frozen=True):
+    """Make lost disks of an instance anew, empty, on its nodes or on others."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    disks: Annotated[Indices, Meta(description="Which disks; all when none is named")] = ()
+    nodes: Annotated[tuple[Name, ...], Meta(max_length=2, description="Other nodes, the primary one first")] = ()
+
+
+class InstanceReplaceDisks(Opcode, frozen=True):
+    """Replace one side of mirrored disks: new volumes on one of the nodes, or another secondary node."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    mode: Literal["replace_on_primary", "replace_on_secondary", "replace_new_secondary", "replace_auto"]
+    disks: Annotated[Indices, Meta(description="Which disks; all when none is named")] = ()
+    remote_node: Annotated[str, Meta(max_length=255, description="The new secondary node")] | None = None
+    iallocator: Annotated[str, Meta(max_length=255)] | None = None
+    early_release: Annotated[bool, Meta(description="Give up the old copy before the new one is complete")] = False
+    ignore_ipolicy: bool = False
+
+
+class NodeQueryvols(Opcode, frozen=True):
+    """List the logical volumes of nodes."""
+
+    nodes: Annotated[tuple[Name, ...], Meta(max_length=10000)] = ()
+    output_fields: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
+
+
+class NodeQueryStorage(Opcode, frozen=True):
+    """List the storage units of nodes."""
+
+    nodes: Annotated[tuple[Name, ...], Meta(max_length=10000)] = ()
+    storage_type: Literal["file", "sharedfile", "lvm-vg", "lvm-pv"] | None = None
+    name: Annotated[str, Meta(max_length=255)] | None = None
+    output_fields: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
+
+
+class RepairNodeStorage(Opcode, frozen=True):
+    """Take missing physical volumes out of a volume group of a node."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+    name: Volume
+    storage_type: Literal["lvm-vg"] = "lvm-vg"
+    ignore_consistency: Annotated[
+        bool, Meta(description="Also when that removes the only good copy of what was on them")
+    ] = False
+
+
+class ClusterRepairStorage(Opcode, frozen=True):
+    """Look at the volume groups of all nodes, and repair one that has just lost a disk."""
+
+    whole_before: Annotated[bool, Meta(description="Whether all volume groups were whole at the last look")] = True
+
+
+class ClusterVerifyDisks(Opcode, frozen=True):
+    """Look for disks of running instances that are not active, a job for each node group."""
+
+    group_name: Annotated[str, Meta(max_length=255)] | None = None
+    is_strict: bool = True
+
+
+class GroupVerifyDisks(Opcode, frozen=True):
+    """Look for disks of running instances of a node group that are not active."""
+
+    DESCRIBES = "group_name"
+
+    group_name: Name
+    is_strict: bool = True

@@ -1,0 +1,110 @@
+"""The opcodes that move instances: failover, migration, copy, and what empties a node or leaves a node group."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gantry.model.opcodes.base import Name, Opcode
+
+Seconds = Annotated[int, Meta(ge=0, le=86400)]
+Mode = Annotated[Literal["live", "non-live"], Meta(description="Whether the guest runs on while it is sent")]
+
+
+class InstanceFailover(Opcode, frozen=True):
+    """Stop an instance on its node and start it on another one that has its disks (seed "Failover to any node").
+
+    Without a node it goes to its secondary node; where every node reaches the disks, to one that the allocator chooses.
+    Disks that are mirrored can go to any node: one of the two that had them stays as the secondary.
+    """
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    target_node: Name | None = None
+    iallocator: Name | None = None
+    ignore_consistency: Annotated[
+        bool, Meta(description="Go on though the node it leaves does not answer, or a copy of its disks is behind")
+    ] = False
+    shutdown_timeout: Seconds = 120
+    ignore_ipolicy: bool = False
+    cleanup: Annotated[bool, Meta(description="Find out where it runs after an interrupted move, and end that")] = False
+    keep: Annotated[
+        Literal["primary", "secondary"] | None,
+        Meta(description="Which of both nodes keeps its copy of mirrored disks when a third one is the target"),
+    ] = None
+    wait_for_sync: Annotated[bool, Meta(description="Start it only when the new copy of its disks is complete")] = False
+
+
+class InstanceMigrate(Opcode, frozen=True):
+    """Move a running instance to another node that has its disks, without stopping it."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    mode: Mode | None = None
+    live: Annotated[bool | None, Meta(description="The older form of mode")] = None
+    target_node: Name | None = None
+    iallocator: Name | None = None
+    cleanup: Annotated[bool, Meta(description="Find out where it runs after an interrupted move, and end that")] = False
+    allow_failover: Annotated[bool, Meta(description="Fail over where it does not run or cannot be migrated")] = False
+    allow_runtime_changes: Annotated[bool, Meta(description="Taken for older clients; its memory stays as it is")] = (
+        True
+    )
+    ignore_ipolicy: bool = False
+    ignore_hvversions: Annotated[bool, Meta(description="Taken for older clients")] = False
+
+
+class InstanceMove(Opcode, frozen=True):
+    """Copy the disks of an instance to another node and run it there; it stands still meanwhile."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    target_node: Name
+    shutdown_timeout: Seconds = 120
+    ignore_consistency: Annotated[bool, Meta(description="Go on though it cannot be stopped in an orderly way")] = False
+    ignore_ipolicy: bool = False
+    compress: Annotated[Literal["none", "gzip"], Meta(description="Program that compresses the copy")] = "none"
+
+
+class InstanceChangeGroup(Opcode, frozen=True):
+    """Move an instance to another node group; the result are the jobs that do it."""
+
+    DESCRIBES = "instance_name"
+
+    instance_name: Name
+    target_groups: Annotated[tuple[Name, ...], Meta(max_length=1000, description="Where it may go; empty for any")] = ()
+    iallocator: Name | None = None
+    early_release: bool = False
+
+
+class NodeEvacuate(Opcode, frozen=True):
+    """Bring what a node holds of instances to other nodes; the result are the jobs that do it, and what stays."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+    mode: Annotated[
+        Literal["primary-only", "secondary-only", "all"],
+        Meta(description="Instances that run there, copies of disks that are there, or both"),
+    ]
+    remote_node: Name | None = None
+    iallocator: Name | None = None
+    early_release: bool = False
+    ignore_soft_errors: Annotated[bool, Meta(description="Taken for older clients")] = False
+
+
+class NodeMigrate(Opcode, frozen=True):
+    """Migrate all instances that run on a node; the result are the jobs that do it."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+    mode: Mode | None = None
+    live: Annotated[bool | None, Meta(description="The older form of mode")] = None
+    target_node: Name | None = None
+    iallocator: Name | None = None
+    allow_runtime_changes: Annotated[bool, Meta(description="Taken for older clients; its memory stays as it is")] = (
+        True
+    )
+    ignore_ipolicy: bool = False

@@ -1,0 +1,164 @@
+"""OP_INSTANCE_QUERY_DATA: instances in full, with what their nodes say of them and of their disks."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gantry.model import instance, opcodes
+from gantry.operations import base, filled
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+Running = dict[str, str]
+"""What runs on a node: by name of the instance, with its accelerator."""
+
+States = dict[tuple[str, str], calls.DiskState | None]
+"""What nodes say of disks: by UUID of node and disk."""
+
+DRBD_MAJOR = 147
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the nodes that answered say; without those there is nothing."""
+
+    running: dict[str, Running]
+    disks: States
+
+
+class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str, object]]]):
+    """Describes instances in full (contract: OP_INSTANCE_QUERY_DATA)."""
+
+    OPCODE = opcodes.InstanceQueryData
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take nothing: a description is of one snapshot. Unknown names are refused."""
+        for name in self.op.instances:
+            snapshot.instance(name)
+        return {}
+
+    async def inspect(self, snapshot: states.Snapshot) -> dict[str, dict[str, object]]:
+        """Describe each instance, asking its node unless ``static``."""
+        names = self.op.instances or sorted(vm.name for vm in snapshot.instances.values())
+        vms = [snapshot.instance(name) for name in names]
+        static = Seen({}, {})
+        seen = static if self.op.static else Seen(await self._running(snapshot, vms), await self._disks(snapshot, vms))
+        return {vm.name: self._describe(snapshot, vm, seen) for vm in vms}
+
+    async def _running(self, snapshot: states.Snapshot, vms: Iterable[instance.Instance]) -> dict[str, Running]:
+        nodes = dict.fromkeys(vm.primary_node for vm in vms)
+        ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
+        where = [snapshot.target(snapshot.nodes[uuid]) for uuid in nodes]
+        return {
+            answer.target.uuid: {one.name: one.accelerator for one in answer.value}
+            for answer in await self.environment.nodes.fan_out(where, ask)
+            if answer.value is not None
+        }
+
+    async def _disks(self, snapshot: states.Snapshot, vms: Iterable[instance.Instance]) -> States:
+        """Ask each node for the disks that it keeps, all of them in one call."""
+        kept: dict[str, list[calls.Disk]] = {}
+        for vm in vms:
+            for node in vm.nodes if vm.disks else ():
+                kept.setdefault(node, []).extend(filled.fill(snapshot, vm, node=node).disks)
+        found: States = {}
+        for uuid, disks in kept.items():
+            ask = calls.BlockdevStatus(disks=tuple(disks))
+            (answer,) = await self.environment.nodes.fan_out([snapshot.target(snapshot.nodes[uuid])], ask)
+            found |= {(uuid, disk.uuid): state for disk, state in zip(disks, answer.value or (), strict=False)}
+        return found
+
+    def _describe(self, snapshot: states.Snapshot, vm: instance.Instance, seen: Seen) -> dict[str, object]:
+        node, running = snapshot.nodes[vm.primary_node], seen.running.get(vm.primary_node)
+        seconds = [snapshot.nodes[uuid] for uuid in vm.secondary_nodes]
+        whole = filled.fill(snapshot, vm)
+        return {
+            "name": vm.name,
+            "uuid": vm.uuid,
+            "serial_no": vm.serial_no,
+            "ctime": vm.ctime,
+            "mtime": vm.mtime,
+            "tags": list(vm.tags),
+            "config_state": vm.admin_state.value,
+            "run_state": None if running is None else ("up" if vm.name in running else "down"),
+            "accelerator": (running or {}).get(vm.name, ""),
+            "pnode": node.name,
+            "pnode_group_uuid": node.group,
+            "pnode_group_name": snapshot.nodegroups[node.group].name,
+            "snodes": [one.name for one in seconds],
+            "snodes_group_uuids": [one.group for one in seconds],
+            "snodes_group_names": [snapshot.nodegroups[one.group].name for one in seconds],
+            "os": vm.os,
+            "hypervisor": vm.hypervisor,
+            "network_port": vm.network_port or None,
+            "hv_instance": vm.hvparams,
+            "hv_actual": whole.hvparams,
+            "be_instance": vm.beparams,
+            "be_actual": whole.beparams,
+            "os_instance": vm.osparams,
+            "os_actual": whole.osparams,
+            "nics": [_describe_nic(nic) for nic in whole.nics],
+            "disk_template": vm.disk_template,
+            "disks": [
+                _describe_disk(snapshot, vm, index, disk, seen=seen.disks) for index, disk in enumerate(vm.disks)
+            ],
+        }
+
+    def plan(self, snapshot: states.Snapshot, facts: dict[str, dict[str, object]]) -> base.Plan:
+        """Change nothing; the result is the description."""
+        return base.Plan(result=lambda: facts)
+
+
+def _describe_nic(nic: calls.Nic) -> list[object]:
+    """Return the nine elements that clients know; the addresses are a list (networks seed "Multiple IPs per NIC")."""
+    net, info = nic.network, None
+    if net:
+        info = {"name": net.name, "subnets": [{"cidr": one.subnet, "gateway": one.gateway} for one in nic.addresses]}
+    addresses = [address.ip for address in nic.addresses]
+    plug = [nic.mode, nic.link, nic.vlan, net.uuid if net else None]
+    return [nic.name or None, nic.uuid, addresses, nic.mac, *plug, info]
+
+
+def _describe_disk(
+    snapshot: states.Snapshot, vm: instance.Instance, index: int, disk: instance.Disk, *, seen: States
+) -> dict[str, object]:
+    second = next(iter(vm.secondary_nodes), "")
+    return {
+        "iv_name": f"disk/{index}",
+        "dev_type": disk.dev_type,
+        "logical_id": list(disk.logical_id) if disk.mirror is None else _mirror_id(vm, disk.mirror),
+        "size": disk.size,
+        "mode": disk.mode,
+        "name": disk.name or None,
+        "uuid": disk.uuid,
+        "spindles": None,
+        "children": [_describe_disk(snapshot, vm, index, child, seen={}) for child in disk.children],
+        "drbd_info": _mirror_info(snapshot, vm, disk.mirror) if disk.mirror else None,
+        "pstatus": _status(seen.get((vm.primary_node, disk.uuid)), disk.mirror, vm.primary_node),
+        "sstatus": _status(seen.get((second, disk.uuid)), disk.mirror, second),
+    }
+
+
+def _mirror_id(vm: instance.Instance, mirror: instance.Mirror) -> list[object]:
+    """Return the id that clients know, without the secret (contract: disk logical_id)."""
+    nodes = (vm.primary_node, *(uuid for uuid in mirror.minors if uuid != vm.primary_node))
+    return [*nodes, mirror.port, *(mirror.minors[uuid] for uuid in nodes), ""]
+
+
+def _mirror_info(snapshot: states.Snapshot, vm: instance.Instance, mirror: instance.Mirror) -> dict[str, object]:
+    second = next((uuid for uuid in mirror.minors if uuid != vm.primary_node), "")
+    return {
+        "primary_node": snapshot.nodes[vm.primary_node].name,
+        "primary_minor": mirror.minors[vm.primary_node],
+        "secondary_node": snapshot.nodes[second].name if second else None,
+        "secondary_minor": mirror.minors.get(second),
+        "port": mirror.port,
+    }
+
+
+def _status(state: calls.DiskState | None, mirror: instance.Mirror | None, node: str) -> Sequence[object] | None:
+    """Return the seven elements that clients know: path, major, minor, percent, seconds, degraded, the data's state."""
+    if state is None:
+        return None
+    numbers = [DRBD_MAJOR, mirror.minors[node]] if mirror else [None, None]
+    local = state.problem or state.local or ("ok" if state.active else "not active")
+    return [state.path, *numbers, state.sync_percent, state.sync_seconds, state.degraded, local]

@@ -1,0 +1,156 @@
+"""OP_INSTANCE_FAILOVER: stop an instance on its node, start it on another one (seed "Failover to any node").
+
+What is done where nothing is copied: stop, give up the disks, record the other node, start there. With mirrored disks
+and a third node as the target, the seed's algorithm comes between (``model.pairing`` decides, ``remirror`` works): the
+node that keeps its copy is checked, its old pairing torn down and one with the target made; as soon as the target
+receives, it is recorded as the primary node, promoted, and the instance starts; when the copy is complete, the one that
+was given up is removed.
+
+A failure before the other node is recorded takes everything back, the instance starts where it was. One after that
+leaves it on the other node, where whoever starts what is down tries again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.model import cluster, instance, opcodes, pairing
+from gantry.operations import base, moving, placement, remirror, volumes, whereabouts
+from gantry.state import snapshot as states
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where it goes and why, what becomes of its copies, whether it runs; or what a cleanup found."""
+
+    target: cluster.Node
+    why: Sequence[str] = ()
+    pair: pairing.Pairing | None = None
+    runs: bool = False
+    finding: whereabouts.Finding | None = None
+
+
+class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
+    """Fails an instance over."""
+
+    OPCODE = opcodes.InstanceFailover
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the instance, share its nodes and those that it may go to."""
+        vm = snapshot.instance(self.op.instance_name)
+        return moving.locks(snapshot, vm, target=self.op.target_node)
+
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
+        """Find the target, and whether instance and disks can go there."""
+        vm = snapshot.instance(self.op.instance_name)
+        if self.op.cleanup:
+            cleanup = whereabouts.Cleanup(self.environment, vm, target=self.op.target_node)
+            return Facts(snapshot.nodes[vm.primary_node], finding=await cleanup.look(snapshot))
+        moving.check_in_use(vm)
+        moving.check_mobile(vm)
+        wanted = moving.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
+        target, why = await moving.target(
+            self.environment, snapshot, vm, wanted=wanted, named=self.op.target_node, iallocator=self.op.iallocator
+        )
+        moving.check_target(snapshot, vm, target, ignore_policy=self.op.ignore_ipolicy)
+        runs, failed = await self._source(snapshot, vm)
+        pair = await self._pair(snapshot, vm, target, failed=failed) if vm.secondary_nodes else None
+        await self._check_room(snapshot, vm, target, wanted=wanted, pair=pair)
+        return Facts(target, why, pair, runs)
+
+    async def _source(self, snapshot: states.Snapshot, vm: instance.Instance) -> tuple[bool, bool]:
+        """Tell whether it runs on its node, and whether that node failed: a silent one only by its user's word."""
+        node = snapshot.nodes[vm.primary_node]
+        if node.offline:
+            return False, True
+        try:
+            return await moving.running(self.environment, snapshot, vm, node.uuid) is not None, False
+        except errors.RemoteError as error:
+            if not self.op.ignore_consistency:
+                raise errors.EnvironmentFaultError(
+                    f"node {node.name} cannot be told to stop instance {vm.name}: {error.message}",
+                    hint=f"when it is really down: gnt-node modify --offline yes {node.name}",
+                ) from None
+            self.environment.log.warning(f"{node.name} is taken for dead, as was asked: {error.message}")
+            return False, True
+
+    async def _pair(
+        self, snapshot: states.Snapshot, vm: instance.Instance, target: cluster.Node, *, failed: bool
+    ) -> pairing.Pairing:
+        """Decide which node keeps its copy, and check that copy."""
+        secondary = snapshot.nodes[vm.secondary_nodes[0]]
+        gone = {vm.primary_node} if failed else set()
+        gone |= {secondary.uuid} if secondary.offline else set()
+        try:
+            pair = pairing.decide(
+                primary=vm.primary_node, secondary=secondary.uuid, target=target.uuid, failed=gone, keep=self.op.keep
+            )
+        except errors.WrongStateError as error:
+            raise errors.WrongStateError(f"instance {vm.name} cannot go to {target.name}: {error.message}") from None
+        keeper = snapshot.nodes[pair.primary if pair.swapped else pair.secondary]
+        await remirror.check_copy(
+            self.environment, snapshot, vm, node=keeper, lenient=self.op.ignore_consistency or failed
+        )
+        return pair
+
+    async def _check_room(
+        self,
+        snapshot: states.Snapshot,
+        vm: instance.Instance,
+        target: cluster.Node,
+        *,
+        wanted: placement.Need,
+        pair: pairing.Pairing | None,
+    ) -> None:
+        await moving.check_room(self.environment, snapshot, vm, node=target, wanted=wanted)
+        if pair and not pair.swapped:
+            await remirror.check_room(self.environment, snapshot, vm, node=target)
+
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
+        """Stop it, bring its disks over, record the node, start it there."""
+        vm = snapshot.instance(self.op.instance_name)
+        if facts.finding:
+            return whereabouts.Cleanup(self.environment, vm).plan(snapshot, facts.finding)
+        now, mirrors = self.environment.inputs.now, self.environment.ledger.mirrors
+        disks = remirror.paired(vm, facts.pair, mirrors.picks()) if facts.pair and not facts.pair.swapped else vm.disks
+        new = moving.moved(vm, now, primary=facts.target.uuid, disks=disks, lingering=())
+        work = moving.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
+        again = remirror.Remirror(self.environment, snapshot, vm, new=new)
+        steps = work.leave(runs=facts.runs, lenient=self.op.ignore_consistency)
+        before: list[base.Step] = []
+        later: list[base.Step] = []
+        if facts.pair and not facts.pair.swapped:
+            before = again.begin(facts.pair, wait=self.op.wait_for_sync)
+            later = again.end(facts.pair)
+        up = vm.admin_state is instance.AdminState.UP
+        if later and not up:
+            later += volumes.Volumes(self.environment, snapshot, new).deactivate()
+        after = [*(work.arrive() if up else []), *later]
+        return base.Plan(
+            lines=[
+                *facts.why,
+                *_said(snapshot, vm, new, facts.pair),
+                *(step.text for step in (*steps, *before, *after)),
+            ],
+            steps=[*base.noted(facts.why), *steps, *before],
+            finish=lambda _: [states.Put(new)],
+            after=after,
+            hooks=moving.told(
+                snapshot,
+                vm,
+                new=new,
+                path="instance-failover",
+                IGNORE_CONSISTENCY=self.op.ignore_consistency,
+                SHUTDOWN_TIMEOUT=self.op.shutdown_timeout,
+            ),
+        )
+
+
+def _said(
+    snapshot: states.Snapshot, vm: instance.Instance, new: instance.Instance, pair: pairing.Pairing | None
+) -> list[str]:
+    names = {uuid: snapshot.nodes[uuid].name for uuid in {*vm.nodes, *new.nodes}}
+    lines = [f"instance {vm.name} moves from {names[vm.primary_node]} to {names[new.primary_node]}"]
+    if pair and not pair.swapped:
+        lines.append(f"{names[pair.secondary]} keeps its copy of the disks, {names[pair.gone]} gives its own up")
+    return lines

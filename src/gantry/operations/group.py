@@ -1,0 +1,251 @@
+"""Node groups: make, change, rename and remove them, and put nodes into them.
+
+A group is what its nodes have in common: a layer 2, with the networks that are connected to it, parameters, the policy
+of its instances. The last group cannot be removed, nor one that has nodes.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import structs, to_builtins
+
+from gantry import errors
+from gantry.model import cluster, opcodes, parameters
+from gantry.operations import base, hooks, levels
+from gantry.state import snapshot as states
+
+Report = Sequence[tuple[str, object]]
+"""What changed: parameter and new value (contract: result of OP_GROUP_SET_PARAMS)."""
+
+SETTINGS = ("alloc_policy", "ndparams", "diskparams", "ipolicy")
+
+
+def _applied(group: cluster.NodeGroup, op: opcodes.GroupAdd | opcodes.GroupSetParams) -> cluster.NodeGroup:
+    """Return a group with the settings that an opcode names; raises InvalidError."""
+    if op.ipolicy and op.ipolicy.std:
+        raise errors.InvalidError(
+            "a node group has no standard instance of its own", hint="gnt-cluster modify --ipolicy-std-specs"
+        )
+    return structs.replace(
+        group,
+        alloc_policy=op.alloc_policy or group.alloc_policy,
+        ndparams=levels.node(group.ndparams, op.ndparams),
+        diskparams=levels.disks(group.diskparams, op.diskparams),
+        ipolicy=levels.limits(group.ipolicy, op.ipolicy),
+    )
+
+
+def _differences(old: cluster.NodeGroup, new: cluster.NodeGroup) -> list[str]:
+    moved = (
+        [f"alloc_policy: {old.alloc_policy} becomes {new.alloc_policy}"] if old.alloc_policy != new.alloc_policy else []
+    )
+    node = ("node", parameters.NODE, old.ndparams, new.ndparams)
+    disks = levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
+    return [
+        *moved,
+        *levels.differences(iter([node, *disks])),
+        *levels.limit_differences(old.ipolicy, new.ipolicy),
+    ]
+
+
+class GroupAdd(base.Unit[opcodes.GroupAdd, None]):
+    """Makes a node group."""
+
+    OPCODE = opcodes.GroupAdd
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the name."""
+        return {(base.Level.GROUP, self.op.group_name): base.Mode.EXCLUSIVE}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Put the group."""
+        del facts
+        op, inputs = self.op, self.environment.inputs
+        _check_free(snapshot, op.group_name)
+        plain = cluster.NodeGroup(
+            uuid=inputs.uuid(), name=op.group_name, ctime=inputs.now, mtime=inputs.now, tags=tuple(sorted({*op.tags}))
+        )
+        new = _applied(plain, op)
+        return base.Plan(
+            lines=[f"add node group {new.name}", *_differences(plain, new)],
+            changes=[states.Put(new)],
+            hooks=hooks.of_group(snapshot, new, path="group-add"),
+        )
+
+
+def _check_free(snapshot: states.Snapshot, name: str) -> None:
+    if ("nodegroups", name) in snapshot.names:
+        raise errors.ExistsError(f"node group {name} exists already", hint="choose another name")
+
+
+class GroupSetParams(base.Unit[opcodes.GroupSetParams, None]):
+    """Changes a node group; the result lists what has changed."""
+
+    OPCODE = opcodes.GroupSetParams
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the group."""
+        return {(base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Put the group; instances that do not fit its policy any more are told of."""
+        del facts
+        if all(getattr(self.op, name) is None for name in SETTINGS):
+            raise errors.InvalidError("nothing is to be changed", hint="name at least one setting")
+        old = snapshot.group(self.op.group_name)
+        new = _applied(old, self.op)
+        said = _differences(old, new) or [f"nothing changes: node group {old.name} has these settings already"]
+        if new != old:
+            said += levels.misfits(snapshot, levels.with_changes(snapshot, new), groups=[old.uuid])
+        changed = [(name, self._told(new, name)) for name in SETTINGS if getattr(new, name) != getattr(old, name)]
+        return base.Plan(
+            lines=said,
+            changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != old else [],
+            steps=[base.Step(line, base.nothing) for line in said],
+            result=lambda: changed,
+            hooks=hooks.of_group(snapshot, old, path="group-modify", NEW_ALLOC_POLICY=new.alloc_policy.value),
+        )
+
+    def _told(self, new: cluster.NodeGroup, name: str) -> object:
+        return to_builtins(getattr(new, name))
+
+
+class GroupRename(base.Unit[opcodes.GroupRename, str]):
+    """Gives a node group another name, which is the result."""
+
+    OPCODE = opcodes.GroupRename
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the group and the new name."""
+        group = snapshot.group(self.op.group_name).uuid
+        return {(base.Level.GROUP, name): base.Mode.EXCLUSIVE for name in (group, self.op.new_name)}
+
+    async def inspect(self, snapshot: states.Snapshot) -> str:
+        """Ask nothing."""
+        return self.op.new_name
+
+    def plan(self, snapshot: states.Snapshot, facts: str) -> base.Plan:
+        """Put the group under its new name."""
+        old = snapshot.group(self.op.group_name)
+        _check_free(snapshot, facts)
+        return base.Plan(
+            lines=[f"rename node group {old.name} to {facts}"],
+            changes=[states.Put(base.changed(old, self.environment.inputs.now, name=facts))],
+            result=lambda: facts,
+            hooks=hooks.of_group_rename(snapshot, old, new_name=facts),
+        )
+
+
+class GroupRemove(base.Unit[opcodes.GroupRemove, None]):
+    """Removes a node group that has no nodes."""
+
+    OPCODE = opcodes.GroupRemove
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the group."""
+        return {(base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE}
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Delete the group; its networks are no longer connected there."""
+        del facts
+        group = snapshot.group(self.op.group_name)
+        members = sorted(snapshot.nodes[uuid].name for uuid in snapshot.nodes_in.get(group.uuid) or ())
+        if members:
+            raise errors.WrongStateError(
+                f"node group {group.name} has node {', '.join(members[:5])}",
+                hint="gnt-group assign-nodes puts them into another one",
+            )
+        if len(snapshot.nodegroups) == 1:
+            raise errors.WrongStateError(f"node group {group.name} is the last one", hint="a cluster needs one")
+        return base.Plan(
+            lines=[f"remove node group {group.name}"],
+            changes=[states.Delete("nodegroups", group.uuid)],
+            hooks=hooks.of_group(snapshot, group, path="group-remove"),
+        )
+
+
+class GroupAssignNodes(base.Unit[opcodes.GroupAssignNodes, None]):
+    """Puts nodes with their instances into a node group."""
+
+    OPCODE = opcodes.GroupAssignNodes
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the nodes and their groups, and the group that they come to."""
+        nodes = [snapshot.node(name) for name in self.op.nodes]
+        groups = {snapshot.group(self.op.group_name).uuid, *(node.group for node in nodes)}
+        return {
+            **{(base.Level.GROUP, uuid): base.Mode.EXCLUSIVE for uuid in groups},
+            **{(base.Level.NODE, node.uuid): base.Mode.EXCLUSIVE for node in nodes},
+        }
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Put the nodes; an instance keeps its networks and stays in one group, or the change is forced."""
+        del facts
+        group, now = snapshot.group(self.op.group_name), self.environment.inputs.now
+        nodes = {node.uuid: node for node in map(snapshot.node, self.op.nodes) if node.group != group.uuid}
+        moved = sorted(nodes.values(), key=lambda node: node.name)
+        new = [base.changed(node, now, group=group.uuid) for node in moved]
+        after = levels.with_changes(snapshot, *new)
+        cut = [line for node in moved for line in _cut_off(snapshot, node, group)]
+        cut += _split(snapshot, after, moved)
+        if cut and not self.op.force:
+            raise errors.WrongStateError(
+                "; ".join(cut[:5]), hint="connect the network there first, move mirrored nodes together; or add -f"
+            )
+        notes = [*cut, *levels.misfits(snapshot, after, groups=[group.uuid])]
+        said = [
+            f"node {node.name} comes from node group {_name(snapshot, node.group)} to {group.name}" for node in moved
+        ]
+        return base.Plan(
+            lines=[*(said or [f"nothing changes: the nodes are in node group {group.name} already"]), *notes],
+            changes=[states.Put(node) for node in new],
+            steps=[base.Step(line, base.nothing) for line in notes],
+        )
+
+
+def _name(snapshot: states.Snapshot, uuid: str) -> str:
+    return snapshot.nodegroups[uuid].name if uuid in snapshot.nodegroups else "(none)"
+
+
+def _cut_off(snapshot: states.Snapshot, node: cluster.Node, group: cluster.NodeGroup) -> list[str]:
+    """Return which networks of the instances of a node are not connected to a group."""
+    found = []
+    for vm in sorted(
+        (snapshot.instances[uuid] for uuid in snapshot.on_node.get(node.uuid) or ()), key=lambda vm: vm.name
+    ):
+        missing = sorted(
+            {snapshot.networks[nic.network].name for nic in vm.nics if nic.network} - _networks(snapshot, group)
+        )
+        if missing:
+            found.append(
+                f"network {', '.join(missing)} of instance {vm.name} on {node.name} "
+                f"is not connected to node group {group.name}"
+            )
+    return found
+
+
+def _split(before: states.Snapshot, after: states.Snapshot, moved: Sequence[cluster.Node]) -> list[str]:
+    """Return which instances have their disks in one node group now, and in several after nodes have moved."""
+    of = {uuid for node in moved for index in (before.on_node, before.copies_on) for uuid in index.get(node.uuid) or ()}
+    found = []
+    for vm in sorted((before.instances[uuid] for uuid in of), key=lambda vm: vm.name):
+        old, new = ({state.nodes[node].group for node in vm.nodes} for state in (before, after))
+        if len(new) > len(old):
+            names = ", ".join(sorted(_name(after, uuid) for uuid in new))
+            found.append(f"instance {vm.name} would have its disks in node groups {names}")
+    return found
+
+
+def _networks(snapshot: states.Snapshot, group: cluster.NodeGroup) -> set[str]:
+    return {snapshot.networks[uuid].name for uuid in group.networks}

@@ -1,0 +1,96 @@
+"""OP_INSTANCE_GROW_DISK: a disk grows on all nodes of its instance, and a running guest is told.
+
+Whether there is room is asked before anything is changed. What has grown does not shrink: when a step fails the disk
+keeps its recorded size, and the next attempt goes on where this one ended.
+"""
+
+from dataclasses import dataclass
+
+from gantry import errors
+from gantry.model import instance, opcodes, parameters
+from gantry.operations import base, disks, filled, hooks, levels, volumes
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+Running = calls.RunningInstance | None
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """Which disk grows to which size, and the instance as it is then."""
+
+    index: int
+    size: int
+    vm: instance.Instance
+
+
+class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
+    """Grows a disk."""
+
+    OPCODE = opcodes.InstanceGrowDisk
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the instance, share its nodes."""
+        return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
+
+    def _growth(self, snapshot: states.Snapshot) -> _Growth:
+        vm = snapshot.instance(self.op.instance_name)
+        disk = vm.disks[volumes.index_of(vm, self.op.disk)]
+        amount = parameters.size(self.op.amount)
+        size = amount if self.op.absolute else disk.size + amount
+        if size <= disk.size:
+            raise errors.InvalidError(
+                f"disk {self.op.disk} of instance {vm.name} has {disk.size} MiB, it cannot become {size} MiB",
+                hint="disks only grow",
+            )
+        grown = [disks.resized(disk, size) if one is disk else one for one in vm.disks]
+        new = base.changed(vm, self.environment.inputs.now, disks=tuple(grown))
+        if not self.op.ignore_ipolicy:
+            levels.check_policy(snapshot, new, before=vm)
+        return _Growth(self.op.disk, size, new)
+
+    async def inspect(self, snapshot: states.Snapshot) -> Running:
+        """Ask every node for room, and the primary one whether the instance runs."""
+        vm, growth = snapshot.instance(self.op.instance_name), self._growth(snapshot)
+        for uuid in vm.nodes:
+            disk = filled.fill(snapshot, vm, node=uuid).disks[growth.index]
+            there = snapshot.target(snapshot.nodes[uuid])
+            try_it = calls.BlockdevGrow(disk=disk, size=growth.size, backing=True, dry_run=True)
+            await self.environment.nodes.call(there, try_it)
+        return await volumes.running(self.environment, snapshot, vm)
+
+    def plan(self, snapshot: states.Snapshot, facts: Running) -> base.Plan:
+        """Grow what lies under it on all nodes, then the disk, then what the guest sees; last the record."""
+        vm, growth = snapshot.instance(self.op.instance_name), self._growth(snapshot)
+        old = vm.disks[growth.index]
+        own = volumes.Volumes(self.environment, snapshot, vm, only={old.uuid})
+        grown = volumes.Volumes(self.environment, snapshot, growth.vm, only={old.uuid})
+        wipes = snapshot.the_cluster.prealloc_wipe_disks
+        return base.Plan(
+            lines=[f"grow disk {growth.index} of instance {vm.name} from {old.size} to {growth.size} MiB"],
+            steps=[
+                *([] if facts else own.activate()),
+                *own.grow(growth.size),
+                *(grown.wipe(start=old.size) if wipes else []),
+                *(self._tell(snapshot, growth) if facts else []),
+                *(grown.wait() if self.op.wait_for_sync else []),
+                *([] if facts else grown.deactivate()),
+            ],
+            finish=lambda newest: [states.Put(self._recorded(newest, growth))],
+            hooks=hooks.of_instance(snapshot, vm, path="disk-grow", DISK=growth.index, AMOUNT=growth.size - old.size),
+        )
+
+    def _recorded(self, newest: states.Snapshot, growth: _Growth) -> instance.Instance:
+        vm = newest.instances[growth.vm.uuid]
+        return base.changed(vm, self.environment.inputs.now, disks=growth.vm.disks)
+
+    def _tell(self, snapshot: states.Snapshot, growth: _Growth) -> list[base.Step]:
+        vm = growth.vm
+        whole, target = filled.fill(snapshot, vm), snapshot.target(snapshot.nodes[vm.primary_node])
+
+        async def tell() -> None:
+            resize = calls.DiskResize(instance=whole, disk=whole.disks[growth.index])
+            if not await self.environment.nodes.call(target, resize):
+                self.environment.log.info(f"the guest of {vm.name} does not have disk {growth.index} yet")
+
+        return [base.Step(f"tell the guest of {vm.name}", tell)]

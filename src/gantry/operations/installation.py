@@ -1,0 +1,51 @@
+"""What has to fit before an operating system's scripts run: the definition, its variant, its parameters.
+
+Shared by the units that install. Everything is refused here, before anything is changed, with the nearest name.
+"""
+
+import difflib
+
+from gantry import errors
+from gantry.model import parameters
+from gantry.operations import base
+from gantry.rpc import calls, targets
+
+
+async def check(
+    nodes: base.Nodes, target: targets.Target, whole: calls.Instance, *, force_variant: bool = False
+) -> calls.OsScript:
+    """Return the definition of an instance's OS on a node; InvalidError, NotFoundError when it cannot be used.
+
+    Its verify script, where there is one, looks at the parameters.
+    """
+    name, _, variant = whole.os.partition("+")
+    definition = await nodes.call(target, calls.OsValidate(name=name))
+    if definition.problem:
+        raise errors.InvalidError(f"OS {name} cannot be installed: {definition.problem}")
+    if definition.variants and not variant:
+        known = ", ".join(definition.variants)
+        raise errors.InvalidError(f"OS {name} needs a variant", hint=f"write {name}+VARIANT; it has {known}")
+    if variant and variant not in definition.variants and not force_variant:
+        close = difflib.get_close_matches(variant, definition.variants, n=1)
+        known = ", ".join(definition.variants) or "none"
+        raise errors.InvalidError(
+            f"OS {name} has no variant {variant}", hint=f"did you mean {close[0]}?" if close else f"it has {known}"
+        )
+    if definition.hypervisors and whole.hypervisor not in definition.hypervisors:
+        raise errors.InvalidError(
+            f"OS {name} does not support hypervisor {whole.hypervisor}",
+            hint=f"it supports {', '.join(definition.hypervisors)}",
+        )
+    _check_parameters(definition, whole)
+    await nodes.call(target, calls.OsVerify(instance=whole))
+    return definition
+
+
+def _check_parameters(definition: calls.OsScript, whole: calls.Instance) -> None:
+    """Refuse parameters that the definition does not list; those before version 20 list none and take any."""
+    if max(definition.api_versions, default=0) < 20:
+        return
+    known = {name.lower() for name, _ in definition.parameters}
+    wrong = sorted(name for name in whole.osparams if name.lower() not in known)
+    if wrong:
+        raise parameters.unknown(f"parameter of OS {definition.name}:", wrong, sorted(known))

@@ -1,0 +1,65 @@
+"""OP_INSTANCE_REINSTALL: put an operating system on the disks of an instance that exists, the same or another."""
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import instance, opcodes, parameters
+from gantry.operations import base, filled, hooks, installation, volumes
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+
+class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
+    """Installs a stopped instance again."""
+
+    OPCODE = opcodes.InstanceReinstall
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the instance, share its nodes."""
+        vm = snapshot.instance(self.op.instance_name)
+        return {
+            (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
+            **{(base.Level.NODE, uuid): base.Mode.SHARED for uuid in vm.nodes},
+        }
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Refuse one that runs, one without disks, and what does not fit the operating system."""
+        vm, new = snapshot.instance(self.op.instance_name), self._wanted(snapshot)
+        if not vm.disks:
+            raise errors.InvalidError(f"instance {vm.name} has no disks that could be installed")
+        if not new.os:
+            raise errors.InvalidError(f"instance {vm.name} has no operating system", hint="name one with -o")
+        target, nodes = snapshot.target(snapshot.nodes[vm.primary_node]), self.environment.nodes
+        if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
+            raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
+        draft = filled.fill(snapshot, new)
+        await installation.check(nodes, target, draft, force_variant=self.op.force_variant)
+
+    def _wanted(self, snapshot: states.Snapshot) -> instance.Instance:
+        """Return the instance as it is to be; parameters of another operating system do not stay."""
+        vm = snapshot.instance(self.op.instance_name)
+        system = self.op.os_type or vm.os
+        stays = system.partition("+")[0] == vm.os.partition("+")[0]
+        return structs.replace(vm, os=system, osparams=parameters.merge(vm.osparams if stays else {}, self.op.osparams))
+
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+        """Record what is to be installed, then run the create script over the disks."""
+        del facts
+        vm, new = snapshot.instance(self.op.instance_name), self._wanted(snapshot)
+        target, whole = snapshot.target(snapshot.nodes[vm.primary_node]), filled.fill(snapshot, new)
+        now, own = self.environment.inputs.now, volumes.Volumes(self.environment, snapshot, new)
+
+        async def install() -> None:
+            add = calls.OsAdd(instance=whole, reinstall=True, debug=self.op.debug_level or 0)
+            await self.environment.nodes.call(target, add)
+
+        return base.Plan(
+            lines=[f"install {new.os} on the disks of {vm.name}, whose content is lost"],
+            changes=[states.Put(base.changed(new, now))] if new != vm else [],
+            steps=[
+                *own.activate(),
+                base.Step(f"install {new.os} on {vm.name}", install),
+                *own.deactivate(),
+            ],
+            hooks=hooks.of_instance(snapshot, vm, path="instance-reinstall", wanted=new),
+        )

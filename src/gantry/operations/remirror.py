@@ -1,0 +1,158 @@
+"""Mirrored disks that get a new pair of nodes: the part of a failover to any node that concerns them.
+
+``model.pairing`` decides which node keeps its copy (S2) and which gets one (P2); here are the steps. Until the new pair
+is recorded, each has an undo that brings the old one back; the copy that is given up stays until the new one is whole.
+"""
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.ipam import mirrors
+from gantry.model import cluster, instance, pairing
+from gantry.operations import base, filled, volumes
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+PATIENCE = 120
+"""How many looks, a second apart, a new pair gets to find each other."""
+
+
+def paired(vm: instance.Instance, pair: pairing.Pairing, picks: mirrors.Picks) -> tuple[instance.Disk, ...]:
+    """Return the disks of an instance for a new pair of nodes: what is kept keeps its numbers."""
+
+    def again(disk: instance.Disk) -> instance.Disk:
+        if disk.mirror is None:
+            return disk
+        minors = {
+            pair.primary: picks.minor(pair.primary),
+            pair.secondary: disk.mirror.minors[pair.secondary],
+        }
+        return structs.replace(disk, mirror=structs.replace(disk.mirror, minors=minors))
+
+    return tuple(again(disk) for disk in vm.disks)
+
+
+async def check_copy(
+    environment: base.Environment,
+    snapshot: states.Snapshot,
+    vm: instance.Instance,
+    *,
+    node: cluster.Node,
+    lenient: bool = False,
+) -> None:
+    """Refuse to build on a copy that is not complete, as far as its node can tell before anything is activated."""
+    whole = filled.fill(snapshot, vm, node=node.uuid)
+    found = await environment.nodes.call(snapshot.target(node), calls.BlockdevStatus(disks=whole.disks))
+    for disk, state in zip(whole.disks, found, strict=True):
+        if state is None or state.active:
+            _refuse(vm.name, disk, node.name, state, lenient=lenient)
+
+
+def _refuse(name: str, disk: calls.Disk, node: str, state: calls.DiskState | None, *, lenient: bool) -> None:
+    if why := pairing.problem(state.local if state else None, lenient=lenient):
+        raise errors.WrongStateError(
+            f"disk {disk.index} of instance {name} on {node} is no good copy: {why}",
+            hint="wait until it is synchronised; gnt-instance info shows how far it is",
+        )
+
+
+async def check_room(
+    environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, *, node: cluster.Node
+) -> None:
+    """Refuse a node whose volume groups have no room for a copy of the disks; raises NoRoomError."""
+    wanted: dict[str, int] = {}
+    for part in (child for disk in vm.disks for child in disk.children):
+        wanted[part.logical_id[0]] = wanted.get(part.logical_id[0], 0) + part.size
+    units = tuple(calls.StorageUnit(kind="plain", name=name) for name in wanted)
+    status = await environment.nodes.call(snapshot.target(node), calls.NodeInfo(storage=units))
+    for unit, found in zip(units, status.storage, strict=False):
+        if found.problem or found.free < wanted[unit.name]:
+            why = found.problem or f"{wanted[unit.name]} MiB do not fit, {found.free} MiB are free"
+            raise errors.NoRoomError(f"node {node.name}, volume group {unit.name}: {why}")
+
+
+class Remirror:
+    """The steps for the disks of one instance; ``new`` is the instance as it will be recorded."""
+
+    def __init__(
+        self,
+        environment: base.Environment,
+        snapshot: states.Snapshot,
+        old: instance.Instance,
+        *,
+        new: instance.Instance,
+    ) -> None:
+        self._environment = environment
+        self._snapshot = snapshot
+        self._old = old
+        self._new = new
+
+    def _target(self, node: str) -> targets.Target:
+        return self._snapshot.target(self._snapshot.nodes[node])
+
+    def begin(self, pair: pairing.Pairing, *, wait: bool) -> list[base.Step]:
+        """Return the steps until the new node receives, or with ``wait`` has received all."""
+        here, there = self._target(pair.primary), self._target(pair.secondary)
+        coming = filled.fill(self._snapshot, self._new, node=pair.primary).disks
+        kept = filled.fill(self._snapshot, self._new, node=pair.secondary).disks
+        before = filled.fill(self._snapshot, self._old, node=pair.secondary).disks
+        steps = []
+        for disk, keeps, was in zip(coming, kept, before, strict=True):
+            steps += [
+                base.Step(
+                    f"create disk {disk.index} on {here.name}",
+                    self._call(here, calls.BlockdevCreate(disk=disk, owner=self._new.name)),
+                    self._call(here, calls.BlockdevRemove(disk=disk, owner=self._new.name)),
+                ),
+                base.Step(
+                    f"pair disk {disk.index} of {there.name} with {here.name}",
+                    self._pair(there, keeps),
+                    self._call(there, calls.BlockdevAssemble(disk=was, primary=False)),
+                ),
+                base.Step(
+                    f"let disk {disk.index} on {here.name} receive",
+                    self._receive(here, disk),
+                    self._call(here, calls.BlockdevShutdown(disk=disk)),
+                ),
+            ]
+        return steps + (self._new_volumes.wait() if wait else [])
+
+    @property
+    def _new_volumes(self) -> volumes.Volumes:
+        return volumes.Volumes(self._environment, self._snapshot, self._new)
+
+    def _call(self, target: targets.Target, what: calls.Call[object]) -> base.Action:
+        async def action() -> None:
+            await self._environment.nodes.call(target, what)
+
+        return action
+
+    def _pair(self, target: targets.Target, disk: calls.Disk) -> base.Action:
+        """Connect the copy that is kept to its new peer; its last look before anything depends on it alone."""
+
+        async def action() -> None:
+            nodes = self._environment.nodes
+            await nodes.call(target, calls.BlockdevAssemble(disk=disk, primary=False))
+            state = await nodes.call(target, calls.BlockdevFind(disk=disk))
+            _refuse(self._new.name, disk, target.name, state, lenient=True)
+
+        return action
+
+    def _receive(self, target: targets.Target, disk: calls.Disk) -> base.Action:
+        async def action() -> None:
+            nodes = self._environment.nodes
+            await nodes.call(target, calls.BlockdevAssemble(disk=disk, primary=False))
+            for _ in range(PATIENCE):
+                state = await nodes.call(target, calls.BlockdevFind(disk=disk))
+                if state and pairing.may_be_promoted(connection=state.connection, local=state.local, peer=state.peer):
+                    return
+                await self._environment.sleep(1.0)
+            said = f"{state.connection}, {state.local}" if state else "not there"
+            raise errors.ExecutionError(f"disk {disk.index} on {target.name} receives nothing: it is {said}")
+
+        return action
+
+    def end(self, pair: pairing.Pairing) -> list[base.Step]:
+        """Return the steps when the new pair is recorded: wait for the copy, remove the one that was given up."""
+        gone = volumes.Volumes(self._environment, self._snapshot, self._old, nodes=[pair.gone])
+        return self._new_volumes.wait() + gone.remove(tolerant=True)

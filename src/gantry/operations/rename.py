@@ -1,0 +1,128 @@
+"""OP_INSTANCE_RENAME: another name for an instance, in the state, for its disks, and inside its system."""
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import instance, opcodes
+from gantry.operations import base, filled, hooks, volumes
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+Places = tuple[tuple[str, ...], ...]
+"""The logical ids of the disks under the new name."""
+
+BY_NAME = ("file", "sharedfile")
+"""The kinds of disks that lie in a place which has the name of their instance."""
+
+
+class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
+    """Renames a stopped instance."""
+
+    OPCODE = opcodes.InstanceRename
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the instance and its new name, share its nodes."""
+        vm = snapshot.instance(self.op.instance_name)
+        return {
+            (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
+            (base.Level.INSTANCE, self.op.new_name): base.Mode.EXCLUSIVE,
+            **{(base.Level.NODE, uuid): base.Mode.SHARED for uuid in vm.nodes},
+        }
+
+    async def inspect(self, snapshot: states.Snapshot) -> Places:
+        """Refuse a name that is taken, an instance that runs, and an OS that cannot be renamed; ask where disks go."""
+        vm = snapshot.instance(self.op.instance_name)
+        if ("instances", self.op.new_name) in snapshot.names:
+            raise errors.ExistsError(f"instance {self.op.new_name} exists already", hint="choose another name")
+        target, nodes = snapshot.target(snapshot.nodes[vm.primary_node]), self.environment.nodes
+        if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
+            raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
+        if self._has_system(vm):
+            name = vm.os.partition("+")[0]
+            found = await nodes.call(target, calls.OsValidate(name=name))
+            if "rename" not in found.scripts:
+                raise errors.WrongStateError(
+                    f"OS {name} has no rename script, so instance {vm.name} cannot be renamed",
+                    hint=f"write one in {found.path} on node {target.name}; an empty one leaves the system as it is",
+                )
+        return tuple([await self._place(target, disk, index) for index, disk in enumerate(vm.disks)])
+
+    async def _place(self, target: targets.Target, disk: instance.Disk, index: int) -> tuple[str, ...]:
+        if disk.dev_type not in BY_NAME:
+            return disk.logical_id
+        ask = calls.BlockdevPath(dev_type=disk.dev_type, instance=self.op.new_name, uuids=(disk.uuid,), first=index)
+        (path,) = await self.environment.nodes.call(target, ask)
+        return (*disk.logical_id[:-1], path)
+
+    def _has_system(self, vm: instance.Instance) -> bool:
+        return bool(vm.os and vm.disks)
+
+    def plan(self, snapshot: states.Snapshot, facts: Places) -> base.Plan:
+        """Record the new name with the new places of the disks; move those, then tell the system."""
+        vm = snapshot.instance(self.op.instance_name)
+        target, now = snapshot.target(snapshot.nodes[vm.primary_node]), self.environment.inputs.now
+        disks = tuple(structs.replace(disk, logical_id=place) for disk, place in zip(vm.disks, facts, strict=True))
+        new = base.changed(vm, now, name=self.op.new_name, disks=disks)
+        own = volumes.Volumes(self.environment, snapshot, new)
+        old_whole, whole = filled.fill(snapshot, vm), filled.fill(snapshot, new)
+        steps = [
+            self._move(target, old, place)
+            for old, place in zip(old_whole.disks, whole.disks, strict=True)
+            if old.logical_id != place.logical_id
+        ]
+        if self._has_system(vm):
+            steps += [
+                *own.activate(),
+                base.Step(
+                    f"rename the system from {vm.name} to {new.name}",
+                    self._tell(target, whole, old=vm.name),
+                    self._tell_back(target, structs.replace(whole, name=vm.name), old=new.name),
+                ),
+            ]
+        steps += [self._mark(target, old, disk) for old, disk in zip(old_whole.disks, whole.disks, strict=True)]
+        if self._has_system(vm):
+            steps += own.deactivate()
+        return base.Plan(
+            lines=[f"rename instance {vm.name} to {new.name}"] + [step.text for step in steps],
+            changes=[states.Put(new)],
+            steps=steps,
+            result=lambda: new.name,
+            hooks=hooks.of_instance(snapshot, vm, path="instance-rename", INSTANCE_NEW_NAME=new.name),
+        )
+
+    def _move(self, target: targets.Target, old: calls.Disk, new: calls.Disk) -> base.Step:
+        async def do() -> None:
+            await self.environment.nodes.call(target, calls.BlockdevRename(disk=old, to=new.logical_id))
+
+        async def undo() -> None:
+            await self.environment.nodes.call(target, calls.BlockdevRename(disk=new, to=old.logical_id))
+
+        return base.Step(f"move disk {old.index} to {new.logical_id[-1]}", do, undo)
+
+    def _tell(self, target: targets.Target, whole: calls.Instance, *, old: str) -> base.Action:
+        async def action() -> None:
+            call = calls.OsRename(instance=whole, old=old, debug=self.op.debug_level or 0)
+            await self.environment.nodes.call(target, call)
+
+        return action
+
+    def _tell_back(self, target: targets.Target, whole: calls.Instance, *, old: str) -> base.Action:
+        """Return the undo of telling: a script that does not work does not work for this either."""
+        tell = self._tell(target, whole, old=old)
+
+        async def action() -> None:
+            try:
+                await tell()
+            except errors.GantryError as error:
+                self.environment.log.warning(f"the system may have the name {old} on its disks: {error}")
+
+        return action
+
+    def _mark(self, target: targets.Target, old: calls.Disk, disk: calls.Disk) -> base.Step:
+        async def do() -> None:
+            await self.environment.nodes.call(target, calls.BlockdevSetinfo(disk=disk, owner=self.op.new_name))
+
+        async def undo() -> None:
+            await self.environment.nodes.call(target, calls.BlockdevSetinfo(disk=old, owner=self.op.instance_name))
+
+        return base.Step(f"write the name {self.op.new_name} down with disk {disk.index}", do, undo)

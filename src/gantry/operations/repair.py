@@ -1,0 +1,74 @@
+"""OP_CLUSTER_REPAIR_STORAGE: a volume group that has just lost a disk is repaired (seed "LVM self-repair").
+
+The watcher submits it again and again, with what the last one found out; ``model.repair`` decides. Volumes on the lost
+disk are gone with it, so mirrored disks go on with their peer until ``replace-disks`` makes the copy anew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gantry.model import opcodes, repair, templates
+from gantry.operations import base
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The decision, and the groups that have lost something on the node that it names."""
+
+    decision: repair.Decision
+    broken: Sequence[tuple[targets.Target, calls.VolumeGroup]]
+
+
+class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
+    """Looks at the volume groups of all nodes, and repairs one at most; the result is what to say the next time."""
+
+    OPCODE = opcodes.ClusterRepairStorage
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Share all nodes."""
+        return {(base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED}
+
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
+        """Ask all nodes that are online; one that does not answer has nothing inconsistent as far as is known."""
+        used = {*templates.IN_VOLUME_GROUPS} & {*snapshot.the_cluster.enabled_disk_templates}
+        nodes = [node for node in snapshot.nodes.values() if used and node.vm_capable and not node.offline]
+        where = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
+        broken = [
+            (answer.target, group)
+            for answer in await self.environment.nodes.fan_out(where, calls.VgList())
+            for group in answer.value or ()
+            if group.missing
+        ]
+        names = {target.name for target, _ in broken}
+        return Facts(repair.decide(whole_before=self.op.whole_before, broken=names), broken)
+
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
+        """Reduce the groups of the one node that lost a disk; of anything else, tell."""
+        del snapshot
+        names = ", ".join(f"{group.name} on {target.name}" for target, group in facts.broken)
+        repairs = facts.decision.deed is repair.Deed.REPAIR
+        steps = [
+            base.Step(
+                f"take what is missing out of volume group {group.name} on {target.name}", self._reduce(target, group)
+            )
+            for target, group in facts.broken
+            if repairs
+        ]
+        line = f"volume groups: {facts.decision.deed.value}" + (f", {names}" if names else "")
+        return base.Plan(
+            lines=[line],
+            steps=[base.Step(line, base.nothing), *steps],
+            result=lambda: facts.decision.whole,
+        )
+
+    def _reduce(self, target: targets.Target, group: calls.VolumeGroup) -> base.Action:
+        async def reduce() -> None:
+            lost = await self.environment.nodes.call(target, calls.VgReduce(group=group.name, force=True))
+            # Monitoring looks for this line.
+            self.environment.log.warning(
+                f"lvm-repair node={target.name} group={group.name} missing={group.missing} lost={','.join(lost)}"
+            )
+
+        return reduce

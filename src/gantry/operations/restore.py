@@ -1,0 +1,171 @@
+"""Making an instance from an export: finding it, checking it, filling in what was not asked for, its steps.
+
+``create`` uses it for the mode ``import``. What the opcode says counts; what it leaves out comes from the export. An
+instance that gets its old name back gets its MAC addresses and IP addresses back too; under another name it gets new
+ones, for the old instance may still be there.
+"""
+
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import opcodes, parameters
+from gantry.operations import base, manifest, transfer
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+
+@dataclass(frozen=True)
+class Found:
+    """An export: where it is, and what is in it."""
+
+    node: targets.Target
+    name: str
+    content: manifest.Export
+
+
+async def find(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.InstanceCreate) -> Found:
+    """Return the export that an opcode asks for, whole: every dump is there, and is what was written.
+
+    NotFoundError, WrongStateError for a damaged one.
+    """
+    name = (op.src_path or op.instance_name).rstrip("/").rpartition("/")[2]
+    node = await _node(environment, snapshot, name, named=op.src_node)
+    text = await environment.nodes.call(node, calls.ExportInfo(export=name))
+    content = manifest.read(text, where=f"export {name} on node {node.name}")
+    await _verify(environment, Found(node, name, content))
+    return Found(node, name, content)
+
+
+async def _node(
+    environment: base.Environment, snapshot: states.Snapshot, name: str, *, named: str | None
+) -> targets.Target:
+    """Return the node that has the export: the one named, or the only one."""
+    if named:
+        return snapshot.target(snapshot.node(named))
+    online = [snapshot.target(node) for node in snapshot.nodes.values() if not node.offline]
+    where = sorted(online, key=lambda target: target.name)
+    answers = await environment.nodes.fan_out(where, calls.ExportList())
+    found = [answer.target for answer in answers if name in (answer.value or ())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise errors.InvalidError(
+            f"several nodes have an export {name}: {', '.join(target.name for target in found)}",
+            hint="say which with --src-node",
+        )
+    raise errors.NotFoundError(f"no node has an export {name}", hint="gnt-backup list shows those there are")
+
+
+async def _verify(environment: base.Environment, found: Found) -> None:
+    dumps = found.content.dumps
+    asked = calls.ExportVerify(export=found.name, dumps=tuple(dump.file for dump in dumps))
+    there = await environment.nodes.call(found.node, asked)
+    where = f"export {found.name} on node {found.node.name} is damaged"
+    for index, dump in enumerate(dumps):
+        if dump.file not in there:
+            raise errors.WrongStateError(f"{where}: disk {index} ({dump.file}) is not there")
+        if dump.digest and there[dump.file] != dump.digest:
+            raise errors.WrongStateError(
+                f"{where}: disk {index} ({dump.file}) has the checksum {there[dump.file]}, "
+                f"{dump.digest} was written down",
+                hint="nothing was created; take another export",
+            )
+
+
+def completed(op: opcodes.InstanceCreate, content: manifest.Export) -> opcodes.InstanceCreate:
+    """Return the opcode with all that it leaves to the export; InvalidError when the disks cannot hold it."""
+    same = op.instance_name == content.instance
+    disks = op.disks or tuple(
+        opcodes.DiskSpec(size=dump.size, mode="ro" if dump.mode == "ro" else "rw", name=dump.name or None)
+        for dump in content.dumps
+    )
+    _check_disks(disks, content)
+    hypervisor = op.hypervisor or content.hypervisor
+    return structs.replace(
+        op,
+        disks=disks,
+        nics=op.nics or tuple(_nic(spec, same=same) for spec in content.nics),
+        disk_template=op.disk_template or content.disk_template,
+        os_type=op.os_type or content.os or None,
+        hypervisor=hypervisor,
+        hvparams={**(content.hvparams if hypervisor == content.hypervisor else {}), **op.hvparams},
+        beparams={**_backend(content, op), **op.beparams},
+        osparams={**content.osparams, **op.osparams},
+        tags=op.tags or tuple(content.tags),
+    )
+
+
+def _backend(content: manifest.Export, op: opcodes.InstanceCreate) -> dict[str, str]:
+    """Return the export's backend parameters without those that ``memory`` in the opcode sets."""
+    replaced = parameters.MEMORY if "memory" in op.beparams else ()
+    return {name: value for name, value in content.beparams.items() if name not in replaced}
+
+
+def _check_disks(disks: tuple[opcodes.DiskSpec, ...], content: manifest.Export) -> None:
+    if len(disks) < len(content.dumps):
+        raise errors.InvalidError(
+            f"the export has {len(content.dumps)} disks, {len(disks)} are not enough", hint="leave --disk out"
+        )
+    for index, (disk, dump) in enumerate(zip(disks, content.dumps, strict=False)):
+        size = parameters.size(disk.size) if disk.size != "auto" else dump.size
+        if size < dump.size:
+            raise errors.InvalidError(f"disk {index} had {dump.size} MiB when it was exported, {size} is not enough")
+
+
+def _nic(spec: opcodes.NicSpec, *, same: bool) -> opcodes.NicSpec:
+    return spec if same else structs.replace(spec, mac="auto", ip=None)
+
+
+def steps(
+    environment: base.Environment, found: Found, whole: calls.Instance, *, target: targets.Target, debug: int
+) -> list[base.Step]:
+    """Return the steps that fill an instance's new disks on ``target``."""
+    return [
+        _step(environment, found, whole, index, target=target, debug=debug) for index in range(len(found.content.dumps))
+    ]
+
+
+def _step(
+    environment: base.Environment,
+    found: Found,
+    whole: calls.Instance,
+    index: int,
+    *,
+    target: targets.Target,
+    debug: int,
+) -> base.Step:
+    carrier = transfer.Transfer(environment, source=found.node, sink=target)
+    content, disk = found.content, whole.disks[index]
+    begin = calls.StreamEnd(export=found.name, dump=content.dumps[index].file)
+    into = calls.StreamEnd(
+        instance=whole, disk=disk, scripted=content.scripted, compress=content.compression, debug=debug
+    )
+
+    async def do() -> None:
+        await carrier.run(begin, into)
+        wanted, done = content.dumps[index].digest, carrier.done
+        if wanted and done and done.digest != wanted:
+            raise errors.ExecutionError(f"disk {index} was changed in export {found.name} since it was checked")
+
+    async def undo() -> None:
+        await carrier.cancel()
+
+    return base.Step(f"import disk {index} from {found.name} on {found.node.name}", do, undo)
+
+
+def rename_step(
+    environment: base.Environment, found: Found, whole: calls.Instance, *, target: targets.Target, debug: int
+) -> base.Step:
+    """Return the step that tells the imported system its new name, where its OS has a script for that."""
+    old = found.content.instance
+
+    async def do() -> None:
+        definition = await environment.nodes.call(target, calls.OsValidate(name=whole.os.partition("+")[0]))
+        if "rename" in definition.scripts:
+            await environment.nodes.call(target, calls.OsRename(instance=whole, old=old, debug=debug))
+        else:
+            environment.log.warning(f"OS {definition.name} has no rename script: on its disks the name is still {old}")
+
+    return base.Step(f"rename the system from {old} to {whole.name}", do)

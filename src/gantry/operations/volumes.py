@@ -1,0 +1,324 @@
+"""The disks of an instance on all its nodes, as steps: made, activated, deactivated, removed, wiped, synchronised.
+
+A mirrored disk is on two nodes. It is made and activated on both, last on the primary one, and taken out of use there
+first. A secondary node that is marked offline is passed over with a warning; the peer catches up later.
+"""
+
+import contextlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import instance, opcodes, templates
+from gantry.operations import base, filled
+from gantry.rpc import calls, targets
+from gantry.state import snapshot as states
+
+POLL_INTERVAL = 2.0
+PATIENCE = 15
+"""How often a mirrored disk may be seen that is neither whole nor on its way, before it is given up."""
+
+WIPE_PART, WIPE_PARTS = 1024, 10
+"""A disk is wiped in tenths, of a GiB at most."""
+
+TOLD_EVERY = 15
+"""After so many polls the job's log says how far a synchronisation is."""
+
+Places = dict[str, tuple[tuple[str, ...], ...]]
+"""By node UUID: the physical volumes for each disk."""
+
+Sources = dict[str, tuple[str, ...]]
+"""By the UUID of a disk: the logical id of what is adopted for it."""
+
+
+@dataclass(frozen=True)
+class _Seat:
+    """A node of the instance, with the disks as it sees them."""
+
+    target: targets.Target
+    primary: bool
+    disks: Sequence[calls.Disk]
+
+
+@dataclass
+class Volumes:
+    """The disks of an instance, or those of the UUIDs in ``only``; ``nodes`` narrows its nodes."""
+
+    environment: base.Environment
+    snapshot: states.Snapshot
+    vm: instance.Instance
+    only: Collection[str] | None = None
+    nodes: Collection[str] | None = None
+    ignore_secondaries: bool = False
+    _seats: list[_Seat] = field(init=False)
+
+    def __post_init__(self) -> None:
+        wanted = [uuid for uuid in reversed(self.vm.nodes) if self.nodes is None or uuid in self.nodes]
+        self._seats = [
+            _Seat(
+                self.snapshot.target(self.snapshot.nodes[uuid]),
+                uuid == self.vm.primary_node,
+                [
+                    disk
+                    for disk in filled.fill(self.snapshot, self.vm, node=uuid).disks
+                    if self.only is None or disk.uuid in self.only
+                ],
+            )
+            for uuid in wanted
+        ]
+
+    def seats(self) -> list[tuple[targets.Target, Sequence[calls.Disk]]]:
+        """Return the nodes, each with the disks as it sees them."""
+        return [(seat.target, seat.disks) for seat in self._seats]
+
+    async def place(self) -> Places:
+        """Ask each node which physical volumes the disks shall share; raises NoRoomError before anything is made."""
+        found: Places = {}
+        for seat in self._seats:
+            kind = seat.disks[0].dev_type if seat.disks else ""
+            if kind in templates.IN_VOLUME_GROUPS:
+                asked = calls.BlockdevPlace(dev_type=kind, disks=tuple(seat.disks))
+                found[seat.target.uuid] = await self._nodes.call(seat.target, asked)
+        return found
+
+    def create(self, places: Places) -> list[base.Step]:
+        """Return the steps that make the disks."""
+        return [
+            self._create(seat, disk, on)
+            for seat in self._seats
+            for disk, on in zip(seat.disks, places.get(seat.target.uuid) or ((),) * len(seat.disks), strict=True)
+        ]
+
+    def adopt(self, sources: Sources) -> list[base.Step]:
+        """Return the steps that take what is there for the disks."""
+        return [self._adopt(seat, disk, sources[disk.uuid]) for seat in self._seats for disk in seat.disks]
+
+    def _create(self, seat: _Seat, disk: calls.Disk, on: tuple[str, ...]) -> base.Step:
+        return base.Step(
+            f"create disk {disk.index} of {disk.size} MiB on {seat.target.name}",
+            self._call(seat, calls.BlockdevCreate(disk=disk, owner=self.vm.name, on=on)),
+            self._call(seat, calls.BlockdevRemove(disk=disk, owner=self.vm.name)),
+        )
+
+    def _adopt(self, seat: _Seat, disk: calls.Disk, source: tuple[str, ...]) -> base.Step:
+        take = calls.BlockdevAdopt(disk=disk, source=source[-1], owner=self.vm.name)
+
+        async def give_back() -> None:
+            if await self._nodes.call(seat.target, calls.BlockdevFind(disk=disk)):
+                await self._nodes.call(seat.target, calls.BlockdevRename(disk=disk, to=source))
+
+        text = f"adopt {source[-1]} on {seat.target.name} as disk {disk.index}"
+        return base.Step(text, self._call(seat, take), give_back)
+
+    def activate(self, *, fresh: bool = False) -> list[base.Step]:
+        """Return the steps that make the disks usable; ``fresh`` ones hold nothing yet, and the primary's side counts.
+
+        Their undo takes them out of use again.
+        """
+        steps = [
+            base.Step(
+                f"activate disk {disk.index} on {seat.target.name}",
+                self._call(seat, calls.BlockdevAssemble(disk=disk, primary=seat.primary and not fresh), lenient=True),
+                self._call(seat, calls.BlockdevShutdown(disk=disk), lenient=True),
+            )
+            for seat in self._seats
+            for disk in seat.disks
+            if disk.dev_type not in templates.ALWAYS_ACTIVE
+        ]
+        opened = [
+            base.Step(
+                f"let {seat.target.name} write to disk {disk.index}",
+                self._call(seat, calls.BlockdevOpen(disk=disk, force=True)),
+            )
+            for seat in self._seats
+            for disk in seat.disks
+            if fresh and seat.primary and disk.mirror
+        ]
+        return steps + opened
+
+    async def on(self) -> None:
+        """Activate the disks; when one cannot be, those that were are taken out of use again."""
+        done: list[base.Step] = []
+        try:
+            for step in self.activate():
+                done.append(step)
+                await step.do()
+        except errors.GantryError:
+            for step in reversed(done):
+                with contextlib.suppress(errors.GantryError):
+                    await step.undo()
+            raise
+
+    async def off(self) -> None:
+        """Take the disks out of use."""
+        for step in self.deactivate():
+            await step.do()
+
+    def deactivate(self) -> list[base.Step]:
+        """Return the steps that take the disks out of use, on the primary node first."""
+        return [
+            base.Step(step.text.replace("activate", "deactivate", 1), step.undo, step.do)
+            for step in reversed(self.activate())
+        ]
+
+    def remove(self, *, tolerant: bool = False) -> list[base.Step]:
+        """Return the steps that remove the disks; ``tolerant`` makes warnings of failures. They have no undo."""
+        return [
+            base.Step(
+                f"remove disk {disk.index} of {self.vm.name}" + (f" on {seat.target.name}" if disk.mirror else ""),
+                self._call(seat, calls.BlockdevRemove(disk=disk, owner=self.vm.name), tolerant=tolerant),
+            )
+            for seat in reversed(self._seats)
+            for disk in seat.disks
+        ]
+
+    def grow(self, size: int) -> list[base.Step]:
+        """Return the steps that grow the disks to a size: on every node what lies under a mirrored one, then itself."""
+        return [
+            base.Step(
+                f"grow disk {disk.index} to {size} MiB on {seat.target.name}",
+                self._call(seat, calls.BlockdevGrow(disk=disk, size=size, backing=backing)),
+            )
+            for backing in (True, False)
+            for seat in self._seats
+            for disk in seat.disks
+            if (disk.mirror if backing else seat.primary)
+        ]
+
+    def wipe(self, *, start: int = 0) -> list[base.Step]:
+        """Return the steps that overwrite the disks with zeros, from a place in MiB on, by way of the primary node."""
+        return [
+            base.Step(f"wipe disk {disk.index}", self._wiped(seat, disk, start))
+            for seat in self._seats
+            for disk in seat.disks
+            if seat.primary
+        ]
+
+    def _wiped(self, seat: _Seat, disk: calls.Disk, start: int) -> base.Action:
+        async def action() -> None:
+            part = max(1, min(WIPE_PART, (disk.size - start) // WIPE_PARTS))
+            for offset in range(start, disk.size, part):
+                size = min(part, disk.size - offset)
+                await self._nodes.call(seat.target, calls.BlockdevWipe(disk=disk, offset=offset, size=size))
+                done = 100 * (offset + size - start) // (disk.size - start)
+                self.environment.log.info(f"disk {disk.index} of {self.vm.name}: {done} % are wiped")
+
+        return action
+
+    def wait(self) -> list[base.Step]:
+        """Return the step that waits until mirrored disks are the same on both nodes; none where none is mirrored."""
+        seats = [seat for seat in self._seats if seat.primary and any(disk.mirror for disk in seat.disks)]
+        text = f"wait until the disks of {self.vm.name} are the same on both nodes"
+        return [base.Step(text, self._waiting(seat)) for seat in seats]
+
+    def _waiting(self, seat: _Seat) -> base.Action:
+        mirrored = tuple(disk for disk in seat.disks if disk.mirror)
+
+        async def action() -> None:
+            stuck = polls = 0
+            while broken := [
+                (disk, state)
+                for disk, state in zip(mirrored, await self._states(seat, mirrored), strict=True)
+                if state is None or state.degraded
+            ]:
+                moving = any(state and state.sync_percent is not None for _, state in broken)
+                stuck = 0 if moving else stuck + 1
+                if stuck > PATIENCE:
+                    raise errors.ExecutionError(_stuck(self.vm.name, *broken[0]), hint="gnt-instance info shows more")
+                if polls % TOLD_EVERY == 0:
+                    self.environment.log.info("; ".join(_progress(disk, state) for disk, state in broken))
+                polls += 1
+                await self.environment.sleep(POLL_INTERVAL)
+
+        return action
+
+    async def _states(self, seat: _Seat, disks: tuple[calls.Disk, ...]) -> Sequence[calls.DiskState | None]:
+        return await self._nodes.call(seat.target, calls.BlockdevStatus(disks=disks))
+
+    @property
+    def _nodes(self) -> base.Nodes:
+        return self.environment.nodes
+
+    def _call(
+        self, seat: _Seat, what: calls.Call[object], *, lenient: bool = False, tolerant: bool = False
+    ) -> base.Action:
+        """Return the action that makes a call; ``lenient`` lets secondary nodes fail where that may be."""
+        lenient = lenient and not seat.primary and (seat.target.offline or self.ignore_secondaries)
+
+        async def action() -> None:
+            try:
+                await self._nodes.call(seat.target, what)
+            except errors.GantryError as error:
+                if not (lenient or tolerant):
+                    raise
+                self.environment.log.warning(f"ignored: {error}")
+
+        return action
+
+
+def locks(snapshot: states.Snapshot, vm: instance.Instance) -> base.LockSet:
+    """Take an instance and share its nodes."""
+    return {
+        (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
+        **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
+    }
+
+
+async def running(
+    environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance
+) -> calls.RunningInstance | None:
+    """Ask the primary node whether an instance runs; raises EnvironmentFaultError when it is offline."""
+    node = snapshot.nodes[vm.primary_node]
+    if node.offline:
+        raise errors.EnvironmentFaultError(f"node {node.name} of instance {vm.name} is offline")
+    ask = calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)
+    return await environment.nodes.call(snapshot.target(node), ask)
+
+
+def check_stopped(vm: instance.Instance, found: calls.RunningInstance | None) -> None:
+    """Refuse an instance that runs."""
+    if found:
+        raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
+
+
+def index_of(vm: instance.Instance, index: int) -> int:
+    """Return the index of a disk that exists; raises NotFoundError."""
+    if index >= len(vm.disks):
+        raise errors.NotFoundError(
+            f"instance {vm.name} has no disk {index}", hint=f"it has {len(vm.disks)}, numbered from 0"
+        )
+    return index
+
+
+async def adoptable(
+    environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, specs: Sequence[opcodes.DiskSpec]
+) -> tuple[list[int], Sources]:
+    """Return the sizes that disks will have, and where what is adopted for some of them is; raises NotFoundError."""
+    target = snapshot.target(snapshot.nodes[vm.primary_node])
+    sizes, adopted = [], {}
+    for spec, disk in zip(specs, filled.fill(snapshot, vm).disks, strict=True):
+        size = disk.size
+        if spec.adopt:
+            source = (*disk.logical_id[:-1], spec.adopt)
+            found = await environment.nodes.call(
+                target, calls.BlockdevFind(disk=structs.replace(disk, logical_id=source))
+            )
+            if found is None:
+                raise errors.NotFoundError(f"disk {disk.index}: there is no {spec.adopt} on node {target.name}")
+            size, adopted[disk.uuid] = found.size, source
+        sizes.append(size)
+    return sizes, adopted
+
+
+def _stuck(name: str, disk: calls.Disk, state: calls.DiskState | None) -> str:
+    why = (state.problem or f"connection {state.connection}, peer {state.peer}") if state else "it is not there"
+    return f"disk {disk.index} of instance {name} is degraded and does not synchronise: {why}"
+
+
+def _progress(disk: calls.Disk, state: calls.DiskState | None) -> str:
+    if state is None or state.sync_percent is None:
+        return f"disk {disk.index} waits for its synchronisation"
+    left = f", {state.sync_seconds} s left" if state.sync_seconds is not None else ""
+    return f"disk {disk.index} is synchronised to {state.sync_percent:.1f} %{left}"

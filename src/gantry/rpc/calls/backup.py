@@ -1,0 +1,112 @@
+"""The calls that keep exports on a node, and that carry bulk data between two nodes.
+
+An export is a folder of a node: a description (``config.ini``, written by the master) and a dump per disk. A dump comes
+and goes as a stream from node to node: the master opens it where it shall end (``StreamOpen``), has it sent from where
+it begins (``StreamSend``), and asks how it ended (``StreamClose``).
+"""
+
+from typing import ClassVar
+
+from gantry.rpc.calls.base import FAST, NORMAL, Call, Message
+from gantry.rpc.calls.instance import Disk, Instance
+
+DAY = 86400.0
+"""Seconds: as long as the largest disk may take."""
+
+
+class StreamEnd(Message, frozen=True):
+    """One end of a stream: the file ``dump`` of the export ``export``, or else ``disk``.
+
+    What goes over the stream is compressed as ``compress`` says, by the end that is a disk. Its data is read and
+    written as it is, or where ``scripted`` by the export and import scripts of the OS of ``instance``. ``disk`` may be
+    a snapshot; its index is that of the disk of the instance.
+    """
+
+    export: str = ""
+    dump: str = ""
+    instance: Instance | None = None
+    disk: Disk | None = None
+    scripted: bool = False
+    compress: str = "none"
+    debug: int = 0
+
+
+class Streamed(Message, frozen=True):
+    """What went over a stream: bytes, and their SHA-256 in hex, which the end that received them knows."""
+
+    size: int
+    digest: str = ""
+
+
+class StreamOpen(Call[int], frozen=True):
+    """Wait for a stream and return its port; whoever shows ``token``, a secret made for it, is its sender."""
+
+    token: str
+    end: StreamEnd
+
+
+class StreamSend(Call[Streamed], frozen=True):
+    """Send a stream to where it is waited for, and return when it has arrived; raises ExecutionError."""
+
+    LIMIT: ClassVar[float] = DAY
+    token: str
+    host: str
+    port: int
+    end: StreamEnd
+
+
+class StreamClose(Call[Streamed], frozen=True):
+    """Wait for the end of what is received and forget it; raises ExecutionError with what went wrong here."""
+
+    LIMIT: ClassVar[float] = NORMAL
+    token: str
+
+
+class StreamCancel(Call[str], frozen=True):
+    """Break off what is received, and forget it; the result is which program had failed here before, and why."""
+
+    token: str
+
+
+class ExportFinalize(Call[None], frozen=True):
+    """Make an export of the dumps that have come, in place of an older one; ``description`` is its ``config.ini``."""
+
+    LIMIT: ClassVar[float] = FAST
+    export: str
+    description: str
+
+
+class ExportDiscard(Call[None], frozen=True):
+    """Remove the dumps of an export that is not finished."""
+
+    LIMIT: ClassVar[float] = FAST
+    export: str
+
+
+class ExportInfo(Call[str], frozen=True):
+    """Return the description of an export; raises NotFoundError."""
+
+    FENCED: ClassVar[bool] = False
+    export: str
+
+
+class ExportVerify(Call[dict[str, str]], frozen=True):
+    """Compute the SHA-256 of dumps, in hex; a dump that is not there has none."""
+
+    FENCED: ClassVar[bool] = False
+    LIMIT: ClassVar[float] = DAY
+    export: str
+    dumps: tuple[str, ...]
+
+
+class ExportList(Call[tuple[str, ...]], frozen=True):
+    """List the exports of a node, by name."""
+
+    FENCED: ClassVar[bool] = False
+
+
+class ExportRemove(Call[bool], frozen=True):
+    """Remove an export; False when there is none."""
+
+    LIMIT: ClassVar[float] = FAST
+    export: str

@@ -1,0 +1,233 @@
+"""The remote API before a simulated master: rules of HTTP, users, what becomes of bodies and queries."""
+
+import base64
+import hashlib
+import json
+import logging
+
+import bcrypt
+import msgspec
+import pytest
+
+from gantry.daemons import remote
+from gantry.doors import http
+from gantry.doors.http import representation, users
+from gantry.doors.rapi import changes, reading, routes
+from gantry.model import opcodes
+from gantry.runtime import interface
+from gantry.sim import cluster
+
+USERS = f"{cluster.FOLDERS.lib}/users"
+HA1 = hashlib.md5(b"dora:Ganeti Remote API:four").hexdigest()
+TEXT = f"""# a comment
+alice:{bcrypt.hashpw(b"one", bcrypt.gensalt(4)).decode()}
+bob two write
+carol {{cleartext}}three read
+dora {{HA1}}{HA1.upper()}
+
+erika:$apr1$abc$def
+a line too many words
+"""
+
+
+@pytest.fixture(scope="module")
+def server(lab: cluster.SimulatedCluster) -> http.Server:
+    lab.run(lab.master.disk.write(USERS, TEXT.encode()))
+    return remote.server(lab.master, cluster.FOLDERS)
+
+
+class Talk:
+    """Requests and their answers, without a network."""
+
+    def __init__(self, lab: cluster.SimulatedCluster, server: http.Server) -> None:
+        self._lab = lab
+        self._server = server
+
+    def raw(
+        self, method: str, path: str, body: bytes = b"", *, login: str = "bob:two", **headers: str
+    ) -> interface.HttpResponse:
+        sent = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        if login:
+            sent["authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+        return self._lab.run(self._server.answer(interface.HttpRequest(method, path, body, sent)))
+
+    def status(self, method: str, path: str, body: object = None, *, login: str = "bob:two", **headers: str) -> int:
+        return self.raw(method, path, b"" if body is None else msgspec.json.encode(body), login=login, **headers).status
+
+    def value(self, method: str, path: str, body: object = None) -> object:
+        answer = self.raw(method, path, b"" if body is None else msgspec.json.encode(body))
+        assert answer.status == 200, answer.body
+        value: object = json.loads(answer.body)
+        return value
+
+    def op(self, method: str, path: str, body: object = None) -> dict[str, object]:
+        """Return the first opcode of the job that a request makes."""
+        ops = self.ops(method, path, body)
+        return ops[0]
+
+    def ops(self, method: str, path: str, body: object = None) -> list[dict[str, object]]:
+        job = self.value("GET", f"/2/jobs/{self.value(method, path, body)}")
+        assert isinstance(job, dict)
+        return msgspec.convert(job["ops"], list[dict[str, object]])
+
+
+@pytest.fixture
+def talk(lab: cluster.SimulatedCluster, server: http.Server) -> Talk:
+    return Talk(lab, server)
+
+
+def _known(op: str) -> set[str]:
+    (found,) = (one for one in opcodes.ALL if one.__struct_config__.tag == op)
+    return {*found.__struct_fields__, *opcodes.FOREIGN.get(op, {}), "nostartup"}
+
+
+@pytest.mark.parametrize("change", changes.CHANGES, ids=lambda one: f"{one.method} {one.path}")
+def test_a_row_names_fields_of_its_opcode(change: changes.Change) -> None:
+    parts = {part[1:-1] for part in change.route.parts if part.startswith("{")}
+    if change.op in ("OP_INSTANCE_QUERY_DATA", "OP_NODE_QUERY_STORAGE"):
+        parts.clear()
+    aliases = {field for field in change.aliases.values() if change.aliases is not changes._CUSTOM}
+    assert {*parts, *change.query.values(), *change.fixed} <= _known(change.op)
+    assert aliases <= _known(change.op) | set(changes._CUSTOM.values())
+
+
+def test_no_two_routes_answer_the_same_request() -> None:
+    known = [(one.method, tuple("*" if part[0] == "{" else part for part in one.parts)) for one in _routes()]
+    assert len(known) == len(set(known))
+
+
+def _routes() -> tuple[routes.Route, ...]:
+    return (*reading.ROUTES, *changes.ROUTES)
+
+
+@pytest.mark.parametrize("route", reading.ROUTES, ids=lambda one: f"{one.method} {one.path}")
+def test_every_read_is_answered(talk: Talk, route: routes.Route) -> None:
+    names = {"instances": "vm1", "nodes": "node1", "groups": "default", "networks": "net1"}
+    kind = next((part for part in route.parts if part in names), "")
+    path = route.path.format(name=names.get(kind, ""), job=1, what="node") + "?fields=name"
+    if route.parts[-1:] == ("wait",):
+        assert talk.status("GET", path, {"fields": ["status"]}) == 200
+        return
+    if route.parts[-1:] == ("console",):
+        assert talk.status("GET", path) in (200, 409)  # it does not run
+        return
+    assert talk.status(route.method, path) == 200
+    if "bulk" in route.query:
+        assert talk.status(route.method, path + "&bulk=1") == 200
+
+
+def test_what_http_refuses_has_its_status(talk: Talk) -> None:
+    assert talk.status("GET", "/2/nothing") == 404
+    assert talk.status("PATCH", "/2/instances") == 501
+    assert talk.status("GET", "/2/instances/nobody") == 404
+    assert talk.status("POST", "/2/groups", {"name": "x"}, content_type="text/plain") == 415
+    assert talk.raw("POST", "/2/groups", b"{").status == 400
+    assert talk.raw("POST", "/2/groups", b"[" * 100_000).status == 400
+    assert talk.status("POST", "/2/groups", ["x"]) == 400
+    assert talk.status("GET", "/2/jobs/abc") == 400
+    assert talk.status("GET", "/2/instances?bulk=maybe") == 400
+    failure = json.loads(talk.raw("POST", "/2/groups", b'{"name": "x", "colour": "red"}').body)
+    assert (failure["code"], failure["message"]) == (400, "Bad Request")
+    assert "colour" in failure["explain"]
+
+
+def test_a_body_cannot_say_what_the_path_or_the_door_says(talk: Talk) -> None:
+    for body in ({"OP_ID": "OP_CLUSTER_DESTROY"}, {"instance_name": "vm2"}, {"reason": [["x", "y", 1]]}):
+        assert talk.status("PUT", "/2/instances/vm1/shutdown", body) == 400
+    assert talk.status("POST", "/2/instances", {"name": "a", "instance_name": "b", "__version__": 1}) == 400
+    assert talk.status("POST", "/2/instances", {"name": "a", "disk_template": "diskless"}) == 400
+
+
+def test_arguments_become_fields_of_the_opcode(talk: Talk) -> None:
+    op = talk.op("PUT", "/2/instances/vm1/startup?force=1&dry-run=1&reason=noon")
+    assert (op["OP_ID"], op["instance_name"], op["force"], op["dry_run"]) == (
+        "OP_INSTANCE_STARTUP", "vm1", True, True,
+    )  # fmt: skip
+    trail = msgspec.convert(op["reason"], list[tuple[str, str, int]])
+    assert [entry[:2] for entry in trail] == [("gnt:user", "noon"), ("gnt:rapi:bob", "PUT /2/instances/vm1/startup")]
+    op = talk.op("POST", "/2/instances/vm1/replace-disks?mode=replace_on_primary&disks=0,1&dry-run=1")
+    assert op["disks"] == [0, 1]
+    op = talk.op("PUT", "/2/nodes/node1/role?dry-run=1", "offline")
+    assert (op["OP_ID"], op["node_name"], op["offline"]) == ("OP_NODE_SET_PARAMS", "node1", True)
+    assert talk.status("PUT", "/2/nodes/node1/role", "master") == 400
+    ops = talk.ops("POST", "/2/instances/vm1/reinstall?dry-run=1", {"os": "busybox", "start": False})
+    assert [one["OP_ID"] for one in ops] == ["OP_INSTANCE_SHUTDOWN", "OP_INSTANCE_REINSTALL"]
+    ops = talk.ops("POST", "/2/instances/vm1/reinstall?dry-run=1&os=busybox&nostartup=0")
+    assert [one["OP_ID"] for one in ops][2] == "OP_INSTANCE_STARTUP"
+
+
+def test_a_change_can_be_bound_to_a_version(talk: Talk) -> None:
+    version = json.loads(talk.raw("GET", "/2/groups/default").body)["serial_no"]
+    for path in ("/2/groups/default/modify", "/2/cluster.example/groups/default/modify"):
+        wanted = 404 if "example" in path else 200
+        assert talk.status("PUT", path + "?dry-run=1", {}, if_match=f'"{version}-abc"') == wanted
+    assert talk.status("PUT", "/2/groups/default/modify", {}, if_match=f'"{version + 1}-abc"') == 412
+    assert talk.status("PUT", "/2/groups/nobody/modify", {}, if_match="*") == 404
+    assert talk.status("PUT", "/2/tags?tag=a", if_match='"1"') == 400
+
+
+def test_passwords_are_checked_in_every_form(talk: Talk) -> None:
+    for login in ("alice:one", "bob:two", "carol:three", "dora:four"):
+        assert talk.status("GET", "/2/info", login=login) == 200
+    for login in ("alice:two", "bob:", "carol:{cleartext}three", f"dora:{HA1}", "erika:$apr1$abc$def", "a:line"):
+        assert talk.status("GET", "/2/info", login=login) == 401
+    assert talk.status("GET", "/2/info", login="", authorization="Bearer abc") == 401
+    assert talk.status("GET", "/2/info", login="", authorization="Basic ***") == 401
+    assert talk.status("PUT", "/2/tags?tag=a", login="alice:one") == 200
+    assert talk.status("PUT", "/2/tags?tag=a", login="carol:three") == 403
+    assert talk.status("GET", "/2/query/node?fields=name", login="carol:three") == 200
+    assert talk.status("GET", "/2/query/node?fields=name", login="dora:four") == 403
+
+
+def test_a_wrong_password_costs_time_and_a_known_right_one_none(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+    clock = lab.master.clock
+    for login, cost in (("bob:guess", users.PENALTY), ("nobody:guess", users.PENALTY), ("bob:two", 0.0)):
+        begun = clock.monotonic()
+        talk.raw("GET", "/version", login=login)
+        assert clock.monotonic() - begun == pytest.approx(cost, abs=0.01)
+
+
+def test_the_users_file_is_read_again_when_it_changes(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+    assert talk.status("GET", "/version", login="bob:two") == 200
+    lab.run(lab.master.disk.write(USERS, TEXT.replace("bob two", "bob three").encode()))
+    assert talk.status("GET", "/version", login="bob:two") == 401
+    assert talk.status("GET", "/version", login="bob:three") == 200
+    lab.run(lab.master.disk.remove(USERS))
+    assert talk.status("GET", "/version", login="bob:three") == 401
+    lab.run(lab.master.disk.write(USERS, TEXT.encode()))
+    assert talk.status("GET", "/version", login="bob:two") == 200
+
+
+def test_a_line_that_is_not_understood_is_named_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = users.parse(TEXT)
+    assert set(found) == {"alice", "bob", "carol", "dora"}
+    assert "line 7" in caplog.text
+    assert "line 8" in caplog.text
+    assert "apr1" not in caplog.text
+
+
+def test_nobody_forges_a_line_of_the_access_log(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="gantry.access"):
+        talk.raw("GET", '/2/a"b', login="", user_agent='x" 200\n127.0.0.1 - "')
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "gantry.access"]
+    assert "\n" not in line
+    assert line.count('"') == 6
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", representation.JSON), ("*/*", representation.JSON), ("text/html", None),
+        ("text/html, */*;q=0.1", representation.JSON), ("text/yaml", representation.YAML),
+        ("application/json;q=0.5, application/yaml", representation.YAML), ("application/json;q=0", None),
+        ("application/json;q=x", None),
+    ],
+)  # fmt: skip
+def test_the_content_type_follows_the_accept_header(accept: str, kind: str | None) -> None:
+    assert representation.chosen(accept) == kind
+
+
+def test_a_certificate_is_demanded_off_the_loopback(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+    assert remote.main(["--no-ssl", "--root", str(tmp_path)]) == 1
+    assert "without TLS" in capsys.readouterr().err

@@ -1,0 +1,106 @@
+"""What a plan has beyond its steps: those after the last transaction, jobs of its own, and a way to be stopped."""
+
+import asyncio
+
+from tests.jobs.house import House, Script, op
+
+from gantry import errors
+from gantry.model import network
+from gantry.operations import base
+from gantry.state import snapshot as states
+
+NET = network.Network(uuid="u1", name="net1")
+
+
+async def _fails() -> None:
+    raise errors.RemoteError("node2 does not answer")
+
+
+def _ended(house: House, comment: str) -> list[tuple[str, object]]:
+    async def scenario() -> None:
+        await house.wait(await house.queue.submit([op(comment)]))
+
+    house.run(scenario())
+    return [(str(step.status), step.result) for step in house.job(1).ops]
+
+
+def test_a_step_after_the_last_transaction_takes_nothing_back_when_it_fails(house: House) -> None:
+    undone: list[str] = []
+
+    async def undo() -> None:
+        undone.append("undone")
+
+    house.scripts["late"] = Script(
+        plan=base.Plan(
+            steps=[base.Step("before", base.nothing, undo)],
+            finish=lambda _: [states.Put(NET)],
+            after=[base.Step("after", _fails, undo)],
+        )
+    )
+    ((status, _),) = _ended(house, "late")
+    assert status == "error"
+    assert house.store.snapshot.networks["u1"] == NET
+    assert not undone
+
+
+def test_the_jobs_of_a_plan_are_submitted_and_named_in_its_result(house: House) -> None:
+    house.scripts["many"] = Script(
+        plan=base.Plan(jobs=[[op("first")], [op("second")]], result=lambda: {"stay": {"vm1": "why"}})
+    )
+    ((status, result),) = _ended(house, "many")
+    assert status == "success"
+    assert result == {"jobs": [[True, 2], [True, 3]], "stay": {"vm1": "why"}}
+    assert sorted(house.queue.jobs()) == [1, 2, 3]
+
+
+def test_a_job_that_runs_can_be_canceled_only_while_it_says_so(house: House) -> None:
+    reached, release = asyncio.Event(), asyncio.Event()
+    answers: list[bool] = []
+
+    async def inspect(environment: base.Environment) -> None:
+        reached.set()
+        await release.wait()
+        with environment.stoppable() as canceled:
+            reached.set()
+            while not canceled():
+                await environment.sleep(1)
+            raise errors.JobCanceledError
+
+    house.scripts["stops"] = Script(inspect=inspect)
+
+    async def scenario() -> None:
+        number = await house.queue.submit([op("stops")])
+        await reached.wait()
+        answers.append((await house.queue.cancel(number))[0])
+        reached.clear()
+        release.set()
+        await reached.wait()
+        answers.append((await house.queue.cancel(number))[0])
+        await house.wait(number)
+
+    house.run(scenario())
+    assert answers == [False, True]
+    assert str(house.job(1).ops[0].status) == "canceled"
+
+
+def test_a_job_that_was_canceled_too_late_ends_as_what_it_is(house: House) -> None:
+    inside = asyncio.Event()
+
+    async def inspect(environment: base.Environment) -> None:
+        with environment.stoppable() as canceled:
+            inside.set()
+            while not canceled():
+                await environment.sleep(1)
+        raise errors.RemoteError("node2 does not answer")
+
+    house.scripts["late"] = Script(inspect=inspect)
+
+    async def scenario() -> None:
+        number = await house.queue.submit([op("late")])
+        await inside.wait()
+        await house.queue.cancel(number)
+        await house.wait(number)
+
+    house.run(scenario())
+    assert str(house.job(1).ops[0].status) == "error"
+    assert "node2 does not answer" in str(house.job(1).ops[0].result)

@@ -1,0 +1,277 @@
+"""Disks of instances that exist: added, removed, changed, grown, activated, made anew, replaced; storage of nodes."""
+
+from typing import cast
+
+import msgspec
+import pytest
+from tests.operations import build, test_disks
+
+from gantry import errors
+from gantry.model import instance, opcodes
+from gantry.operations import replacement
+from gantry.rpc import calls
+
+Disk = opcodes.DiskSpec
+mirrored = test_disks.mirrored
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
+
+
+async def plain(house: build.House, *, start: bool = False) -> instance.Instance:
+    await house.run(test_disks.op("plain", Disk(size=64), Disk(size=128, name="data"), start=start))
+    return house.state.instance("new")
+
+
+def change(*changes: list[object], **fields: object) -> opcodes.Opcode:
+    return opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "new", "disks": list(changes), **fields})
+
+
+async def test_a_disk_is_added_behind_the_last_or_where_it_is_wanted(house: build.House) -> None:
+    old = await plain(house)
+    await house.run(change(["add", {"size": "1g"}], ["add", 0, {"size": 8, "mode": "ro"}]))
+    vm = house.state.instance("new")
+    assert [disk.size for disk in vm.disks] == [8, 64, 128, 1024]
+    assert vm.disks[1:3] == old.disks
+    assert vm.disks[0].mode == "ro"
+    assert house.machine("node2").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert house.nodes.asked(calls.DiskPlug) == []
+
+
+async def test_a_running_guest_gets_a_new_disk_and_gives_one_up(house: build.House) -> None:
+    old = await plain(house, start=True)
+    await house.run(change(["add", {"size": 8}], ["remove", "data", {}]))
+    vm = house.state.instance("new")
+    assert [disk.size for disk in vm.disks] == [64, 8]
+    machine = house.machine("node2")
+    assert machine.disks.keys() == {disk.uuid for disk in vm.disks}
+    assert vm.disks[1].uuid in machine.active
+    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskPlug)] == [vm.disks[1].uuid]
+    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskUnplug)] == [old.disks[1].uuid]
+
+
+async def test_a_mirrored_disk_is_added_on_both_nodes_and_removed_from_both(house: build.House) -> None:
+    await mirrored(house)
+    await house.run(change(["add", {"size": 8}]))
+    added = house.state.instance("new").disks[2]
+    assert added.mirror
+    assert added.mirror.minors == {"n2": 2, "n3": 2}
+    assert all(added.uuid in house.machine(name).disks for name in ("node2", "node3"))
+    await house.run(change(["remove", {}]))
+    assert not any(added.uuid in house.machine(name).disks for name in ("node2", "node3"))
+
+
+@pytest.mark.promise("cluster-110", "cluster-142")
+async def test_mode_and_name_of_a_disk_change_and_change_back(house: build.House) -> None:
+    await plain(house)
+    report = await house.run(change([1, {"access": "r", "name": "none"}]))
+    assert report == [("disk.mode/1", "ro"), ("disk.name/1", "")]
+    assert [(disk.mode, disk.name) for disk in house.state.instance("new").disks] == [("rw", ""), ("ro", "")]
+    await house.run(change(["modify", 1, {"mode": "rw"}]))
+    assert house.state.instance("new").disks[1].mode == "rw"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([["remove", 7, {}]], "the instance has no disk 7"),
+        ([[9, {"mode": "ro"}]], "the instance has no disk 9"),
+        ([["remove", "nobody", {}]], "has no disks named nobody"),
+        ([["modify", 0, {"size": 9}]], "size of a disk cannot be changed"),
+        ([["eject", 0, {}]], "'eject' is no change of a disk"),
+        ([["add", 9, {"size": 9}]], "a disk cannot be added at '9'"),
+        ([["add", {"size": 9}]] * 15, "would have 17 disks, 16 is the most"),
+        ([["remove", {}], ["remove", {}]], "runs, its last disk cannot be removed"),
+    ],
+)
+async def test_changes_that_are_refused(house: build.House, changes: list[list[object]], said: str) -> None:
+    await plain(house, start=True)
+    error = await house.refused(change(*changes))
+    assert said in str(error)
+    assert isinstance(error, errors.PrerequisiteError)
+
+
+async def test_what_a_running_guest_cannot_let_go_stays(house: build.House) -> None:
+    await plain(house, start=True)
+    error = await house.refused(change(["remove", {}], hotplug=False))
+    assert "its disks cannot be taken out while it does" in str(error)
+
+
+@pytest.mark.parametrize(("amount", "absolute", "size"), [("64m", False, 128), (1024, True, 1024)])
+async def test_a_disk_grows_on_both_nodes(house: build.House, amount: int | str, absolute: bool, size: int) -> None:
+    vm = await mirrored(house)
+    await house.run(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=amount, absolute=absolute))
+    grown = house.state.instance("new").disks[0]
+    assert (grown.size, grown.children[0].size, grown.children[1].size) == (size, size, 128)
+    made = [(node, call.backing) for node, call in house.nodes.made
+            if isinstance(call, calls.BlockdevGrow) and not call.dry_run]  # fmt: skip
+    assert made == [("node3", True), ("node2", True), ("node2", False)]
+    assert house.machine("node2").disks[vm.disks[0].uuid] == size
+    assert house.machine("node2").active == {}
+
+
+async def test_a_running_guest_is_told_of_a_disk_that_grew(house: build.House) -> None:
+    await plain(house, start=True)
+    await house.run(opcodes.InstanceGrowDisk(instance_name="new", disk=1, amount=64))
+    (told,) = house.nodes.asked(calls.DiskResize)
+    assert told.disk.size == 192
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"disk": 2, "amount": 8}, "instance new has no disk 2"),
+        ({"disk": 0, "amount": 8, "absolute": True}, "it cannot become 8 MiB"),
+    ],
+)
+async def test_growth_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    await plain(house)
+    op = opcodes.decode({"OP_ID": "OP_INSTANCE_GROW_DISK", "instance_name": "new", **fields})
+    assert said in str(await house.refused(op))
+
+
+async def test_a_disk_does_not_grow_in_a_full_group(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+    vm = await plain(house)
+    answer = build.Machine.answer
+
+    def full(machine: build.Machine, call: calls.Call[object]) -> object:
+        if isinstance(call, calls.BlockdevGrow):
+            raise errors.NoRoomError("disk of 8 MiB does not fit, 0 MiB are free in xenvg on node node2")
+        return answer(machine, call)
+
+    monkeypatch.setattr(build.Machine, "answer", full)
+    error = await house.refused(opcodes.InstanceGrowDisk(instance_name="new", disk=0, amount=8))
+    assert "0 MiB are free in xenvg" in str(error)
+    assert house.state.instance("new") == vm
+
+
+async def test_disks_are_activated_and_deactivated_by_themselves(house: build.House) -> None:
+    vm = await mirrored(house)
+    found = await house.run(opcodes.InstanceActivateDisks(instance_name="new", wait_for_sync=True))
+    assert found == [("node2", f"disk/{index}", f"/dev/{disk.uuid}") for index, disk in enumerate(vm.disks)]
+    assert len(house.machine("node3").active) == 2
+    await house.run(opcodes.InstanceDeactivateDisks(instance_name="new"))
+    assert house.machine("node2").active == house.machine("node3").active == {}
+    await house.run(opcodes.InstanceStartup(instance_name="new"))
+    assert "instance new runs" in str(await house.refused(opcodes.InstanceDeactivateDisks(instance_name="new")))
+
+
+async def test_lost_disks_are_made_anew_on_other_nodes(house: build.House) -> None:
+    vm = await mirrored(house)
+    assert "is there on node" in str(await house.refused(opcodes.InstanceRecreateDisks(instance_name="new")))
+    for name in ("node2", "node3"):
+        house.machine(name).disks.clear()
+    await house.run(opcodes.InstanceRecreateDisks(instance_name="new", nodes=("node1", "node3")))
+    new = house.state.instance("new")
+    assert new.nodes == ("n1", "n3")
+    assert house.machine("node1").disks == house.machine("node3").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert house.machine("node2").disks == {}
+
+
+async def test_one_lost_disk_is_made_anew(house: build.House) -> None:
+    vm = await plain(house)
+    del house.machine("node2").disks[vm.disks[1].uuid]
+    await house.run(opcodes.InstanceRecreateDisks(instance_name="new", disks=(1,)))
+    assert house.machine("node2").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert "no disk 5" in str(await house.refused(opcodes.InstanceRecreateDisks(instance_name="new", disks=(5,))))
+
+
+def replace(mode: str, **fields: object) -> opcodes.Opcode:
+    return opcodes.decode({"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "new", "mode": mode, **fields})
+
+
+@pytest.mark.parametrize("start", [False, True])
+async def test_another_secondary_node_gets_the_disks(house: build.House, start: bool) -> None:
+    vm = await mirrored(house, start=start)
+    await house.run(replace("replace_new_secondary", remote_node="node1"))
+    new = house.state.instance("new")
+    assert new.nodes == ("n2", "n1")
+    assert (house.machine("node3").disks, house.machine("node3").active) == ({}, {})
+    assert house.machine("node1").disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert bool(house.machine("node2").active) is bool(house.machine("node1").active) is start
+    turned = [call for call in house.nodes.asked(calls.BlockdevAssemble, "node2") if call.disk.mirror]
+    assert turned[-1].disk.mirror
+    assert turned[-1].disk.mirror.remote == "203.0.113.1"
+
+
+async def test_a_secondary_node_that_burnt_is_replaced_by_one_that_is_chosen(house: build.House) -> None:
+    await mirrored(house, start=True)
+    house.put(msgspec.structs.replace(house.state.node("node3"), offline=True))
+    await house.run(replace("replace_new_secondary"))
+    assert house.state.instance("new").nodes == ("n2", "n1")
+    assert any("node3" in line for line in house.log.lines if line.startswith("WARNING"))
+
+
+@pytest.mark.parametrize(("mode", "node"), [("replace_on_primary", "node2"), ("replace_on_secondary", "node3")])
+async def test_volumes_of_one_side_are_made_anew(house: build.House, mode: str, node: str) -> None:
+    vm = await mirrored(house, start=True)
+    house.nodes.made.clear()
+    await house.run(replace(mode, disks=[1]))
+    made = [(name, type(call).__name__) for name, call in house.nodes.made if "children" in type(call).__name__]
+    assert made == [(node, "BlockdevRemovechildren"), (node, "BlockdevAddchildren")]
+    created = house.nodes.asked(calls.BlockdevCreate, node)
+    assert [call.disk.logical_id[1] for call in created] == [child.logical_id[1] for child in vm.disks[1].children]
+
+
+def state(local: str) -> calls.DiskState:
+    return calls.DiskState(path="/dev/drbd0", size=64, active=True, local=local)
+
+
+async def test_automatic_replacement_takes_the_broken_side(house: build.House) -> None:
+    vm = await mirrored(house)
+    every = frozenset(disk.uuid for disk in vm.disks)
+    good, bad = (state("UpToDate"),) * 2, (state("UpToDate"), state("Diskless"))
+    assert replacement.broken_side(vm, every, {"n2": good, "n3": good}) == ""
+    assert replacement.broken_side(vm, every, {"n2": good, "n3": bad}) == "replace_on_secondary"
+    assert replacement.broken_side(vm, every, {"n2": bad, "n3": good}) == "replace_on_primary"
+    with pytest.raises(errors.WrongStateError, match="broken on both nodes"):
+        replacement.broken_side(vm, every, {"n2": bad})
+    before = house.state.instance("new")
+    await house.run(replace("replace_auto"))
+    assert house.state.instance("new") == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"mode": "replace_new_secondary", "remote_node": "node3"}, "keeps the disks of instance new already"),
+        ({"mode": "replace_new_secondary", "disks": [0]}, "another secondary node gets all disks"),
+        ({"mode": "replace_on_primary", "remote_node": "node1"}, "stays on the nodes of instance new"),
+        ({"mode": "replace_on_primary", "disks": [4]}, "instance new has no disk 4"),
+    ],
+)
+async def test_replacement_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    await mirrored(house)
+    assert said in str(await house.refused(replace(str(fields.pop("mode")), **fields)))
+
+
+async def test_the_only_good_copy_is_not_given_up(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+    await mirrored(house, start=True)
+    monkeypatch.setattr(build.Machine, "find", lambda *_: state("Inconsistent"))
+    assert "would have the only copy" in str(await house.refused(replace("replace_on_primary")))
+
+
+async def test_disks_of_one_node_have_no_side_to_replace(house: build.House) -> None:
+    await plain(house)
+    assert "no mirrored disks" in str(await house.refused(replace("replace_auto")))
+
+
+async def test_running_instances_with_disks_that_are_not_active_are_told_of(house: build.House) -> None:
+    await plain(house, start=True)
+    verify = opcodes.GroupVerifyDisks(group_name="default")
+    assert await house.run(verify) == [{}, [], {}]
+    house.machine("node2").active.clear()
+    found = cast("list[object]", await house.run(verify))
+    assert "new" in cast("list[str]", found[1])
+    house.machine("node2").disks.clear()
+    found = cast("list[object]", await house.run(verify))
+    assert cast("dict[str, object]", found[2])["new"] == [("node2", "disk/0"), ("node2", "disk/1")]
+    house.machine("node2").down = True
+    assert "node2" in cast("dict[str, str]", cast("list[object]", await house.run(verify))[0])
+
+
+async def test_a_look_at_all_disks_is_a_job_for_each_group(house: build.House) -> None:
+    plan = await house.plan(opcodes.ClusterVerifyDisks())
+    assert plan.jobs == [[opcodes.GroupVerifyDisks(group_name="default")]]

@@ -1,0 +1,231 @@
+"""Disks of all templates over an instance's life: made, started, stopped, removed; what is refused."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, opcodes
+from gantry.operations import filled
+from gantry.rpc import calls
+
+Disk = opcodes.DiskSpec
+TEMPLATES = ("file", "diskless", "sharedfile", "plain", "drbd", "ext")
+OWNER = msgspec.structs.replace(build.OWNER, enabled_disk_templates=TEMPLATES)
+
+
+def op(template: str, *disks: opcodes.DiskSpec, **fields: object) -> opcodes.InstanceCreate:
+    plain = opcodes.InstanceCreate(
+        instance_name="new", os_type="plain", disk_template=template, disks=disks, pnode="node2", start=False
+    )
+    return msgspec.structs.replace(plain, **fields)
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House(*(OWNER if value is build.OWNER else value for value in build.FIRST))
+
+
+def names(found: Sequence[tuple[str, calls.Call[object]]]) -> list[tuple[str, str]]:
+    return [(node, type(call).__name__) for node, call in found]
+
+
+async def mirrored(house: build.House, name: str = "new", **fields: object) -> instance.Instance:
+    await house.run(op("drbd", Disk(size=64), Disk(size=128), snode="node3", instance_name=name, **fields))
+    return house.state.instance(name)
+
+
+@pytest.mark.promise("cluster-139")
+@pytest.mark.parametrize(
+    ("template", "spec", "expected", "params"),
+    [
+        ("sharedfile", Disk(size=64), ("sharedfile", "/file/new/u1"), {}),
+        ("file", Disk(size=64, path="root.img", format="qcow2"), ("file", "/file/new/root.img"), {"format": "qcow2"}),
+        ("file", Disk(size=64, path="/file/a/b"), ("file", "/file/a/b"), {}),
+        ("plain", Disk(size=64), ("xenvg", "u1.disk0"), {}),
+        ("plain", Disk(size=64, vg="fast"), ("fast", "u1.disk0"), {}),
+        (
+            "ext",
+            Disk(size=64, provider="san", access="userspace", params={"tier": "gold"}),
+            ("san", "u1.disk0"),
+            {"provider": "san", "access": "userspace", "tier": "gold"},
+        ),
+    ],
+)
+async def test_a_disk_of_each_template_is_made_where_it_belongs(
+    house: build.House, template: str, spec: opcodes.DiskSpec, expected: tuple[str, ...], params: dict[str, object]
+) -> None:
+    house.numbers = iter(range(1, 10_000))  # type: ignore[assignment]
+    await house.run(op(template, spec))
+    (disk,) = house.state.instance("new").disks
+    assert (disk.dev_type, disk.logical_id, disk.params) == (template, expected, params)
+    (made,) = house.nodes.asked(calls.BlockdevCreate)
+    assert made.disk.logical_id == expected
+    assert made.disk.params.items() >= params.items()
+
+
+async def test_a_mirrored_disk_is_made_on_both_nodes_and_opened_on_the_first(house: build.House) -> None:
+    vm = await mirrored(house)
+    assert vm.nodes == ("n2", "n3")
+    first, second = vm.disks
+    assert first.mirror
+    assert second.mirror
+    assert [child.logical_id[1] for child in first.children] == [f"{first.uuid}.disk0_data", f"{first.uuid}.disk0_meta"]
+    assert [child.size for child in first.children] == [64, 128]
+    assert first.mirror.minors == {"n2": 0, "n3": 0}
+    assert second.mirror.minors == {"n2": 1, "n3": 1}
+    assert len({first.mirror.port, second.mirror.port}) == 2
+    assert first.mirror.secret != second.mirror.secret
+    for name in ("node2", "node3"):
+        assert house.machine(name).disks == {first.uuid: 64, second.uuid: 128}
+    (opened, _) = house.nodes.asked(calls.BlockdevOpen, "node2")
+    assert opened.force
+    assert house.nodes.asked(calls.BlockdevOpen, "node3") == []
+    ends = {name: filled.fill(house.state, vm, node=uuid).disks[0].mirror for name, uuid in (("a", "n2"), ("b", "n3"))}
+    assert ends["a"]
+    assert ends["b"]
+    assert (ends["a"].local, ends["a"].remote) == ("203.0.113.2", "203.0.113.3")
+    assert (ends["b"].local, ends["b"].remote) == ("203.0.113.3", "203.0.113.2")
+    assert ends["a"].secret == ends["b"].secret == first.mirror.secret
+
+
+@pytest.mark.promise("cluster-100")
+async def test_minors_and_ports_are_given_out_once_and_again_when_they_are_free(house: build.House) -> None:
+    one, two = await mirrored(house, "one"), await mirrored(house, "two")
+    assert len({*one.numbers(), *two.numbers()}) == 12
+    await house.run(opcodes.InstanceRemove(instance_name="one"))
+    three = await mirrored(house, "three")
+    assert [*three.numbers()] == [*one.numbers()]
+
+
+async def test_the_state_refuses_a_minor_and_a_port_twice(house: build.House) -> None:
+    one = await mirrored(house, "one")
+    minor = instance.Mirror(minors={"n2": 0, "n1": 9}, port=1, secret="")
+    port = instance.Mirror(minors={"n2": 8, "n1": 9}, port=11000, secret="")
+    for mirror, said in ((minor, "minor 0 of node node2"), (port, "port 11000")):
+        disk = msgspec.structs.replace(one.disks[0], mirror=mirror)
+        with pytest.raises(errors.NotUniqueError, match=f"{said} is in use by a disk of instance one"):
+            house.put(msgspec.structs.replace(one, uuid="other", name="other", disks=(disk,), nics=()))
+
+
+async def test_it_waits_until_both_sides_are_the_same_unless_told_not_to(house: build.House) -> None:
+    house.machine("node2").degraded = 5
+    await mirrored(house)
+    assert house.machine("node2").degraded == 0
+    assert any("synchronised to 50.0 %" in line for line in house.log.lines)
+    house.machine("node2").degraded = 5
+    vm = await mirrored(house, "other", wait_for_sync=False)
+    assert house.machine("node2").degraded == 5
+    assert house.machine("node2").active[vm.disks[0].uuid] == "primary"
+
+
+async def test_a_disk_that_never_synchronises_ends_the_creation(
+    house: build.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = calls.DiskState(path="/dev/drbd0", size=64, active=True, degraded=True, problem="split brain")
+    monkeypatch.setattr(build.Machine, "find", lambda *_: stuck)
+    with pytest.raises(errors.ExecutionError, match="split brain"):
+        await mirrored(house)
+
+
+async def test_new_disks_are_wiped_part_by_part_when_the_cluster_says_so(house: build.House) -> None:
+    house.put(msgspec.structs.replace(OWNER, prealloc_wipe_disks=True))
+    await house.run(op("plain", Disk(size=100)))
+    wiped = house.nodes.asked(calls.BlockdevWipe)
+    assert [(call.offset, call.size) for call in wiped] == [(offset, 10) for offset in range(0, 100, 10)]
+    assert "disk 0 of new: 100 % are wiped" in house.log.lines
+
+
+@pytest.mark.promise("cluster-104")
+async def test_volumes_of_an_instance_are_placed_together(house: build.House) -> None:
+    await house.run(op("plain", Disk(size=64), Disk(size=64)))
+    (asked,) = house.nodes.asked(calls.BlockdevPlace)
+    assert len(asked.disks) == 2
+    assert {call.on for call in house.nodes.asked(calls.BlockdevCreate)} == {("pv1",)}
+
+
+async def test_what_is_there_is_adopted_with_its_size(house: build.House) -> None:
+    house.machine("node2").strays["old"] = 320
+    await house.run(op("plain", Disk(adopt="old"), Disk(size=64), no_install=True))
+    vm = house.state.instance("new")
+    assert [disk.size for disk in vm.disks] == [320, 64]
+    assert [call.source for call in house.nodes.asked(calls.BlockdevAdopt)] == ["old"]
+    assert len(house.nodes.asked(calls.BlockdevCreate)) == 1
+
+
+async def test_an_instance_starts_with_its_disks_and_stops_without_them(house: build.House) -> None:
+    vm = await mirrored(house)
+    primary, secondary = house.machine("node2"), house.machine("node3")
+    assert (primary.active, secondary.active) == ({}, {})
+    await house.run(opcodes.InstanceStartup(instance_name="new"))
+    assert {*primary.active.values()} == {"primary"}
+    assert {*secondary.active.values()} == {"secondary"}
+    await house.run(opcodes.InstanceShutdown(instance_name="new"))
+    assert (primary.active, secondary.active) == ({}, {})
+    await house.run(opcodes.InstanceRemove(instance_name=vm.name))
+    assert (primary.disks, secondary.disks) == ({}, {})
+
+
+async def test_a_secondary_node_that_is_offline_does_not_keep_an_instance_down(house: build.House) -> None:
+    await mirrored(house)
+    house.put(msgspec.structs.replace(house.state.node("node3"), offline=True))
+    await house.run(opcodes.InstanceStartup(instance_name="new"))
+    assert "new" in house.machine("node2").running
+    assert any(line.startswith("WARNING") and "node3" in line for line in house.log.lines)
+
+
+async def test_disks_that_cannot_be_activated_leave_none_active(house: build.House) -> None:
+    await mirrored(house)
+    house.machine("node2").down = True
+    house.nodes.made.clear()
+    with pytest.raises(errors.RemoteError):
+        await house.run(opcodes.InstanceStartup(instance_name="new", force=True))
+    house.machine("node2").down = False
+    assert house.machine("node3").active == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"disk_template": "plian"}, "unknown disk template plian; did you mean plain?"),
+        ({"disks": (Disk(size=64, provider="san"),)}, "disks of template plain have no provider"),
+        ({"disks": (Disk(size=64, vg="-x"),)}, "'-x' is no name of a volume group"),
+        ({"disks": (Disk(size=64, adopt="old"),)}, "what is adopted has its size already"),
+        ({"disks": (Disk(adopt="nothing"),)}, "there is no nothing on node node2"),
+        ({"disks": (Disk(adopt="old"),), "pnode": None}, "on a node that is named only"),
+        ({"snode": "node3"}, "disks of template plain are on one node"),
+        ({"disk_template": "drbd", "snode": "node2"}, "cannot be both"),
+        ({"disk_template": "ext"}, "no provider is named"),
+        ({"disk_template": "drbd", "snode": "nobody"}, "no such node: nobody"),
+    ],
+)
+async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    error = await house.refused(op("plain", Disk(size=64), no_install=True, **fields))
+    assert said in str(error)
+    assert isinstance(error, errors.PrerequisiteError)
+
+
+async def test_a_volume_group_that_is_gone_is_told_of(house: build.House) -> None:
+    gone = calls.StorageInfo(kind="plain", path="xenvg", free=0, total=0, problem="there is no volume group xenvg")
+    house.machine("node2").status = msgspec.structs.replace(build.STATUS, storage=(gone,))
+    error = await house.refused(op("plain", Disk(size=64)))
+    assert "there is no volume group xenvg" in str(error)
+
+
+async def test_a_secondary_node_is_chosen_beside_the_primary_one(house: build.House) -> None:
+    other = cluster.NodeGroup(uuid="g2", name="other")
+    house.put(other, msgspec.structs.replace(house.state.node("node1"), group="g2"))
+    await house.run(op("drbd", Disk(size=64)))
+    assert house.state.instance("new").nodes == ("n2", "n3")
+    house.put(msgspec.structs.replace(house.state.node("node3"), drained=True))
+    assert "node3: it is drained" in str(await house.refused(op("drbd", Disk(size=64), instance_name="next")))
+
+
+async def test_a_node_with_copies_is_not_sent_away(house: build.House) -> None:
+    await mirrored(house)
+    error = await house.refused(opcodes.NodeRemove(node_name="node3"))
+    assert "node node3 is the secondary node of instance new" in str(error)
+    error = await house.refused(opcodes.NodeSetParams(node_name="node3", vm_capable=False))
+    assert "it is the secondary node of instance new" in str(error)

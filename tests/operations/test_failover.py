@@ -1,0 +1,290 @@
+"""Failover, with a model of mirrored disks: copies that find each other, receive, and are promoted or not."""
+
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+import pytest
+from msgspec import structs
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import instance, opcodes
+from gantry.rpc import calls, targets
+
+Result = TypeVar("Result")
+
+LOOKS = 3
+VOLUMES = tuple(
+    instance.Disk(uuid=f"d1{part}", dev_type="plain", size=size, logical_id=("xenvg", f"d1_{part}"))
+    for part, size in (("data", 64), ("meta", 128))
+)
+DISK = instance.Disk(
+    uuid="d1",
+    dev_type="drbd",
+    size=64,
+    children=VOLUMES,
+    mirror=instance.Mirror(minors={"n1": 0, "n2": 0}, port=11000, secret="s"),
+)
+VM = structs.replace(build.VM, disk_template="drbd", disks=(DISK,), admin_state=instance.AdminState.UP)
+
+
+@dataclass
+class Copy:
+    """A node's copy of the disk: how good it is, its end of the mirror, whether it is the primary side."""
+
+    local: str
+    mirror: calls.Mirror | None = None
+    primary: bool = False
+
+
+@dataclass
+class Mirrors(build.FakeNodes):
+    """Nodes with copies of one disk, by the node's address; a synchronisation ends after some looks."""
+
+    copies: dict[str, Copy] = field(default_factory=dict)
+    started: list[str] = field(default_factory=list)
+    left: int = LOOKS
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    async def call(self, target: targets.Target, call: calls.Call[Result]) -> Result:
+        found = await super().call(target, call)
+        return cast("Result", self._disks(target.address, call, found))
+
+    def _disks(self, where: str, call: calls.Call[object], found: object) -> object:
+        match call:
+            case calls.BlockdevCreate():
+                self.copies.setdefault(where, Copy("Inconsistent"))
+            case calls.BlockdevRemove():
+                self.copies.pop(where, None)
+            case calls.BlockdevAssemble():
+                copy = self.copies[where]
+                copy.mirror = call.disk.mirror
+                if call.primary:
+                    self._promote(where)
+            case calls.BlockdevShutdown():
+                if where in self.copies:
+                    self.copies[where].mirror, self.copies[where].primary = None, False
+            case calls.BlockdevFind():
+                return self._state(where)
+            case calls.BlockdevStatus():
+                return tuple(self._state(where) for _ in call.disks)
+            case calls.InstanceStart():
+                assert self.copies[where].primary, "started on a disk that cannot be written to"
+                self.started.append(where)
+            case calls.InstanceShutdown():
+                self.started = [one for one in self.started if one != where]
+        assert len(set(self.started)) < 2, "it runs twice"
+        return found
+
+    def _peer(self, where: str) -> Copy | None:
+        own = self.copies[where].mirror
+        for address, copy in self.copies.items():
+            if own and copy.mirror and address == own.remote and copy.mirror.remote == where:
+                return copy
+        return None
+
+    def _promote(self, where: str) -> None:
+        copy, peer = self.copies[where], self._peer(where)
+        if copy.local != "UpToDate" and (peer is None or peer.local != "UpToDate"):
+            raise errors.BlockDeviceError("no good data to write to")
+        copy.primary = True
+
+    def _state(self, where: str) -> calls.DiskState | None:
+        copy = self.copies.get(where)
+        if copy is None:
+            return None
+        if copy.mirror is None:
+            return calls.DiskState(path="", size=64, active=False)
+        peer = self._peer(where)
+        receives = peer is not None and copy.local == "Inconsistent" and peer.local == "UpToDate"
+        if receives:
+            self.left -= 1
+            copy.local = "UpToDate" if self.left <= 0 else copy.local
+        return calls.DiskState(
+            path="/dev/drbd0",
+            size=64,
+            active=True,
+            connection="WFConnection" if peer is None else "SyncTarget" if receives else "Connected",
+            local=copy.local,
+            peer=peer.local if peer else "DUnknown",
+            degraded=peer is None or "Inconsistent" in (copy.local, peer.local),
+            sync_percent=50.0 if receives else None,
+        )
+
+
+A1, A2, A3 = (node.primary_ip for node in build.NODES)
+
+
+class House(build.House):
+    """A house with ``VM`` running on node1, its disk mirrored to node2."""
+
+    def __init__(self, vm: instance.Instance = VM) -> None:
+        super().__init__(*(vm if value is build.VM else value for value in build.FIRST))
+        self.mirrors = Mirrors()
+        self.nodes = self.environment.nodes = self.mirrors
+        ends = {A1: calls.Mirror(minor=0, local=A1, remote=A2), A2: calls.Mirror(minor=0, local=A2, remote=A1)}
+        self.mirrors.copies = {where: Copy("UpToDate", end, primary=where == A1) for where, end in ends.items()}
+        self.mirrors.started = [A1]
+        units = (calls.StorageInfo(kind="plain", path="xenvg", free=5000, total=9000),)
+        for node in build.NODES:
+            self.machine(node.name).status = structs.replace(build.STATUS, storage=units)
+        self.machine("node1").running["vm1"] = calls.Instance(
+            name="vm1", uuid="i1", hypervisor="fake", beparams={"maxmem": 128, "vcpus": 1}
+        )
+
+    def offline(self, name: str) -> None:
+        """Let a node be dead and marked so; whatever it ran is gone with it."""
+        node = self.state.node(name)
+        self.put(structs.replace(node, offline=True))
+        self.mirrors.copies[node.primary_ip].mirror = None
+        self.mirrors.started = [one for one in self.mirrors.started if one != node.primary_ip]
+
+    @property
+    def vm(self) -> instance.Instance:
+        return self.state.instance("vm1")
+
+    @property
+    def minors(self) -> set[str]:
+        mirror = self.vm.disks[0].mirror
+        return set(mirror.minors) if mirror else set()
+
+
+def failover(**more: object) -> opcodes.Opcode:
+    return opcodes.decode({"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": "vm1", **more})
+
+
+async def test_without_a_target_it_goes_to_its_secondary_node_and_nothing_is_copied() -> None:
+    house = House()
+    await house.run(failover())
+    assert (house.vm.primary_node, house.minors, house.mirrors.started) == ("n2", {"n1", "n2"}, [A2])
+    assert not house.nodes.asked(calls.BlockdevCreate)
+
+
+@pytest.mark.promise("cluster-107")
+@pytest.mark.parametrize(
+    ("dead", "keep", "second", "gone"),
+    [
+        (None, None, "n2", A1),
+        (None, "primary", "n1", A2),
+        (None, "secondary", "n2", A1),
+        ("node1", None, "n2", A1),
+        ("node2", None, "n1", A2),
+    ],
+)
+async def test_it_goes_to_any_node_and_one_of_both_copies_stays(
+    dead: str | None, keep: str | None, second: str, gone: str
+) -> None:
+    house = House()
+    if dead:
+        house.offline(dead)
+    await house.run(failover(target_node="node3", keep=keep))
+    assert (house.vm.primary_node, house.minors) == ("n3", {"n3", second})
+    assert house.mirrors.started == [A3]
+    assert house.mirrors.copies[A3].local == "UpToDate"
+    assert (gone in house.mirrors.copies) == (dead is not None)
+
+
+@pytest.mark.promise("cluster-108")
+@pytest.mark.parametrize("wait", [False, True])
+async def test_it_starts_as_soon_as_the_new_copy_receives_or_when_it_is_complete(wait: bool) -> None:
+    house = House()
+    plan = await house.plan(failover(target_node="node3", wait_for_sync=wait))
+    for step in plan.steps:
+        await step.do()
+    assert plan.finish
+    house.change(plan.finish(house.state))
+    assert house.mirrors.copies[A3].local == ("UpToDate" if wait else "Inconsistent")
+    for step in plan.after:
+        if step.text.startswith("remove disk"):
+            assert house.mirrors.copies[A3].local == "UpToDate"
+        await step.do()
+    assert house.mirrors.started == [A3]
+
+
+async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_where_it_was() -> None:
+    count = len((await House().plan(failover(target_node="node3"))).steps)
+    for broken in range(count):
+        house = House()
+        steps = (await house.plan(failover(target_node="node3"))).steps[: broken + 1]
+        for step in steps:
+            await step.do()
+        for step in reversed(steps):
+            await step.undo()
+        assert house.mirrors.started == [A1], steps[-1].text
+        assert house.mirrors._state(A1) is not None
+        assert A3 not in house.mirrors.copies
+
+
+@pytest.mark.parametrize("local", ["Inconsistent", "Outdated", "Diskless"])
+async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
+    house = House()
+    house.mirrors.copies[A2].local = local
+    said = await house.refused(failover(target_node="node3"))
+    assert "no good copy" in said.message
+    assert house.mirrors.started == [A1]
+
+
+async def test_neither_copy_left_is_refused() -> None:
+    house = House()
+    house.offline("node1")
+    house.offline("node2")
+    assert "neither" in (await house.refused(failover(target_node="node3"))).message
+
+
+async def test_a_node_that_is_silent_is_not_taken_for_dead() -> None:
+    house = House()
+    house.machine("node1").down = True
+    error = await house.refused(failover(target_node="node3"))
+    assert "offline yes node1" in error.hint
+    house.mirrors.started = []  # it is dead, as its user says
+    await house.run(failover(target_node="node3", ignore_consistency=True))
+    assert house.vm.primary_node == "n3"
+
+
+async def test_a_volume_group_without_room_is_refused() -> None:
+    house = House()
+    full = (calls.StorageInfo(kind="plain", path="xenvg", free=100, total=9000),)
+    house.machine("node3").status = structs.replace(build.STATUS, storage=full)
+    assert "xenvg" in (await house.refused(failover(target_node="node3"))).message
+
+
+async def test_an_instance_that_is_down_stays_down() -> None:
+    house = House(structs.replace(VM, admin_state=instance.AdminState.DOWN))
+    house.mirrors.started = []
+    house.machine("node1").running.clear()
+    await house.run(failover(target_node="node3"))
+    assert (house.vm.primary_node, house.mirrors.started) == ("n3", [])
+    assert {where: copy.mirror for where, copy in house.mirrors.copies.items()} == {A2: None, A3: None}
+
+
+@pytest.mark.promise("cluster-109")
+async def test_a_migration_goes_to_no_node_without_a_copy_of_the_disks() -> None:
+    house = House()
+    op = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
+    assert "no copy of its disks" in (await house.refused(op)).message
+
+
+@pytest.mark.promise("cluster-153")
+async def test_an_evacuation_replaces_each_copy_that_its_node_keeps_by_a_job_of_its_own() -> None:
+    house = House()
+    nic = build.VM.nics[0]
+    mirror = instance.Mirror(minors={"n1": 1, "n2": 1}, port=11001, secret="t")
+    second = structs.replace(
+        VM,
+        uuid="i2",
+        name="vm2",
+        nics=(structs.replace(nic, uuid="x2", mac="aa:00:00:00:00:02", ip=()),),
+        disks=(structs.replace(DISK, uuid="d2", mirror=mirror),),
+    )
+    house.put(second)
+    jobs, more = cast(
+        "tuple[list[list[opcodes.Opcode]], dict[str, object]]",
+        await house.run(opcodes.NodeEvacuate(node_name="node2", mode="secondary-only")),
+    )
+    assert more == {"stay": {}}
+    assert (
+        sorted((len(job), job[0].op_id, getattr(job[0], "remote_node", "")) for job in jobs)
+        == [(1, "OP_INSTANCE_REPLACE_DISKS", "node3")] * 2
+    )

@@ -1,0 +1,247 @@
+"""Node groups: what they set, who may be in them, and where new instances go."""
+
+import pytest
+from msgspec.structs import replace
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, opcodes, parameters
+from gantry.operations import base
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+SECOND = cluster.NodeGroup(uuid="h", name="rack2")
+
+
+@pytest.fixture
+def house() -> build.House:
+    made = build.House()
+    made.put(SECOND)
+    return made
+
+
+def op(**fields: object) -> opcodes.GroupSetParams:
+    made = opcodes.decode({"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default", **fields})
+    assert isinstance(made, opcodes.GroupSetParams)
+    return made
+
+
+def diskless(**fields: object) -> opcodes.InstanceCreate:
+    raw = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "new", "disk_template": "diskless", **fields}
+    made = opcodes.decode(raw)
+    assert isinstance(made, opcodes.InstanceCreate)
+    return made
+
+
+async def test_a_group_is_made_with_only_what_was_set(house: build.House) -> None:
+    made = opcodes.decode(
+        {
+            "OP_ID": "OP_GROUP_ADD",
+            "group_name": "rack3",
+            "alloc_policy": "last_resort",
+            "ndparams": {"cpu_speed": "1.5", "ssh_port": "default"},
+            "diskparams": {"plain": {"stripes": "2"}, "file": {}},
+            "ipolicy": {"minmax": [{"max": {"memory-size": "512"}}], "vcpu-ratio": "2"},
+            "tags": ["b", "a"],
+        }
+    )
+    await house.run(made)
+    group = house.state.group("rack3")
+    assert group.alloc_policy is cluster.AllocPolicy.LAST_RESORT
+    assert (group.ndparams, group.diskparams, group.tags) == ({"cpu_speed": 1.5}, {"plain": {"stripes": 2}}, ("a", "b"))
+    assert group.ipolicy == cluster.Policy(minmax=(cluster.Bounds(max={"memory-size": 512}),), vcpu_ratio=2.0)
+    assert "exists already" in str(await house.refused(made))
+
+
+async def test_what_is_not_named_stays_and_default_takes_it_back(house: build.House) -> None:
+    await house.run(op(ndparams={"cpu_speed": 2}, diskparams={"drbd": {"protocol": "A"}}, alloc_policy="unallocable"))
+    await house.run(op(ndparams={"ssh_port": 2222}, ipolicy={"disk-templates": ["file"]}))
+    group = house.state.group("default")
+    assert group.ndparams == {"cpu_speed": 2.0, "ssh_port": 2222}
+    assert group.diskparams == {"drbd": {"protocol": "A"}}
+    back = {
+        "ndparams": {"cpu_speed": "default", "ssh_port": "default"},
+        "diskparams": {"drbd": {"protocol": "default"}},
+    }
+    await house.run(op(**back, ipolicy={"disk-templates": "default"}, alloc_policy="preferred"))
+    group = house.state.group("default")
+    assert group == replace(build.GROUP, serial_no=group.serial_no, mtime=group.mtime)
+
+
+async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: build.House) -> None:
+    assert await house.run(op(alloc_policy="last_resort", ndparams={"cpu_speed": 2})) == [
+        ("alloc_policy", "last_resort"),
+        ("ndparams", {"cpu_speed": 2.0}),
+    ]
+    plan = await house.plan(op(alloc_policy="last_resort"))
+    assert list(plan.changes) == []
+    assert plan.lines == ["nothing changes: node group default has these settings already"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "nothing is to be changed; name at least one setting"),
+        ({"ndparams": {"cpu_sped": 1}}, "unknown node parameter cpu_sped; did you mean cpu_speed?"),
+        ({"ndparams": {"cpu_speed": "fast"}}, "cpu_speed: 'fast' is no float"),
+        ({"ndparams": {"cpu_speed": "nan"}}, "cpu_speed: 'nan' is no float"),
+        ({"ndparams": {"ssh_port": 70000}}, "ssh_port: the number is above 65535"),
+        ({"diskparams": {"plan": {}}}, "unknown disk template plan; did you mean plain?"),
+        ({"diskparams": {"plain": {"strips": 2}}}, "unknown plain disk parameter strips; did you mean stripes?"),
+        ({"diskparams": {"drbd": {"protocol": "D"}}}, "'D' is not one of A, B, C"),
+        ({"ipolicy": {"std": {"cpu-count": 1}}}, "a node group has no standard instance of its own"),
+        ({"ipolicy": {"minmax": [{"min": {"memory-sise": 1}}]}}, "unknown policy parameter memory-sise; did you mean"),
+        (
+            {"ipolicy": {"minmax": [{"min": {"cpu-count": 4}, "max": {"cpu-count": 2}}]}},
+            "the least, 4, is above the most, 2",
+        ),
+        ({"ipolicy": {"minmax": [{"max": {"cpu-count": -1}}]}}, "cpu-count: -1 is below 0"),
+        ({"ipolicy": {"minmax": []}}, "would allow no instance"),
+        ({"ipolicy": {"disk-templates": ["fil"]}}, "unknown disk template fil; did you mean file?"),
+        ({"ipolicy": {"vcpu-ratio": -1}}, "policy vcpu_ratio: -1 is below 0"),
+    ],
+)
+async def test_what_is_not_valid_is_refused_with_a_line_that_helps(
+    house: build.House, asked: dict[str, object], said: str
+) -> None:
+    error = await house.refused(op(**asked))
+    assert isinstance(error, errors.InvalidError)
+    assert said in str(error)
+
+
+async def test_a_group_that_has_nodes_or_is_the_last_one_stays(house: build.House) -> None:
+    assert "node group default has node node1, node2, node3" in str(
+        await house.refused(opcodes.GroupRemove(group_name="default"))
+    )
+    await house.run(opcodes.GroupRemove(group_name="rack2"))
+    assert "rack2" not in {group.name for group in house.state.nodegroups.values()}
+    empty = build.House()
+    for node in ("n2", "n3"):
+        empty.change([states.Delete("nodes", node)])
+    assert "has node node1" in str(await empty.refused(opcodes.GroupRemove(group_name="default")))
+
+
+async def test_a_group_is_renamed(house: build.House) -> None:
+    assert await house.run(opcodes.GroupRename(group_name="rack2", new_name="rack9")) == "rack9"
+    assert house.state.group("rack9").uuid == "h"
+    assert "exists already" in str(await house.refused(opcodes.GroupRename(group_name="rack9", new_name="default")))
+
+
+async def test_nodes_come_to_a_group_with_their_instances(house: build.House) -> None:
+    move = opcodes.GroupAssignNodes(group_name="rack2", nodes=("node2", "node3", "node2"))
+    locks = house.unit(move).locks(house.state)
+    assert locks == dict.fromkeys(
+        [*((base.Level.GROUP, uuid) for uuid in "gh"), *((base.Level.NODE, uuid) for uuid in ("n2", "n3"))],
+        base.Mode.EXCLUSIVE,
+    )
+    await house.run(move)
+    assert {node.name: node.group for node in house.state.nodes.values()} == {"node1": "g", "node2": "h", "node3": "h"}
+    assert (await house.plan(move)).lines == ["nothing changes: the nodes are in node group rack2 already"]
+
+
+async def test_a_node_whose_instance_would_lose_its_network_stays_unless_it_is_forced(house: build.House) -> None:
+    move = opcodes.GroupAssignNodes(group_name="rack2", nodes=("node1",))
+    said = "network net1 of instance vm1 on node1 is not connected to node group rack2"
+    assert said in str(await house.refused(move))
+    assert house.state.node("node1").group == "g"
+    plan = await house.plan(replace(move, force=True))
+    assert [step.text for step in plan.steps] == [said]
+    await house.run(replace(move, force=True))
+    assert house.state.node("node1").group == "h"
+
+
+async def test_the_nearest_level_of_node_parameters_wins(house: build.House) -> None:
+    await house.run(opcodes.ClusterSetParams(ndparams={"cpu_speed": 2.0, "ssh_port": 23}))
+    await house.run(op(ndparams={"ssh_port": 24}))
+    await house.run(opcodes.NodeSetParams(node_name="node2", ndparams={"ssh_port": 25, "spindle_count": 4}))
+    state = house.state
+    filled = [
+        parameters.fill_node(state.the_cluster, state.nodegroups[node.group], node)
+        for node in (state.node("node1"), state.node("node2"))
+    ]
+    assert [(one["cpu_speed"], one["ssh_port"], one["spindle_count"]) for one in filled] == [(2.0, 24, 1), (2.0, 25, 4)]
+    assert state.node("node2").ndparams == {"ssh_port": 25, "spindle_count": 4}
+    told = await house.run(opcodes.NodeSetParams(node_name="node2", ndparams={"ssh_port": "default"}))
+    assert told == [("ndparams/ssh_port", "default")]
+    assert house.state.node("node2").ndparams == {"spindle_count": 4}
+
+
+async def test_disk_parameters_of_group_and_cluster_are_filled_into_what_nodes_are_sent(house: build.House) -> None:
+    disk = replace(build.DISK, uuid="d9", dev_type="plain", logical_id=("plain", "xenvg/d9"))
+    house.put(replace(build.VM, disk_template="plain", disks=(disk,), nics=()))
+    await house.run(opcodes.ClusterSetParams(diskparams={"plain": {"stripes": 2}, "drbd": {"protocol": "A"}}))
+    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
+    await house.run(op(diskparams={"plain": {"stripes": 3}}))
+    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
+    sent = [call for _, call in house.nodes.made if isinstance(call, calls.InstanceStart)]
+    assert [call.instance.disks[0].params for call in sent] == [{"stripes": 2}, {"stripes": 3}]
+
+
+async def test_instances_that_name_no_node_go_where_the_policy_of_allocation_lets_them(house: build.House) -> None:
+    house.put(replace(build.NODES[2], group="h"))
+    create = diskless(no_install=True, nics=[])
+    await house.run(op(alloc_policy="last_resort"))
+    assert await house.run(create) == ["node3"]
+    house.machine("node3").down = True
+    assert await house.run(replace(create, instance_name="new2")) in (["node1"], ["node2"])
+    await house.run(op(alloc_policy="unallocable"))
+    error = await house.refused(replace(create, instance_name="new3"))
+    assert isinstance(error, errors.NoRoomError)
+    assert "node3: it does not answer; node group default: it takes only instances that name their node" in str(error)
+    assert await house.run(replace(create, instance_name="new4", pnode="node1")) == ["node1"]
+
+
+async def test_a_policy_keeps_new_instances_of_the_wrong_size_out_unless_it_is_ignored(house: build.House) -> None:
+    house.put(replace(build.NODES[2], group="h"))
+    await house.run(op(ipolicy={"minmax": [{"max": {"memory-size": 256}}, {"min": {"cpu-count": 8}}]}))
+    big = diskless(beparams={"memory": 512}, pnode="node1")
+    error = await house.refused(big)
+    assert "instance new does not fit the policy of node group default: memory-size 512 is above 256" in str(error)
+    assert await house.run(replace(big, pnode=None)) == ["node3"]
+    assert await house.run(replace(big, instance_name="wide", beparams={"memory": 512, "vcpus": 8})) == ["node1"]
+    assert await house.run(replace(big, instance_name="new2", ignore_ipolicy=True)) == ["node1"]
+    refused = await house.refused(replace(big, instance_name="new3", pnode=None, group_name="default"))
+    assert "node group default: its policy forbids it, memory-size 512 is above 256" in str(refused)
+
+
+async def test_a_tighter_policy_tells_who_does_not_fit_it_and_lets_them_be(house: build.House) -> None:
+    tight = op(ipolicy={"minmax": [{"min": {"memory-size": 256}}], "disk-templates": ["diskless"]})
+    assert (await house.plan(tight)).lines[-1] == (
+        "instance vm1 does not fit the policy any more; what exists stays as it is"
+    )
+    await house.run(tight)
+    change = opcodes.InstanceSetParams(instance_name="vm1", beparams={"vcpus": 2})
+    await house.run(change)
+    less = replace(change, beparams={"memory": 64})
+    assert "memory-size 64 is below 256" in str(await house.refused(less))
+    await house.run(replace(less, ignore_ipolicy=True))
+
+
+async def test_the_policy_of_the_cluster_holds_where_the_group_sets_none(house: build.House) -> None:
+    limit = {
+        "OP_ID": "OP_CLUSTER_SET_PARAMS",
+        "ipolicy": {"minmax": [{"max": {"nic-count": 1}}], "std": {"cpu-count": 2}},
+    }
+    plan = await house.plan(opcodes.decode(limit))
+    assert plan.lines == [
+        "policy minmax: default becomes max:nic-count=1",
+        "policy std: default becomes cpu-count=2",
+    ]
+    await house.run(opcodes.decode(limit))
+    two = diskless(nics=[{}, {}], pnode="node1")
+    assert "nic-count 2 is above 1" in str(await house.refused(two))
+    await house.run(op(ipolicy={"minmax": [{"max": {"nic-count": 2}}]}))
+    await house.run(two)
+
+
+async def test_nodes_that_keep_one_instances_disks_move_together_unless_it_is_forced(house: build.House) -> None:
+    mirror = instance.Mirror(minors={"n2": 0, "n3": 0}, port=11000, secret="s")
+    disk = instance.Disk(uuid="d9", dev_type="drbd", size=64, mirror=mirror)
+    house.put(replace(build.VM, primary_node="n2", disk_template="drbd", disks=(disk,), nics=()))
+    for node in ("node2", "node3"):
+        one = opcodes.GroupAssignNodes(group_name="rack2", nodes=(node,))
+        said = "instance vm1 would have its disks in node groups default, rack2"
+        assert said in str(await house.refused(one))
+    await house.run(opcodes.GroupAssignNodes(group_name="rack2", nodes=("node2", "node3")))
+    assert {house.state.node(name).group for name in ("node2", "node3")} == {"h"}
+    await house.run(opcodes.GroupAssignNodes(group_name="default", nodes=("node3",), force=True))

@@ -1,0 +1,131 @@
+import pytest
+from msgspec import structs
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import instance, opcodes
+from gantry.operations import filled
+from gantry.rpc import calls
+
+VM = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)
+TO_3 = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
+
+
+def house(vm: instance.Instance = VM) -> build.House:
+    made = build.House(*(vm if value is build.VM else value for value in build.FIRST))
+    made.machine("node1").running["vm1"] = filled.fill(made.state, vm)
+    return made
+
+
+def runs(made: build.House) -> list[str]:
+    """Return where the guest's processors may run."""
+    machines = [(node.name, made.machine(node.name)) for node in build.NODES]
+    return [name for name, one in machines if "vm1" in one.running and one.state.get("vm1", "running") == "running"]
+
+
+async def fails(made: build.House, op: opcodes.Opcode) -> errors.GantryError:
+    """Do what the processor does when a step fails."""
+    plan, done = await made.plan(op), []
+    try:
+        for step in plan.steps:
+            done.append(step)
+            await step.do()
+    except errors.GantryError as error:
+        for step in reversed(done):
+            await step.undo()
+        return error
+    raise AssertionError("it did not fail")
+
+
+async def test_the_other_node_is_recorded_before_anything_runs_there() -> None:
+    made = house()
+    plan = await made.plan(TO_3)
+    for step in plan.steps:
+        await step.do()
+    assert runs(made) == []
+    assert plan.finish
+    made.change(plan.finish(made.state))
+    assert made.state.instance("vm1").primary_node == "n3"
+    for step in plan.after:
+        await step.do()
+    assert runs(made) == ["node3"]
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+async def test_a_migration_that_fails_lets_it_go_on_where_it_was(status: str) -> None:
+    made = house()
+    made.machine("node1").progress = calls.MigrationStatus(status=status, reason="the target died")
+    error = await fails(made, TO_3)
+    assert "the target died" in error.message
+    assert runs(made) == ["node1"]
+    assert "vm1" not in made.machine("node3").running
+
+
+async def test_a_target_that_dies_half_way_is_no_obstacle_to_going_on() -> None:
+    made = house()
+    plan = await made.plan(TO_3)
+    for step in plan.steps:
+        await step.do()
+    made.machine("node3").down = True
+    for step in reversed(plan.steps):
+        await step.undo()
+    assert runs(made) == ["node1"]
+
+
+async def test_a_target_that_is_silent_at_the_end_is_for_a_cleanup() -> None:
+    made = house()
+    plan = await made.plan(TO_3)
+    for step in plan.steps:
+        await step.do()
+    assert plan.finish
+    made.change(plan.finish(made.state))
+    made.machine("node3").down = True
+    with pytest.raises(errors.RemoteError, match="cannot be told") as caught:
+        await plan.after[0].do()
+    assert "--cleanup vm1" in caught.value.hint
+    assert runs(made) == []
+    cleanup = opcodes.InstanceMigrate(instance_name="vm1", cleanup=True)
+    assert "mark it offline" in (await made.refused(cleanup)).hint
+    made.put(structs.replace(made.state.node("node3"), offline=True))
+    await made.run(cleanup)
+    assert runs(made) == ["node1"]
+    assert made.state.instance("vm1").primary_node == "n1"
+
+
+async def test_a_canceled_job_stops_the_migration() -> None:
+    made = house()
+    made.machine("node1").progress = calls.MigrationStatus(status="active", total=1 << 30)
+    made.canceled = True
+    made.machine("node1").state["vm1"] = "running"
+    error = await fails(made, TO_3)
+    assert isinstance(error, errors.JobCanceledError)
+    assert made.nodes.asked(calls.InstanceMigrateCancel)
+    assert runs(made) == ["node1"]
+
+
+async def test_one_that_is_down_is_not_migrated_unless_it_may_fail_over() -> None:
+    made = house()
+    made.machine("node1").running.clear()
+    assert "does not run" in (await made.refused(TO_3)).message
+    await made.run(structs.replace(TO_3, allow_failover=True))
+    assert made.state.instance("vm1").primary_node == "n3"
+
+
+async def test_the_parameter_always_failover_is_obeyed() -> None:
+    made = house(structs.replace(VM, beparams={"always_failover": True}))
+    assert "always_failover" in (await made.refused(TO_3)).message
+
+
+async def test_both_nodes_write_to_mirrored_disks_only_while_it_moves() -> None:
+    mirror = instance.Mirror(minors={"n1": 0, "n2": 0}, port=11000, secret="s")
+    disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
+    made = house(structs.replace(VM, disk_template="drbd", disks=(disk,)))
+    for name in ("node1", "node2"):
+        made.machine(name).disks["d1"] = 64
+        made.machine(name).active["d1"] = "primary" if name == "node1" else "secondary"
+    await made.run(opcodes.InstanceMigrate(instance_name="vm1"))
+    modes = [call.multimaster for call in made.nodes.asked(calls.DrbdAttachNet)]
+    assert modes == [True, True, False, False]
+    assert made.machine("node2").active["d1"] == "primary"
+    assert made.machine("node1").active["d1"] == "secondary"
+    assert runs(made) == ["node2"]

@@ -1,0 +1,142 @@
+"""Bulk data between machines: what both runtimes promise, and what the real one does when something breaks."""
+
+import asyncio
+import hashlib
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from gantry import security
+from gantry.runtime import interface
+from gantry.runtime.real import RealRuntime
+
+Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
+CAT = interface.Stage(["/bin/cat"])
+FAILING = interface.Stage(["/bin/sh", "-c", "echo bad >&2; exit 3"], environment={"WORD": "w"})
+
+
+def test_what_is_sent_arrives_and_both_ends_know_how_much(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+        sent, came = await asyncio.gather(
+            runtime.streams.send([CAT, CAT], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
+            arrival.receive([CAT], timeout=60),
+        )
+        assert sent.size == came.size == 0
+        assert came.digest == hashlib.sha256().hexdigest()
+        assert [one.code for one in sent.ended] == [0, 0]
+
+    drive(check)
+
+
+def test_a_sender_whose_program_fails_breaks_the_stream_off(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+        sending = runtime.streams.send([FAILING], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60)
+        sent, came = await asyncio.gather(sending, arrival.receive([CAT], timeout=60), return_exceptions=True)
+        assert isinstance(sent, interface.Streamed)
+        assert [(one.code, one.stderr) for one in sent.ended] == [(3, b"bad\n")]
+        assert isinstance(came, ConnectionError)
+
+    drive(check)
+
+
+def files(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return the contexts of a node that listens, and of one that sends to it."""
+    now = time.time()
+    authority = security.make_authority("lab", now)
+    key, request = security.make_request("node1")
+    own = security.issue(authority, request, uuid="u", name="node1", address="127.0.0.1", now=now)
+    (folder / "key").write_bytes(key)
+    (folder / "own").write_bytes(own)
+    server = security.stream_server_context(str(folder / "own"), str(folder / "key"))
+    return server, security.stream_client_context(authority.certificate)
+
+
+async def test_megabytes_go_over_tls_from_file_to_file(tmp_path: Path) -> None:
+    runtime, (server, client) = RealRuntime("node1"), files(tmp_path)
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    source.write_bytes(os.urandom(3 << 20) + bytes(5 << 20) + b"end")
+    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=server)
+    sent, came = await asyncio.gather(
+        runtime.streams.send(
+            [interface.Stage(["cat", str(source)]), interface.Stage(["gzip", "-c"])],
+            host="127.0.0.1", port=arrival.port, token="t", tls=client, timeout=60,
+        ),
+        arrival.receive(
+            [interface.Stage(["gzip", "-dc"]), interface.Stage(["dd", f"of={copy}", "status=none"])], timeout=60
+        ),
+    )  # fmt: skip
+    assert sent.size == came.size
+    assert len(came.digest) == 64
+    assert copy.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("stranger", [b"wrong\n", b"", b"t", b"\x16\x03\x01 no token at all, and long"])
+async def test_who_has_no_token_gets_nowhere_and_does_not_keep_the_sender_out(stranger: bytes) -> None:
+    runtime = RealRuntime("node1")
+    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+    receiving = asyncio.ensure_future(arrival.receive([CAT], timeout=60))
+    _, writer = await asyncio.open_connection("127.0.0.1", arrival.port)
+    writer.write(stranger)
+    writer.close()
+    sent = await runtime.streams.send(
+        [interface.Stage(["echo", "hello"])], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60
+    )
+    assert (await receiving).size == sent.size == 6
+
+
+async def test_a_sender_does_not_talk_to_a_stranger(tmp_path: Path) -> None:
+    runtime, (_, client) = RealRuntime("node1"), files(tmp_path)
+    (tmp_path / "other").mkdir()
+    server, _ = files(tmp_path / "other")
+    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=server)
+    receiving = asyncio.ensure_future(arrival.receive([CAT], timeout=60))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await runtime.streams.send([CAT], host="127.0.0.1", port=arrival.port, token="t", tls=client, timeout=60)
+    await arrival.close()
+    with pytest.raises(OSError):
+        await receiving
+
+
+async def test_a_pipeline_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    runtime, mark = RealRuntime("node1"), tmp_path / "pid"
+    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+    receiving = asyncio.ensure_future(arrival.receive([CAT], timeout=60))
+    hangs = interface.Stage(["sh", "-c", f"sleep 600 & echo $! > {mark}; wait"])
+    with pytest.raises(TimeoutError):
+        await runtime.streams.send([hangs], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=1)
+    with pytest.raises(OSError):
+        await receiving
+    assert not runtime.processes.alive(int(mark.read_text()))
+
+
+async def test_a_receiver_without_room_says_why_and_ends_the_sender() -> None:
+    runtime = RealRuntime("node1")
+    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+    full = interface.Stage(["dd", "of=/dev/full", "bs=1M"])
+    endless = interface.Stage(["cat", "/dev/zero"])
+    sent, came = await asyncio.gather(
+        runtime.streams.send([endless], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
+        arrival.receive([full], timeout=60),
+        return_exceptions=True,
+    )
+    assert isinstance(sent, OSError)
+    assert isinstance(came, interface.Streamed)
+    assert b"No space left" in came.ended[0].stderr
+
+
+async def test_of_endless_complaints_the_last_are_kept() -> None:
+    runtime = RealRuntime("node1")
+    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+    loud = interface.Stage(["sh", "-c", "head -c 9000000 /dev/zero >&2; echo last >&2"])
+    sent, _ = await asyncio.gather(
+        runtime.streams.send([loud], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
+        arrival.receive([CAT], timeout=60),
+    )
+    assert len(sent.ended[0].stderr) <= 1 << 20
+    assert sent.ended[0].stderr.endswith(b"last\n")
