@@ -356,6 +356,36 @@ def test_a_frame_that_a_killed_daemon_did_not_sync_is_on_the_disk_before_it_is_r
         assert pair.at_node(pair.fresh().status()) == told
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_frame_is_on_the_disk_after_a_master_daemon_rewrote_the_copy_and_could_not_sync(seed: int) -> None:
+    with simulated.World(seed=seed) as world:
+        pair = Pair(world)
+        pair.replicated(2)
+        end = pair.at_node(pair.copy.status())
+        # As a master daemon that takes the role over does first, with the same content; its sync failed.
+        pair.at_node(pair.node.disk.write(pair.segment(), pair.node.disk.read(pair.segment()), sync=False))
+        told = pair.at_node(pair.copy.append(append(end.digest, serial=4)))
+        world.crash("node1")
+        assert pair.at_node(pair.fresh().status()) == told
+
+
+def test_a_frame_that_a_master_daemon_wrote_behind_a_stored_checkpoint_is_reported(pair: Pair) -> None:
+    config = pair.master.disk.read(WHERE.config).decode()
+    end = pair.at_node(pair.copy.store(stored(config)))
+    assert pair.at_node(pair.copy.status()) == end
+    written = append(end.digest, serial=end.serial + 1)
+
+    async def master() -> None:
+        await pair.node.disk.make_directory(WHERE.journal)
+        path = f"{WHERE.journal}/{end.serial + 1:016d}.log"
+        file = await pair.node.disk.append_file(path)
+        await file.append(written.frame.encode())
+        file.close()
+
+    pair.at_node(master())
+    assert pair.at_node(pair.copy.status()).serial == end.serial + 1
+
+
 def test_leaving_removes_the_copy(pair: Pair) -> None:
     pair.replicated(2)
     pair.at_node(pair.copy.forget())
