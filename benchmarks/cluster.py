@@ -101,7 +101,7 @@ def _resident(pid: int) -> int:
 
 
 def waiting_jobs() -> Iterable[Figure]:
-    """Measure what each holds while it waits; they come a hundred at a time, because a message takes memory too."""
+    """Measure what each costs, its share of the one message that brings them all included."""
     samples = []
     for _ in range(3):
         with _cluster() as made, made.luxi() as luxi:
@@ -109,15 +109,14 @@ def waiting_jobs() -> Iterable[Figure]:
             luxi.value("SubmitJob", [hold])
             pid = made.master_pid()
             before = _resident(pid)
-            for _ in range(WAITING // 100):
-                _let_wait(luxi, hold, count=100)
+            _let_wait(luxi, hold)
             samples.append((_resident(pid) - before) / WAITING / 1000)
     yield Figure(f"waiting: memory of a job that waits for a lock, {WAITING} of them", "KB", samples, 10)
 
 
-def _let_wait(luxi: lab.Luxi, hold: dict[str, object], *, count: int) -> None:
+def _let_wait(luxi: lab.Luxi, hold: dict[str, object]) -> None:
     """Submit jobs that need what another holds, and return when all wait for it."""
-    numbers = _submit_many(luxi, [[{**hold, "duration": 0.001}]] * count)
+    numbers = _submit_many(luxi, [[{**hold, "duration": 0.001}]] * WAITING)
     while luxi.value("QueryJobs", numbers[-1:], ["status"]) != [["waiting"]]:
         time.sleep(0.1)
 

@@ -32,6 +32,7 @@ CANCELED_RESULT = "Job canceled by request"
 
 _LEVELS = {
     "instances": base.Level.INSTANCE,
+    "disks": base.Level.INSTANCE,
     "nodegroups": base.Level.GROUP,
     "nodes": base.Level.NODE,
     "networks": base.Level.NETWORK,
@@ -132,7 +133,8 @@ class Processor:
         try:
             if record.newest.ops[index].status is not jobs.Status.WAITING:
                 record.update(index, status=jobs.Status.WAITING)
-                await self._book.save(record, index)
+                # Together with the others that come to wait at this moment: a job that waits is to cost little.
+                self._book.save_soon(record)
             await self._locks.granted(request)
         finally:
             record.request = None

@@ -27,6 +27,8 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 """Seconds between attempts to store what a failing disk did not take."""
 
+_QUEUE = transaction.Cause(reason="job queue")
+
 
 class Store(Protocol):
     """The state (``state.transaction.Store``)."""
@@ -161,7 +163,7 @@ class Records:
     async def save_all(self, changed: Sequence[Record]) -> None:
         """Store ``newest`` of several jobs in one transaction, as ``save`` does."""
         if changed:
-            await self._save(changed, transaction.Cause(reason="job queue"))
+            await self._save(changed, _QUEUE)
 
     def save_soon(self, record: Record) -> None:
         """Store ``newest`` as ``save`` does, without waiting for it."""
@@ -215,8 +217,8 @@ class Records:
         try:
             while self._unsaved:
                 await self.clock.sleep(pause)
-                pause = min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
-                await self.save_all([*self._unsaved])
+                saved = await self._save([*self._unsaved], _QUEUE)
+                pause = 0.0 if saved else min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
         finally:
             self._saver = None
 
