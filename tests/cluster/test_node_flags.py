@@ -95,8 +95,9 @@ def test_a_dry_run_says_what_would_become_of_the_node(three: lab.Lab) -> None:
     assert _roles(three) == "MCR"
 
 
-def test_files_that_were_lost_come_back_by_redist_conf(three: lab.Lab) -> None:
+def test_files_that_were_lost_or_changed_come_by_redist_conf(three: lab.Lab) -> None:
     _reset(three)
+    (three.master / "lib/users").write_text("alice:$2y$10$hash\n")
     name = three.nodes[2].root / "lib/ssconf/ssconf_cluster_name"
     name.unlink()
     key = three.nodes[1].root / "lib/certs/authority.key"
@@ -104,6 +105,10 @@ def test_files_that_were_lost_come_back_by_redist_conf(three: lab.Lab) -> None:
     three.run("gnt-cluster", "redist-conf")
     assert name.read_text() == "lab.example\n"
     assert key.exists()
+    copies = [node.root / "lib/users" for node in three.nodes]
+    assert [copy.exists() for copy in copies] == [True, True, False]
+    assert copies[1].read_text() == "alice:$2y$10$hash\n"
+    assert copies[1].stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.promise("cluster-98")

@@ -125,7 +125,9 @@ class Machine:
                 self.joined, self.uuid = False, ""
                 self.files.clear()
             case calls.NodeInfo():
-                return self.status
+                return (
+                    self.status if call.probe else structs.replace(self.status, accelerator="", accelerator_reason="")
+                )
             case calls.NodeVerify():
                 return self.complaints
             case calls.WriteSsconf():
@@ -343,7 +345,11 @@ class FakeNodes:
 @dataclass
 class Authority:
     certificate: str = "authority's certificate"
-    key: str = "authority's key"
+    users: str = ""
+
+    def papers(self) -> dict[str, str]:
+        own = {"authority.pem": self.certificate, "authority.key": "authority's key"}
+        return own | ({"users": self.users} if self.users else {})
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
         return f"certificate of {name}"

@@ -1,12 +1,14 @@
 """The master's papers: the cluster's authority, which signs nodes in, and the master's own certificate.
 
-    lib/certs/authority.pem, authority.key    on every master candidate
+    lib/certs/authority.pem, authority.key    on every master candidate, and so is
+    lib/users                                 who may use the remote API, where there is such a file
     lib/certs/master.pem, master.key          made anew at each start of the master daemon
 
 Called by the master daemon and by the initialisation of a cluster.
 """
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gantry import errors, security
@@ -18,23 +20,25 @@ class Authority:
     """``operations.base.Authority`` over a pair of PEM texts."""
 
     pair: security.Pair
-    clock: interface.Clock
+    runtime: interface.Runtime
+    users: str
 
     @property
     def certificate(self) -> str:
         """Return the authority's own certificate."""
         return self.pair.certificate.decode()
 
-    @property
-    def key(self) -> str:
-        """Return the authority's key."""
-        return self.pair.key.decode()
+    def papers(self) -> Mapping[str, str]:
+        """Return certificate and key, and the users as they stand in their file now."""
+        own = {"authority.pem": self.certificate, "authority.key": self.pair.key.decode()}
+        disk = self.runtime.disk
+        return own | ({"users": disk.read(self.users).decode(errors="replace")} if disk.exists(self.users) else {})
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
         """Return a node's certificate; InvalidError when its request is none."""
         try:
             pem = security.issue(
-                self.pair, request.encode(), uuid=uuid, name=name, address=address, now=self.clock.now()
+                self.pair, request.encode(), uuid=uuid, name=name, address=address, now=self.runtime.clock.now()
             )
         except ValueError as error:
             raise errors.InvalidError(f"node {name} sent no certificate request: {error}") from None
@@ -50,7 +54,7 @@ def load(runtime: interface.Runtime, folders: paths.Paths) -> Authority:
         raise errors.ConfigurationError(
             f"the cluster's authority is not here: {error.filename}", hint="copy it from another master candidate"
         ) from None
-    return Authority(pair, runtime.clock)
+    return Authority(pair, runtime, folders.users)
 
 
 async def store(runtime: interface.Runtime, folders: paths.Paths, pair: security.Pair) -> None:

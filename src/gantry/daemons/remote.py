@@ -32,7 +32,7 @@ PORT = 5080
 def server(runtime: interface.Runtime, folders: paths.Paths, *, anonymous: bool = True) -> http.Server:
     """Wire the remote API of a master; ``anonymous`` lets everybody read what is open."""
     application = rapi.Application(runtime, luxi.Calls(runtime.network, folders.luxi_socket))
-    known = users.Users(runtime, f"{folders.lib}/users")
+    known = users.Users(runtime, folders.users)
     return http.Server(runtime, application, known=known, anonymous=anonymous)
 
 

@@ -29,7 +29,7 @@ class Files:
         self._uploads = {
             "authority.key": f"{folders.certificates}/authority.key",
             "authority.pem": f"{folders.certificates}/authority.pem",
-            "users": f"{folders.lib}/users",
+            "users": folders.users,
         }
 
     def _path(self, key: str) -> str:

@@ -110,9 +110,8 @@ class Authority(Protocol):
         """Return the authority's own certificate."""
         ...
 
-    @property
-    def key(self) -> str:
-        """Return the authority's key, which master candidates keep."""
+    def papers(self) -> Mapping[str, str]:
+        """Return the files that master candidates keep besides the state, by name: the authority's own, the users."""
         ...
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:

@@ -48,9 +48,8 @@ def surplus(snapshot: states.Snapshot, *, first: Collection[str] = ()) -> list[c
 
 
 async def give_papers(environment: base.Environment, target: targets.Target) -> None:
-    """Send a node the authority's certificate and key."""
-    authority = environment.authority
-    for name, content in (("authority.pem", authority.certificate), ("authority.key", authority.key)):
+    """Send a node the authority's certificate and key, and the list of users where there is one."""
+    for name, content in environment.authority.papers().items():
         await environment.nodes.call(target, calls.UploadFile(name=name, content=content))
 
 

@@ -51,6 +51,11 @@ class Paths:
         return f"{self.lib}/certs"
 
     @property
+    def users(self) -> str:
+        """The list of who may use the doors that speak HTTP."""
+        return f"{self.lib}/users"
+
+    @property
     def luxi_socket(self) -> str:
         """The master daemon's socket."""
         return f"{self.run}/master.sock"
