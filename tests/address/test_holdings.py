@@ -1,5 +1,7 @@
 """Holdings: a state machine against a dictionary, with enough numbers to divide blocks and to empty them."""
 
+import uuid
+
 import msgspec
 import pytest
 from hypothesis import settings
@@ -10,6 +12,7 @@ from gantry import errors
 from gantry.address import holdings, ranges
 
 FAR = 0x20010DB8 << 96
+OWNERS = ("owner0", "owner1", "2b5f3c1e-7a9d-4f60-8c3b-d1e2f3a4b5c6")
 starts = st.one_of(st.integers(0, 400), st.integers(0, 400).map(lambda number: FAR + number), st.integers(0, FAR))
 
 
@@ -39,7 +42,10 @@ def test_an_owner_of_many_numbers_is_one_string() -> None:
 
 
 class HoldingsMachine(RuleBasedStateMachine):
-    """The model: number to holder. Three owners have many numbers, under the numbers as keys; others have one each."""
+    """The model: number to holder. Three owners have many numbers, under the numbers as keys; others have one each.
+
+    There are UUIDs among both.
+    """
 
     @initialize(base=st.sampled_from([0, 200, FAR]))
     def begin(self, base: int) -> None:
@@ -50,7 +56,9 @@ class HoldingsMachine(RuleBasedStateMachine):
     def holder(self, number: int) -> holdings.Holder:
         if number % 5 == 0:
             return f"owner of {number}", "" if number % 2 else "only", number % 7 / 2
-        return f"owner{number % 3}", str(number), number % 7 / 2
+        if number % 5 == 1:
+            return str(uuid.UUID(int=number)), "", number % 7 / 2
+        return OWNERS[number % 3], str(number), number % 7 / 2
 
     @rule(start=starts, count=st.integers(1, 250), step=st.sampled_from([1, 3, -1, 1 << 70]))
     def add(self, start: int, count: int, step: int) -> None:
@@ -89,7 +97,7 @@ class HoldingsMachine(RuleBasedStateMachine):
     def holds_what_the_model_holds(self) -> None:
         assert list(self.held) == sorted(self.model.items())
         assert len(self.held) == len(self.model)
-        for owner in "owner0", "owner1", "owner2":
+        for owner in OWNERS:
             theirs = sorted(number for number, holder in self.model.items() if holder[0] == owner)
             assert self.held.numbers_of(owner) == theirs
 

@@ -5,7 +5,8 @@ Numbers are told by their distance from ``base``, which fits into eight bytes in
 costs four slots of eight bytes at most and no object of its own, whether its neighbours are held or not. ``_bounds``
 has the distance from which on a block is the place, and an end above all. A number is found by a binary search there
 and one in its block; the block that was used last is looked at first, because calls that follow each other are mostly
-about neighbours. An owner of one number is known with its block, an owner of several with all of them.
+about neighbours. Owners are kept as ``packing`` has them. An owner of one number is known with its block, an owner of
+several with all of them.
 
 Invariants: there is always a block, the first has no lower bound, and no other one is empty; an owner holds one number
 at most under a key. ``reservations`` keeps one and is the only caller.
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Self, TypeAlias
 
 from gantry import errors
-from gantry.address import ranges
+from gantry.address import packing, ranges
 
 SIZE = 96
 USUAL = 72
@@ -48,7 +49,9 @@ class _Block:
 
     __slots__ = ("keys", "numbers", "owners", "times")
 
-    def __init__(self, numbers: _Column, owners: list[str], keys: list[str] | None, times: "array[float]") -> None:
+    def __init__(
+        self, numbers: _Column, owners: list[packing.Packed], keys: list[str] | None, times: "array[float]"
+    ) -> None:
         self.numbers = numbers
         self.owners = owners
         self.keys = keys
@@ -62,7 +65,7 @@ class _Block:
             del self.keys[at:]
         return upper
 
-    def insert(self, place: int, number: int, owner: str, key: str, time: float) -> None:
+    def insert(self, place: int, number: int, owner: packing.Packed, key: str, time: float) -> None:
         try:
             self.numbers.insert(place, number)
         except OverflowError:
@@ -77,7 +80,8 @@ class _Block:
 
     def pop(self, place: int) -> Holder:
         del self.numbers[place]
-        return self.owners.pop(place), self.keys.pop(place) if self.keys else "", self.times.pop(place)
+        owner = packing.unpack(self.owners.pop(place))
+        return owner, self.keys.pop(place) if self.keys else "", self.times.pop(place)
 
     def key(self, place: int) -> str:
         return self.keys[place] if self.keys else ""
@@ -98,7 +102,7 @@ class Holdings:
         self._last = 0
         self._size = 0
         # The block of an owner's only number, or a dictionary from keys to distances: most owners have one.
-        self._owned: dict[str, _Block | dict[str, int]] = {}
+        self._owned: dict[packing.Packed, _Block | dict[str, int]] = {}
 
     @classmethod
     def of(
@@ -118,13 +122,14 @@ class Holdings:
         if not numbers:
             return made
         distances = [number - base for number in numbers] if base else numbers
-        several: dict[str, dict[str, int]] = {}
-        if len(set(owners)) < len(numbers):
-            several, owners = _several(distances, owners, keys)
+        packed = packing.pack_all(owners)
+        several: dict[packing.Packed, dict[str, int]] = {}
+        if len(set(packed)) < len(numbers):
+            several, packed = _several(distances, packed, keys)
         made._blocks = []
         for start in range(0, len(numbers), USUAL):
             part = slice(start, start + USUAL)
-            own = list(owners[part])
+            own = packed[part]
             block = _Block(
                 _column(distances[part]), own, list(keys[part]) if any(keys[part]) else None, array("d", times[part])
             )
@@ -145,7 +150,7 @@ class Holdings:
         """Yield numbers and holders, sorted by number. Not to be changed meanwhile."""
         base = self._base
         for block in self._blocks:
-            holders = zip(block.owners, block.keys or _KEYLESS, block.times, strict=False)
+            holders = zip(map(packing.unpack, block.owners), block.keys or _KEYLESS, block.times, strict=False)
             yield from zip((base + distance for distance in block.numbers), holders, strict=True)
 
     def get(self, number: int) -> Holder | None:
@@ -154,30 +159,32 @@ class Holdings:
         block, place = self._place(distance)
         if place == len(block.numbers) or block.numbers[place] != distance:
             return None
-        return block.owners[place], block.key(place), block.times[place]
+        return packing.unpack(block.owners[place]), block.key(place), block.times[place]
 
     def owner_of(self, number: int) -> str:
         """Return the owner of a number that is held."""
         block, place = self._place(number - self._base)
-        return block.owners[place]
+        return packing.unpack(block.owners[place])
 
     def find(self, owner: str, key: str) -> int | None:
         """Return the number that the owner holds under the key, or None. Cost: a look at a block if it has only one."""
-        owned = self._owned.get(owner)
+        packed = packing.pack(owner)
+        owned = self._owned.get(packed)
         if owned is None:
             return None
         if isinstance(owned, dict):
             found = owned.get(key)
             return None if found is None else self._base + found
-        place = owned.owners.index(owner)
+        place = owned.owners.index(packed)
         return self._base + owned.numbers[place] if owned.key(place) == key else None
 
     def numbers_of(self, owner: str) -> list[int]:
         """Return all numbers of an owner, sorted."""
-        owned = self._owned.get(owner, {})
+        packed = packing.pack(owner)
+        owned = self._owned.get(packed, {})
         if isinstance(owned, dict):
             return sorted(self._base + distance for distance in owned.values())
-        return [self._base + owned.numbers[owned.owners.index(owner)]]
+        return [self._base + owned.numbers[owned.owners.index(packed)]]
 
     def within(self, run: ranges.Range) -> list[int]:
         """Return the held numbers of a range, sorted. Cost: what is held in it."""
@@ -197,16 +204,17 @@ class Holdings:
         distance = number - self._base
         index = self._index(distance)
         block = self._blocks[index]
-        owned = self._owned.get(owner)
+        packed = packing.pack(owner)
+        owned = self._owned.get(packed)
         if owned is None:
-            self._owned[owner] = block
+            self._owned[packed] = block
         elif isinstance(owned, dict):
             owned[key] = distance
         else:
-            place = owned.owners.index(owner)
-            self._owned[owner] = {owned.key(place): owned.numbers[place], key: distance}
+            place = owned.owners.index(packed)
+            self._owned[packed] = {owned.key(place): owned.numbers[place], key: distance}
         place = bisect.bisect_left(block.numbers, distance)
-        block.insert(place, distance, owner, key, time)
+        block.insert(place, distance, packed, key, time)
         self._size += 1
         if len(block.numbers) > SIZE:
             # What is filled upwards leaves blocks behind that are fuller than half.
@@ -230,18 +238,18 @@ class Holdings:
         place = bisect.bisect_left(numbers, distance)
         if place == len(numbers) or numbers[place] != distance:
             return None
+        packed = block.owners[place]
         holder = block.pop(place)
         self._size -= 1
         if not numbers and len(self._blocks) > 1:
             del self._blocks[index], self._bounds[index]
             self._bounds[0] = -END
             self._last = 0
-        owner, key, _ = holder
-        owned = self._owned[owner]
+        owned = self._owned[packed]
         if isinstance(owned, dict) and len(owned) > 1:
-            del owned[key]
+            del owned[holder[1]]
         else:
-            del self._owned[owner]
+            del self._owned[packed]
         return holder
 
     def _index(self, distance: int) -> int:
@@ -258,11 +266,11 @@ class Holdings:
 
 
 def _several(
-    distances: Sequence[int], owners: Sequence[str], keys: Sequence[str]
-) -> tuple[dict[str, dict[str, int]], list[str]]:
-    """Return those that have several numbers, by key, and the owners with one string object for all numbers of one."""
-    places: dict[str, int] = {}
-    several: dict[str, dict[str, int]] = {}
+    distances: Sequence[int], owners: Sequence[packing.Packed], keys: Sequence[str]
+) -> tuple[dict[packing.Packed, dict[str, int]], list[packing.Packed]]:
+    """Return those that have several numbers, by key, and the owners with one object for all numbers of one."""
+    places: dict[packing.Packed, int] = {}
+    several: dict[packing.Packed, dict[str, int]] = {}
     same = []
     for place, owner in enumerate(owners):
         first = places.setdefault(owner, place)
@@ -271,6 +279,6 @@ def _several(
             continue
         known = several.setdefault(owners[first], {keys[first]: distances[first]})
         if keys[place] in known:
-            raise errors.NotUniqueError(f"{owner} has two numbers under the key '{keys[place]}'")
+            raise errors.NotUniqueError(f"{packing.unpack(owner)} has two numbers under the key '{keys[place]}'")
         known[keys[place]] = distances[place]
     return several, same
