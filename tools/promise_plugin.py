@@ -2,7 +2,8 @@
 
 Each test carries its ids in its report, so that under pytest-xdist the reports bring them to the controlling process;
 only that one records, at the end of the session. A run is full when nothing was left out: no selection on the command
-line, no early stop, nothing that could not be collected, no worker that crashed.
+line, no early stop, nothing that could not be collected, no worker that crashed. One of the real parts (``make
+test-real``) is full but for the tests without that mark.
 """
 
 import datetime
@@ -14,6 +15,8 @@ import pytest
 from tools import promises
 
 PROPERTY = "promise"
+REAL = "real"
+"""The mark of tests with real parts, alone the selection of a run of them."""
 SELECTING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise")
 """The options of pytest that leave tests out."""
 
@@ -41,13 +44,14 @@ class Recorder:
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._folder = folder
         self._results: dict[str, dict[str, str]] = {}
+        self._real = config.getoption("markexpr", "") == REAL
         self._full = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not any(
-            config.getoption(name, None) for name in SELECTING
+            config.getoption(name, None) for name in SELECTING if not (self._real and name == "markexpr")
         )
 
     def pytest_deselected(self) -> None:
-        """Note that a plugin left tests out."""
-        self._full = False
+        """Note that a plugin left tests out, others than those that a run of the real parts leaves out."""
+        self._full = self._full and self._real
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file could not be read."""
@@ -69,18 +73,10 @@ class Recorder:
         """Write the record."""
         ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         stopped = session.shouldstop or session.shouldfail
-        outcomes = {
-            promise: promises.Outcome(
-                **{
-                    kind: sorted(test for test, outcome in tests.items() if outcome == kind)
-                    for kind in ("passed", "failed", "skipped")
-                }
-            )
-            for promise, tests in self._results.items()
-        }
+        outcomes = {promise: promises.Outcome.of(tests) for promise, tests in self._results.items()}
         date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         full = self._full and ended and not stopped
-        promises.Run(date, full, outcomes).write(self._folder)
+        promises.Run(date, full and not self._real, outcomes, real=full and self._real).write(self._folder)
 
 
 def pytest_configure(config: pytest.Config) -> None:
