@@ -6,6 +6,7 @@ The path of a request is as it came on the wire, with its query; names of header
 import asyncio
 import errno
 import functools
+import socket
 import ssl
 from collections.abc import Mapping
 
@@ -21,6 +22,8 @@ CLIENT_KEEPS_IDLE = 15.0
 CONNECTIONS = 2000
 BODY_PATIENCE = 120.0
 """Seconds that a client has to send a body."""
+UNHEARD = 15
+"""Seconds after which a machine that confirms nothing is taken for dead, long before most requests time out."""
 
 
 def _peer_certificate(request: web.BaseRequest) -> bytes | None:
@@ -96,7 +99,21 @@ class Server:
 def _as_os_error(error: aiohttp.ClientError) -> OSError:
     """Return the OSError that a socket would have raised: its number chooses the class."""
     number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ETIMEDOUT:
+        # The machine is gone; a TimeoutError would say that its answer took too long.
+        number = errno.EHOSTUNREACH
     return OSError(number or errno.ECONNRESET, str(error) or type(error).__name__)
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Return a client's socket, whose kernel asks a silent peer whether it is still there."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, UNHEARD)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, UNHEARD // 3)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNHEARD * 1000)
+    return made
 
 
 class Client:
@@ -104,7 +121,9 @@ class Client:
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._scheme = "https" if tls else "http"
-        connector = aiohttp.TCPConnector(ssl=tls or True, limit=CONNECTIONS, keepalive_timeout=CLIENT_KEEPS_IDLE)
+        connector = aiohttp.TCPConnector(
+            ssl=tls or True, limit=CONNECTIONS, keepalive_timeout=CLIENT_KEEPS_IDLE, socket_factory=_socket
+        )
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
