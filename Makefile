@@ -3,12 +3,15 @@
 .NOTPARALLEL:
 
 BIN = .venv/bin
-PYTEST = $(BIN)/pytest -n 2 --dist loadgroup
+PYTEST = $(BIN)/pytest -n 2 --dist loadfile
 JSON =
 PAGE =
 FUZZ = 3000
 ONLY =
 SEEDS = 0-9999
+
+# Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
+export PYTHONDONTWRITEBYTECODE =
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -74,7 +77,7 @@ golden: venv ## writes the golden files anew; read the difference before you com
 bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word
 	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)'
 
-promises: venv ## how many promises the last full run of the tests kept, and which not
+promises: venv ## how many promises the last full run of the tests and that of the real parts kept, and which not
 	@$(BIN)/python tools/promises.py
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-types \

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantry.cli import disks, failures, syntax
+from gantry.cli import devices, disks, failures
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,10 @@ from gantry.cli import disks, failures, syntax
         ("remove", ["remove", -1, {}]),
         ("data:remove", ["remove", "data", {}]),
         ("2:access=r", ["modify", 2, {"mode": "r"}]),
+        ("detach", ["detach", -1, {}]),
+        ("1:detach", ["detach", 1, {}]),
+        ("attach:uuid=d1", ["attach", -1, {"uuid": "d1"}]),
+        ("0:attach,name=data", ["attach", 0, {"name": "data"}]),
         ("0:modify,mode=rw,-name", ["modify", 0, {"mode": "rw", "name": "none"}]),
     ],
 )
@@ -27,6 +31,8 @@ def test_every_form_is_understood(text: str, change: list[object]) -> None:
         ("0:modify,szie=3", "unknown szie"),
         ("0:modify", "there is nothing to modify"),
         ("remove:size=3", "nothing follows remove"),
+        ("0:detach,mode=ro", "nothing follows detach"),
+        ("add:uuid=d1", "unknown uuid"),
         ("0", "it does not say which disk"),
         ("add:size=none", "is not a size"),
     ],
@@ -37,7 +43,7 @@ def test_what_is_not_understood_is_shown(text: str, said: str) -> None:
 
 
 def test_what_follows_a_provider_is_the_providers_own() -> None:
-    (disk,) = syntax.disks(["0:size=1g,provider=san,access=userspace,tier=gold,spindles=2"])
+    (disk,) = devices.DISKS.devices(["0:size=1g,provider=san,access=userspace,tier=gold,spindles=2"])
     assert disk == {
         "size": 1024,
         "provider": "san",
@@ -48,6 +54,13 @@ def test_what_follows_a_provider_is_the_providers_own() -> None:
 
 
 def test_a_misspelt_key_is_answered_with_the_nearest() -> None:
-    with pytest.raises(failures.InvalidError) as raised:
-        syntax.disks(["0:szie=1g"])
-    assert raised.value.hint == "did you mean size?"
+    with pytest.raises(failures.MalformedError, match=r"did you mean size\?"):
+        devices.DISKS.devices(["0:szie=1g"])
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("1", 1), ("1:", 1), ("0:size=20g", [0, {"size": "20g"}]), ("2:size=8,access=r", [2, {"size": "8", "mode": "r"}])],
+)
+def test_a_lost_disk_is_named_and_may_get_another_size(text: str, wanted: object) -> None:
+    assert disks.lost(text) == wanted

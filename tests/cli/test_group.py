@@ -1,7 +1,11 @@
 """``gnt-group``: what is typed becomes one opcode."""
 
+import shlex
+
 import pytest
-from tests.cli.conftest import Gnt, Master
+from tests.cli.conftest import Gnt, Master, table
+
+from gantry.cli import policies
 
 
 def asked(master: Master) -> dict[str, object]:
@@ -104,3 +108,32 @@ def test_parameters_of_other_levels_become_fields_of_their_opcodes(
 def test_online_and_offline_exclude_each_other(gnt: Gnt, master: Master) -> None:
     assert "exclude each other" in gnt("gnt-instance modify --offline --online web1").err
     assert master.ops == []
+
+
+def test_the_sizes_of_a_policy_become_the_command_that_sets_them(gnt: Gnt, master: Master) -> None:
+    bounds = [{"min": {"disk-size": 8}, "max": {"disk-size": 1024, "cpu-count": 4}}, {"max": {"nic-count": 2}}]
+    holds = {"minmax": bounds, "std": {"memory-size": 256}, "vcpu-ratio": 4.0}
+    master.answers["QueryClusterInfo"] = {"name": "lab.example", "ipolicy": holds}
+    printed = shlex.split(gnt("gnt-cluster show-ispecs-cmd").out)
+    assert (printed[:2], printed[-1]) == (["gnt-cluster", "init"], "lab.example")
+    assert policies.bounds(printed[printed.index("--ipolicy-bounds-specs") + 1]) == bounds
+    assert policies.specs(printed[printed.index("--ipolicy-std-specs") + 1]) == holds["std"]
+    columns = ("name:N:text", "custom_ipolicy:P:other")
+    master.answers["Query"] = table(*columns, rows=[["rack1", {"minmax": bounds}], ["rack2", {}]])
+    first, second = gnt("gnt-group show-ispecs-cmd").out.splitlines()
+    assert policies.bounds(shlex.split(first)[3]) == bounds
+    assert second == "gnt-group add rack2"
+
+
+def test_a_group_is_evacuated_and_what_stays_makes_it_fail(gnt: Gnt, master: Master) -> None:
+    master.results["OP_GROUP_EVACUATE"] = {"jobs": [], "stay": {"web1": "it is marked offline"}}
+    assert gnt("gnt-group evacuate --to rack2 --to rack3 --sequential --force-failover rack1").code == 1
+    wanted = {
+        "group_name": "rack1",
+        "target_groups": ["rack2", "rack3"],
+        "sequential": True,
+        "force_failover": True,
+    }
+    op = asked(master)
+    assert {name: op[name] for name in wanted} == wanted
+    assert "early_release" not in op

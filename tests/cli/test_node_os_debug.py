@@ -53,17 +53,36 @@ def test_a_node_is_removed(gnt: Gnt, master: Master) -> None:
     assert master.ops[0]["node_name"] == "node2"
 
 
+def test_new_disks_are_kept_off_a_physical_volume(gnt: Gnt, master: Master) -> None:
+    assert gnt("gnt-node modify-storage --allocatable no node2 lvm-pv /dev/sdb").code == 0
+    wanted = {"node_name": "node2", "storage_type": "lvm-pv", "name": "/dev/sdb", "changes": {"allocatable": False}}
+    assert master.ops[0] | wanted == master.ops[0]
+    assert "nothing is to be changed" in gnt("gnt-node modify-storage node2 lvm-pv /dev/sdb").err
+    assert gnt("gnt-node modify-storage --allocatable maybe node2 lvm-pv /dev/sdb").code == 2
+
+
 def test_systems_are_listed_with_their_variants(gnt: Gnt, master: Master) -> None:
-    master.results["OP_OS_DIAGNOSE"] = [["busybox", True, ["default", "tiny"]], ["plain", True, []], ["bad", False, []]]
+    master.results["OP_OS_DIAGNOSE"] = [[["busybox+default", "busybox+tiny"]], [["plain"]], [[]]]
     assert gnt("gnt-os list --no-headers").out == "busybox+default\nbusybox+tiny\nplain\n"
     assert gnt("gnt-os list --format json").out.count("name") == 3
 
 
 def test_a_system_is_described(gnt: Gnt, master: Master) -> None:
-    master.results["OP_OS_DIAGNOSE"] = [["busybox", True, ["default"], [["motd", "Greeting"]], [20], []]]
+    master.results["OP_OS_DIAGNOSE"] = [
+        ["busybox", True, ["default"], [["motd", "Greeting"]], [20], [], False, True, {}, {}]
+    ]
     found = yaml.safe_load(gnt("gnt-os info busybox").out)
     assert found["busybox"]["parameters"] == [["motd", "Greeting"]]
+    assert (found["busybox"]["hidden"], found["busybox"]["blacklisted"]) == (False, True)
     assert master.ops[0]["names"] == ["busybox"]
+
+
+def test_a_system_is_hidden_and_forbidden(gnt: Gnt, master: Master) -> None:
+    assert gnt("gnt-os modify --hidden yes --blacklisted no busybox+tiny").code == 0
+    (op,) = master.ops
+    wanted = {"hidden_os": [["add", "busybox+tiny"]], "blacklisted_os": [["remove", "busybox+tiny"]]}
+    assert {name: op[name] for name in op if name not in ("OP_ID", "reason")} == wanted
+    assert gnt("gnt-os modify --hidden perhaps busybox").code == 2
 
 
 def test_a_system_that_is_not_valid_somewhere_is_diagnosed(gnt: Gnt, master: Master) -> None:

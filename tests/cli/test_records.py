@@ -1,6 +1,7 @@
 """The commands that tell of addresses, against a master of a few lines."""
 
 import json
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,19 @@ def test_the_history_is_asked_for_with_address_time_and_limit(gnt: Gnt, master: 
     assert ran.code == 0
     assert master.requests == [("QueryNetworkHistory", ["net1", "192.0.2.7", 1_700_000_005.0, 6])]
     heading, row = ran.out.splitlines()
-    assert heading.split() == ["Address", "Instance", "From", "To", "Job", "OpCode", "User", "Reason"]
+    assert heading.split() == ["Address", "Instance", "From", "To", "Job", "Reason"]
     assert row.split()[:2] == ["192.0.2.7", "web1"]
-    assert row.split()[4:] == ["-", "7", "OP_INSTANCE_CREATE", "gnt:user", "customer", "5;", "add"]
+    assert re.fullmatch(r"20\d\d-1\d-1\d \d\d:\d\d", " ".join(row.split()[2:4]))
+    assert row.split()[4:] == ["-", "7", "customer", "5;", "add"]
+
+
+def test_the_history_fits_into_100_columns_and_tells_more_when_asked(gnt: Gnt, master: Master) -> None:
+    address, instance, end = "2001:db8:5:0:10::ffff", "web1.example.com", 1_700_000_060.0
+    master.answers["QueryNetworkHistory"] = past({"address": address, "instance": instance, "to": end, "job": 12345})
+    assert max(map(len, gnt("gnt-network history net1").out.splitlines())) <= 100
+    row = gnt("gnt-network history --no-headers -o +opcode,user net1").out.split()
+    assert row[-2:] == ["OP_INSTANCE_CREATE", "gnt:user"]
+    assert re.fullmatch(r"\d\d:\d\d:20", row[5])
 
 
 def test_the_history_has_the_columns_and_formats_of_a_list(gnt: Gnt, master: Master) -> None:

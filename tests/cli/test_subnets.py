@@ -46,7 +46,8 @@ def test_subnets_and_pools_of_a_new_network_take_the_word_add(prefix: str) -> No
     assert subnets.subnet(f"{prefix}cidr=2001:db8::/64,pool") == {"cidr": "2001:db8::/64", "pool": True}
     pool = subnets.pool(f"{prefix}192.0.2.10-192.0.2.100,name=pool1")
     assert pool == {"range": "192.0.2.10-192.0.2.100", "name": "pool1"}
-    assert subnets.pool(f"{prefix}2001:db8::1-2001:db8::ff") == {"range": "2001:db8::1-2001:db8::ff"}
+    for written in ("2001:db8::1-2001:db8::ff", "::/64", "fe80::1%eth0", "10.0.0.1 - 10.0.0.5", "10.0.0.0/255.0.0.0"):
+        assert subnets.pool(f"{prefix}{written}") == {"range": written}
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,13 @@ SUBNET, POOL, NEW_SUBNET, NEW_POOL = subnets.subnet_change, subnets.pool_change,
         (POOL, "remove:", "       ^", "remove: is followed by a range and nothing else"),
         (POOL, "remove:10.0.0.1,name=x", "               ^", "remove: is followed by a range and nothing else"),
         (POOL, "web:modify,size=5", "           ^", "there is no 'size' here, but name"),
+        (POOL, "add:web", "    ^", "'web' is no range"),
+        (POOL, "add:10.0.0.1-,name=x", "    ^", "'10.0.0.1-' is no range"),
+        (POOL, "add:-10.0.0.1", "    ^", "'-10.0.0.1' is no range"),
+        (POOL, "add:name=x,range=web", "                 ^", "'web' is no range"),
+        (POOL, "remove:web", "       ^", "'web' is no range"),
+        (NEW_POOL, "web:remove", "^", "'web:remove' is no range"),
+        (NEW_POOL, "remove:10.0.0.1", "^", "'remove:10.0.0.1' is no range"),
     ],
 )
 def test_what_is_not_understood_is_pointed_at(

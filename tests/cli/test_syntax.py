@@ -1,5 +1,4 @@
 import contextlib
-import re
 
 import pytest
 from hypothesis import given
@@ -35,7 +34,7 @@ def test_key_values_come_back_as_they_were_written(values: dict[str, str | bool 
 
 @given(TEXTS)
 def test_any_text_is_either_understood_or_refused(text: str) -> None:
-    for parse in (syntax.key_values, syntax.identified, syntax.hypervisor, syntax.size):
+    for parse in (syntax.key_values, syntax.hypervisor, syntax.size):
         with contextlib.suppress(failures.InvalidError):
             parse(text)
 
@@ -90,66 +89,3 @@ def test_memory_has_a_unit_where_it_is_a_size() -> None:
 )
 def test_a_hypervisor_may_stand_in_front_of_its_parameters(text: str, parsed: object) -> None:
     assert syntax.hypervisor(text) == parsed
-
-
-def test_addresses_of_a_nic_become_a_list() -> None:
-    (nic,) = syntax.nics(["0:ip0=192.0.2.4,ip1=pool,ip2=some-pool-name,network=network1"])
-    assert nic == {"ip": ["192.0.2.4", "pool", "some-pool-name"], "network": "network1"}
-
-
-def test_ip_is_the_first_address() -> None:
-    assert syntax.nics(["0:ip1=2001:db8::5,ip=pool"]) == [{"ip": ["pool", "2001:db8::5"]}]
-
-
-def test_a_bare_word_of_a_nic_is_its_network() -> None:
-    assert syntax.nics(["0:ip=pool,network1"]) == [{"ip": ["pool"], "network": "network1"}]
-
-
-def test_nics_come_in_the_order_of_their_numbers() -> None:
-    assert syntax.nics(["1:link=br1", "0:mac=aa:00:00:11:22:33"]) == [{"mac": "aa:00:00:11:22:33"}, {"link": "br1"}]
-
-
-def test_the_default_bridge_and_no_address_are_left_to_the_master() -> None:
-    assert syntax.nics(["0:bridge=auto,ip=none,mac=auto"]) == [{"mac": "auto"}]
-    assert syntax.nics(["0"]) == [{}]
-
-
-@pytest.mark.parametrize(
-    ("texts", "complaint"),
-    [
-        (["1:link=br0"], "start at 0"),
-        (["0:link=a", "0:link=b"], "twice"),
-        (["x:link=a"], "not a device number"),
-        (["link=a"], "not of the form"),
-        (["0:ip=1.2.3.4,ip0=1.2.3.4"], "ip and ip0"),
-        (["0:ip0=pool,ip2=pool"], "no gaps"),
-        (["0:ip1=pool"], "no gaps"),
-        (["0:colour=red"], "unknown colour.*there are mac"),
-        (["0:ip=,network=n"], "no address"),
-        (["0:no_link"], "no value"),
-        (["0:network="], "no value"),
-    ],
-)
-def test_a_nic_that_is_not_understood_says_why(texts: list[str], complaint: str) -> None:
-    with pytest.raises(failures.InvalidError) as caught:
-        syntax.nics(texts)
-    assert re.search(complaint, caught.value.text())
-
-
-def test_disks_have_sizes_and_modes() -> None:
-    assert syntax.disks(["0:size=10g,mode=ro", "1:size=512,access=r,name=data"]) == [
-        {"size": 10240, "mode": "ro"},
-        {"size": 512, "mode": "r", "name": "data"},
-    ]
-    # a disk whose size is not said has the default one
-    assert syntax.disks(["0:mode=ro", "1", "2:size=auto"]) == [
-        {"mode": "ro", "size": "auto"},
-        {"size": "auto"},
-        {"size": "auto"},
-    ]
-
-
-@pytest.mark.parametrize("text", ["0:size=0", "0:size=-1", "0:size=1g,colour=red", "0:size"])
-def test_a_disk_without_a_good_size_is_refused(text: str) -> None:
-    with pytest.raises(failures.InvalidError):
-        syntax.disks([text])

@@ -52,15 +52,18 @@ class Node:
     root: Path
     port: int
     daemon: subprocess.Popen[bytes] | None = None
+    address: str = "127.0.0.1"
+    within: tuple[str, ...] = ()
+    """What the daemon is started by, such as a program that changes what it sees of the machine."""
 
     def start(self) -> None:
-        where = ["--bind", "127.0.0.1", "--port", str(self.port), "--root", str(self.root)]
-        program = [str(BIN / "gantry-noded"), *where, "--name", self.name]
+        where = ["--bind", self.address, "--port", str(self.port), "--root", str(self.root)]
+        program = [*self.within, str(BIN / "gantry-noded"), *where, "--name", self.name]
         self.daemon = subprocess.Popen(program, stderr=subprocess.DEVNULL)
         wait_until(self._listens, f"the daemon of {self.name}")
 
     def _listens(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+        with contextlib.suppress(OSError), socket.create_connection((self.address, self.port), timeout=1):
             return (self.root / "lib/join-token").exists() or (self.root / "lib/certs/node.pem").exists()
         return False
 
@@ -170,7 +173,8 @@ class Lab:
             start_new_session=True,
         )
         if check:
-            wait_until(self.answers, "the master daemon")
+            wait_until(lambda: self.answers() or daemon.poll() is not None, "the master daemon")
+            assert daemon.poll() is None, daemon.communicate()[1]
         return daemon
 
     def answers(self) -> bool:

@@ -22,10 +22,11 @@ def cluster(shared: lab.Lab) -> Iterator[lab.Lab]:
     shared.run("gnt-instance", "remove", "-f", NAME)
 
 
-def files(cluster: lab.Lab) -> dict[str, int]:
-    """Return the sizes in MiB of the files of the instance, by path."""
-    folder = paths.Paths.below(str(cluster.master)).file_storage
-    return {str(path): path.stat().st_size >> 20 for path in sorted(Path(folder, NAME).glob("*"))}
+def files(cluster: lab.Lab, node: str = "node1", name: str = NAME) -> dict[str, int]:
+    """Return the sizes in MiB of the files of an instance on a node, by path."""
+    root = next(one.root for one in cluster.nodes if one.name == node)
+    folder = paths.Paths.below(str(root)).file_storage
+    return {str(path): path.stat().st_size >> 20 for path in sorted(Path(folder, name).glob("*"))}
 
 
 def sizes(cluster: lab.Lab) -> str:
@@ -43,13 +44,88 @@ def test_disks_come_grow_and_go_with_their_files(cluster: lab.Lab) -> None:
     assert sorted(files(cluster).values()) == [4, 16]
 
 
+@pytest.mark.promise("cluster-4")
+@pytest.mark.parametrize("count", [0, 1, 3, 16])
+def test_an_instance_has_as_many_disks_as_are_wanted(cluster: lab.Lab, count: int) -> None:
+    words = [word for index in range(count) for word in ("--disk", f"{index}:size={4 * (index % 3 + 1)}m")]
+    name = f"with-{count}.example"
+    cluster.run(
+        "gnt-instance",
+        "add",
+        "-t",
+        "file" if count else "diskless",
+        "--no-install",
+        "--no-nics",
+        "-n",
+        "node1",
+        *words,
+        name,
+    )
+    ((number, listed),) = cluster.rows("gnt-instance", "disk.count,disk.sizes", name)
+    wanted = [4 * (index % 3 + 1) for index in range(count)]
+    assert (int(number), [int(size) for size in listed.split(",") if size.isdecimal()]) == (count, wanted)
+    assert sorted(files(cluster, name=name).values()) == sorted(wanted)
+    if 0 < count < 16:
+        cluster.run("gnt-instance", "modify", "--disk", "add:size=4m", "--disk", "add:size=4m", name)
+        assert len(files(cluster, name=name)) == count + 2
+    elif count:
+        assert "16 is the most" in cluster.refused("gnt-instance", "modify", "--disk", "add:size=4m", name)
+    cluster.run("gnt-instance", "remove", "-f", name)
+    assert files(cluster, name=name) == {}
+
+
+@pytest.mark.promise("cluster-135")
+def test_disks_and_nics_are_put_on_the_end_and_taken_off_it(cluster: lab.Lab) -> None:
+    def shown() -> tuple[str, list[str]]:
+        ((listed, names),) = cluster.rows("gnt-instance", "disk.sizes,nic.names", NAME)
+        return listed, [name for name in names.split(",") if name not in ("", "-")]
+
+    for size, nic in ((12, "first"), (16, "second")):
+        cluster.run("gnt-instance", "modify", "--disk", f"add:size={size}m", NAME)
+        cluster.run("gnt-instance", "modify", "--net", f"add:mode=routed,link=main,name={nic}", NAME)
+    assert shown() == ("8,4,12,16", ["first", "second"])
+    cluster.run("gnt-instance", "modify", "--disk", "remove", "--net", "remove", NAME)
+    assert shown() == ("8,4,12", ["first"])
+    cluster.run(
+        "gnt-instance", "modify", "--disk", "add:size=20m", "--net", "add:mode=routed,link=main,name=third", NAME
+    )
+    assert shown() == ("8,4,12,20", ["first", "third"])
+
+
+def test_a_disk_goes_from_one_instance_to_another_with_what_is_on_it(cluster: lab.Lab) -> None:
+    other = "others-disks.example"
+    cluster.run("gnt-instance", "add", "-t", "diskless", "--no-nics", "-n", "node1", "--no-start", other)
+    path = next(path for path, size in files(cluster).items() if size == 8)
+    Path(path).write_bytes(b"kept".ljust(8 << 20, b"\0"))
+    uuid = Path(path).name
+    cluster.run("gnt-instance", "modify", "--disk", "0:detach", NAME)
+    assert sizes(cluster) == "4"
+    assert cluster.rows("gnt-node", "detached_disks", "node1") == [[f"{uuid} (root)"]]
+    assert "gnt-instance modify --disk attach:uuid=" in cluster.run("gnt-cluster", "verify", check=False).stdout
+    said = cluster.refused("gnt-instance", "modify", "--disk", "attach:name=nobody", other)
+    assert "there is no disk nobody without an instance" in said
+    cluster.run("gnt-instance", "modify", "--disk", "attach:name=root", other)
+    assert cluster.rows("gnt-instance", "disk_template,disk.sizes,disk.uuids", other) == [["file", "8", uuid]]
+    assert cluster.rows("gnt-node", "name,detached_disks", "node1") == [["node1", ""]]
+    moved = Path(path).parent.parent / other / uuid
+    assert moved.read_bytes().startswith(b"kept")
+    assert list(files(cluster).values()) == [4]
+    cluster.run("gnt-instance", "remove", "-f", other)
+    assert not moved.exists()
+
+
 def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
     lost = next(path for path, size in files(cluster).items() if size == 8)
     Path(lost).unlink()
     assert "disk 1 of instance disks.example is there" in cluster.refused("gnt-instance", "recreate-disks", NAME)
-    cluster.run("gnt-instance", "recreate-disks", "--disk", "0", NAME)
-    assert sorted(files(cluster).values()) == [4, 8]
-    assert lost in files(cluster)
+    cluster.run("gnt-instance", "recreate-disks", "--disk", "0:size=12m", NAME)
+    assert sorted(files(cluster).values()) == [4, 12]
+    assert (lost in files(cluster), sizes(cluster)) == (True, "12,4")
+    for path in files(cluster):
+        Path(path).unlink()
+    cluster.run("gnt-instance", "recreate-disks", "-I", ".", NAME)
+    ((node,),) = cluster.rows("gnt-instance", "pnode", NAME)
+    assert sorted(files(cluster, node).values()) == [4, 12]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Hooks and OS scripts end to end: real scripts on two nodes, driven by the commands."""
 
-import os
 import re
 import stat
 from collections.abc import Iterator
@@ -204,10 +203,11 @@ def test_the_end_of_a_cluster_is_told_of_while_there_is_one(own: lab.Lab) -> Non
 @pytest.mark.promise("networks-58")
 def test_jobs_whose_hooks_run_at_the_same_time_get_different_addresses(cluster: lab.Lab) -> None:
     gate, waiting = cluster.folder / "gate", cluster.folder / "waiting"
-    os.mkfifo(gate)
     told = 'echo "$GANETI_INSTANCE_NAME $GANETI_INSTANCE_NIC0_IP"'
+    wait = f"n=0; until [ -e {gate} ] || [ $n -gt 600 ]; do sleep 0.1; n=$((n + 1)); done"
     refuse = '[ "$GANETI_INSTANCE_NAME" != first.example ]'
-    script(cluster.nodes[0], "instance-add-pre", f"{told} >> {waiting}; read line < {gate}; {refuse}")
+    others = '[ "$GANETI_INSTANCE_NAME" = third.example ] && exit 0'
+    script(cluster.nodes[0], "instance-add-pre", f"{others}; {told} >> {waiting}; {wait}; {refuse}")
     names = ["first.example", "second.example"]
     op = {"OP_ID": "OP_INSTANCE_CREATE", "disk_template": "diskless", "pnode": "node1"}
     with cluster.luxi() as luxi:
@@ -217,13 +217,11 @@ def test_jobs_whose_hooks_run_at_the_same_time_get_different_addresses(cluster: 
         ]
         lab.wait_until(lambda: waiting.exists() and len(waiting.read_text().splitlines()) == 2, "both hooks")
         picked = dict(line.split() for line in waiting.read_text().splitlines())
-        said = cluster.refused(
-            "gnt-instance", "add", *lab.instance_arguments(nics=f"ip={picked['first.example']},network=net1"), "third"
-        )
-        assert f"is held by job {jobs[0]}" in said
-        for _ in names:
-            gate.write_text("go\n")
+        asked = ("-t", "diskless", "-n", "node1", "--net", f"0:ip={picked['first.example']},network=net1")
+        refused = cluster.run("gnt-instance", "add", *asked, "third.example", check=False)
+        gate.touch()
         statuses = [luxi.finished(job)[0] for job in jobs]
+    assert f"is held by job {jobs[0]}" in refused.stderr
     assert picked["first.example"] != picked["second.example"]
     assert statuses == ["error", "success"]
     script(cluster.nodes[0], "instance-add-pre", "exit 0")

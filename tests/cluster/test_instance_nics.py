@@ -1,6 +1,8 @@
 """NICs of instances through the real commands: several addresses each, and what is changed of them afterwards."""
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -98,6 +100,36 @@ def test_a_nic_with_two_addresses_is_added_behind_the_others(cluster: lab.Lab) -
     assert "node1 has no bridge br0" in cluster.refused(*MODIFY, "--net", "add:mac=auto", WEB)
     cluster.run(*MODIFY, "--net", "add:mac=auto,mode=routed,link=main", WEB)
     assert addresses(cluster)[2] == []
+
+
+@pytest.fixture
+def bridges() -> Iterator[tuple[str, str]]:
+    """Two bridges on this machine, which is all the nodes."""
+    names = (f"gn{os.getpid() % 10**6}a", f"gn{os.getpid() % 10**6}b")
+    made = [subprocess.run(["ip", "link", "add", name, "type", "bridge"], check=False).returncode for name in names]
+    if any(made):
+        pytest.skip("bridges cannot be made here: that takes root, and a kernel that has them")
+    yield names
+    for name in names:
+        subprocess.run(["ip", "link", "delete", name], check=True)
+
+
+@pytest.mark.promise("cluster-136")
+def test_mac_and_bridge_of_a_nic_are_found_where_they_are_auto(cluster: lab.Lab, bridges: tuple[str, str]) -> None:
+    usual, other = bridges
+    cluster.run("gnt-cluster", "modify", "--defaults", f"bridge={usual}")
+    try:
+        add(cluster, "0:mac=auto,bridge=auto", "1:mac=auto", f"2:mac=aa:00:00:12:34:56,bridge={other}", "3:bridge=auto")
+        ((macs, links, modes),) = cluster.rows("gnt-instance", "nic.macs,nic.links,nic.modes", WEB)
+        assert links.split(",") == [usual, usual, other, usual]
+        assert set(modes.split(",")) == {"bridged"}
+        first, second, third, fourth = macs.split(",")
+        assert third == "aa:00:00:12:34:56"
+        assert len({first, second, third, fourth}) == 4
+        assert all(mac.startswith("aa:00:00:") for mac in (first, second, fourth))
+        cluster.run("gnt-instance", "remove", "-f", WEB)
+    finally:
+        cluster.run("gnt-cluster", "modify", "-f", "--defaults", "bridge=default")
 
 
 @pytest.mark.promise("networks-67")

@@ -129,6 +129,31 @@ def test_an_evacuated_node_has_no_instance_left_and_each_runs_once(three: lab.La
         three.run("gnt-instance", "remove", "-f", name)
 
 
+@pytest.mark.promise("cluster-154")
+def test_an_evacuation_is_made_of_parts_with_locks_of_their_own(three: lab.Lab) -> None:
+    names = ("slow", "swift")
+    for name in names:
+        three.run("gnt-instance", "add", "-t", "diskless", "-n", "node3", "--no-nics", name)
+    gate = three.folder / "gate"
+    hook = three.master / "etc/hooks/instance-migrate-pre.d/10-gate"
+    hook.parent.mkdir(parents=True)
+    wait = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+    hook.write_text(f'#!/bin/sh\n[ "$GANETI_INSTANCE_NAME" != slow ] || {wait}\n')
+    hook.chmod(0o755)
+    try:
+        three.run("gnt-node", "evacuate", "-f", "-p", "--submit", "node3")
+        lab.wait_until(lambda: primary(three, "swift") != "node3", "the move that nothing holds up")
+        three.run("gnt-instance", "reboot", "swift")
+        assert where(three, "slow") == ["node3 running"]
+        gate.touch()
+        lab.wait_until(lambda: primary(three, "slow") != "node3", "the move that waited for its hook")
+    finally:
+        gate.touch()
+        hook.unlink()
+        for name in names:
+            three.run("gnt-instance", "remove", "-f", name)
+
+
 def test_an_instance_whose_disks_are_on_one_node_stays_and_is_named(three: lab.Lab) -> None:
     three.run("gnt-instance", "add", *lab.instance_arguments(nics="mode=routed,link=main"), "stayer")
     done = three.run("gnt-node", "evacuate", "-f", "-p", "node1", check=False)
@@ -162,6 +187,29 @@ def test_an_instance_changes_its_node_group(three: lab.Lab, vm: str) -> None:
         three.run("gnt-instance", "migrate", "-f", "-n", "node1", vm)
     finally:
         three.run("gnt-group", "assign-nodes", "--force", "default", "node3")
+        three.run("gnt-group", "remove", "far")
+
+
+def test_a_node_group_is_emptied_into_another_one(three: lab.Lab) -> None:
+    for name in ("many1", "many2"):
+        three.run("gnt-instance", "add", "-t", "diskless", "-n", "node2", "--no-nics", name)
+    three.run("gnt-instance", "add", *lab.instance_arguments(nics="mode=routed,link=main"), "stayer")
+    assert "no other node group" in three.refused("gnt-group", "evacuate", "default")
+    three.run("gnt-group", "add", "far")
+    three.run("gnt-group", "assign-nodes", "far", "node3")
+    try:
+        assert "is in node group default already" in three.refused(
+            "gnt-group", "evacuate", "--to", "default", "default"
+        )
+        assert "evacuate node group default" in three.run("gnt-group", "evacuate", "--dry-run", "default").stdout
+        three.run("gnt-group", "evacuate", "--to", "far", "--sequential", "default")
+        assert [where(three, name) for name in ("many1", "many2", "stayer")] == [["node3 running"]] * 3
+        three.run("gnt-group", "evacuate", "--force-failover", "far")
+        assert "node3" not in [primary(three, name) for name in ("many1", "many2", "stayer")]
+    finally:
+        for name in ("many1", "many2", "stayer"):
+            three.run("gnt-instance", "remove", "-f", name)
+        three.run("gnt-group", "assign-nodes", "default", "node3")
         three.run("gnt-group", "remove", "far")
 
 

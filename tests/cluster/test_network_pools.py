@@ -120,6 +120,7 @@ def test_pools_come_and_go_by_themselves(lan: wires.Wire) -> None:
 @pytest.mark.promise("networks-38", "networks-40")
 def test_an_instance_names_the_pool_it_takes_from(lan: wires.Wire) -> None:
     lan.modify("--pool add:192.0.2.10-192.0.2.11 --pool add:192.0.2.20-192.0.2.21,name=some-pool-name")
+    assert [name for _, _, name in lan.pools] == ["", "some-pool-name"]
     assert lan.use("ip=some-pool-name") == ["192.0.2.20"]
     lan.modify("--pool some-pool-name:modify,name=web")
     lan.modify("--pool 192.0.2.10-192.0.2.11:modify,name=db")
@@ -138,10 +139,11 @@ def test_any_pool_means_the_first_with_room(lan: wires.Wire) -> None:
 @pytest.mark.promise("networks-41", "networks-52")
 def test_pools_are_added_changed_and_removed_one_by_one(lan: wires.Wire) -> None:
     lan.modify("--pool add:192.0.2.10-192.0.2.19,name=a --pool add:192.0.2.30-192.0.2.39,name=b")
-    lan.modify("--pool a:modify,name=c --pool remove:192.0.2.30-192.0.2.39 --pool add:192.0.2.50,name=a")
-    assert lan.pools == [("192.0.2.10", "192.0.2.19", "c"), ("192.0.2.50", "192.0.2.50", "a")]
+    lan.modify("--pool a:modify,name=c --pool remove:192.0.2.32-192.0.2.39 --pool add:192.0.2.50,name=a")
+    b = ("192.0.2.30", "192.0.2.31", "b")
+    assert lan.pools == [("192.0.2.10", "192.0.2.19", "c"), b, ("192.0.2.50", "192.0.2.50", "a")]
     assert "pool name a is taken by pool 192.0.2.50" in lan.refused("--pool c:modify,name=a")
-    lan.modify("--pool c:modify,name=none --pool a:remove")
+    lan.modify("--pool c:modify,name=none --pool a:remove --pool remove:192.0.2.30-192.0.2.31")
     assert lan.pools == [("192.0.2.10", "192.0.2.19", "")]
 
 
@@ -152,6 +154,11 @@ def test_a_pool_needs_a_subnet_and_room_in_it(wire: wires.Wire) -> None:
     assert "overlaps pool" in wire.refused("--pool add:192.0.2.20-192.0.2.30")
     assert "overlaps pool" in wire.refused("--pool add:192.0.2.0/24")
     assert "overlaps pool" in wire.refused("--pool add:192.0.2.40-192.0.2.50 --pool add:192.0.2.45")
+    assert "outside every subnet of the network (192.0.2.0/24)" in wire.refused("--pool add:10.0.0.0/28")
+    assert "reaches out of 192.0.2.0/24" in wire.refused("--pool add:192.0.2.250-192.0.3.5")
+    wire.modify("--subnet add:cidr=192.0.3.0/24")
+    assert "reaches out of 192.0.2.0/24 and 192.0.3.0/24" in wire.refused("--pool add:192.0.2.250-192.0.3.5")
+    assert wire.pools == [("192.0.2.10", "192.0.2.20", "")]
 
 
 @pytest.mark.promise("networks-43", "networks-44")

@@ -1,7 +1,9 @@
 """Parameters at every level of a cluster of real daemons: the commands, what is stored, what nodes are told."""
 
 import json
+import shlex
 import shutil
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -126,6 +128,42 @@ def test_the_hypervisor_is_named_at_creation_and_its_options_change_later(cluste
     assert "hypervisor xen-pvm is not enabled" in cluster.refused(*ADD, "--hypervisor", "xen-pvm", "x.example")
     for name in (VM, "k.example"):
         cluster.run("gnt-instance", "remove", "-f", name)
+
+
+def _boot_disc(said: bytes) -> bytes:
+    """Return an ISO image that a PC boots (El Torito, no emulation), and that says something on the serial line."""
+    program = bytes.fromhex("e80000 5e 81c62000 0e 1f 89f7 8a05 84c0 74f8 50 bafd03 ec a820 58 74f6 baf803 ee 47 ebe9")
+    sectors = {
+        16: b"\x01CD001\x01",
+        17: (b"\0CD001\x01EL TORITO SPECIFICATION".ljust(0x47, b"\0") + (18).to_bytes(4, "little")),
+        18: b"\x01".ljust(30, b"\0") + b"\x55\xaa" + b"\x88\0\0\0\0\0\x01\0" + (19).to_bytes(4, "little"),
+        19: program + said + b"\0",
+    }
+    return b"".join(sectors.get(number, b"").ljust(2048, b"\0") for number in range(24))
+
+
+@pytest.mark.promise("cluster-147")
+@pytest.mark.skipif(not QEMU, reason="there is no QEMU here")
+def test_a_guest_boots_from_an_iso_image(cluster: lab.Lab) -> None:
+    iso = cluster.folder / "boot.iso"
+    iso.write_bytes(_boot_disc(b"BOOTED FROM THE DISC\r\n"))
+    given = f"kvm:accel=tcg,boot_order=cdrom,cdrom_image_path={iso}"
+    cluster.run(*ADD, "-H", given, "-B", "memory=64", "k.example")
+    command = cluster.run("gnt-instance", "console", "--show-cmd", "k.example").stdout
+    (path,) = [
+        word
+        for word in shlex.split(command.replace(":", " ").replace(",", " "))
+        if word.startswith(("/run/", str(cluster.folder)))
+    ]
+    said = b""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(120)
+        line.connect(path)
+        while b"BOOTED FROM THE DISC" not in said:
+            more = line.recv(4096)
+            assert more, said
+            said += more
+    cluster.run("gnt-instance", "remove", "-f", "--shutdown-timeout", "0", "k.example")
 
 
 @pytest.mark.promise("cluster-3")

@@ -149,3 +149,39 @@ def test_a_file_that_describes_nothing_is_refused(pair: lab.Lab, tmp_path: Path,
     done = pair.run("gnt-instance", "batch-create", tmp_path / "f", check=False)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+def test_what_is_private_is_not_shown_and_what_is_secret_is_not_stored(pair: lab.Lab) -> None:
+    files = test_backup.SCRIPTED | {"parameters.list": "password Root's\ntoken Of the registry\ngreeting Welcome\n"}
+    folder = test_backup.define(pair.nodes[0], "quiet", files)
+    (folder / "create").write_text(test_backup.RECORD % "DISK_COUNT")
+    given = (
+        "-O",
+        "greeting=hi",
+        "--os-parameters-private",
+        "password=pr1vate",
+        "--os-parameters-secret",
+        "token=s3cret",
+    )
+    disk = ("-t", "file", "--disk", "0:size=8m", "-n", "node1", test_backup.NIC)
+    pair.run("gnt-instance", "add", *disk, "-o", "quiet+large", *given, "quiet.example")
+    told = set((folder / "create.environ.1").read_text().splitlines())
+    assert {"OSP_GREETING=hi", "OSP_PASSWORD=pr1vate", "OSP_TOKEN=s3cret"} <= told
+    pair.run("gnt-instance", "modify", "--os-parameters-private", "token=pr1vate-too", "quiet.example")
+    (number,) = pair.rows("gnt-job", "id")[-1]
+    shown = [
+        pair.run("gnt-instance", "info", "quiet.example").stdout,
+        pair.run("gnt-job", "info", number, str(int(number) - 1)).stdout,
+        pair.run("gnt-instance", "list", "-o", "osparams,custom_osparams", "quiet.example").stdout,
+        pair.run("gantry", "export-config").stdout,
+    ]
+    for text in shown:
+        assert "(blanked)" in text
+        assert "pr1vate" not in text
+    stop = ("gnt-instance", "stop", "--timeout", "0", "quiet.example")
+    pair.run(*stop)
+    refused = pair.refused("gnt-instance", "reinstall", "-f", "--os-parameters-secret", "token=x", "quiet.example")
+    assert "token of the operating system is private and secret at once" in refused
+    pair.run("gnt-instance", "remove", "-f", "quiet.example")
+    stored = [path for node in pair.nodes for path in node.root.rglob("*") if path.is_file() and path.parent != folder]
+    assert not [path for path in stored if b"s3cret" in path.read_bytes()]

@@ -194,7 +194,7 @@ def test_defaults_of_parameters_reach_instances_and_stay_until_they_are_reset(cl
         ("-B vcpu=2", 1, "unknown backend parameter vcpu; did you mean vcpus?"),
         ("-N lnk=br0", 1, "did you mean link?"),
         ("-H fale:x=y", 1, "unknown hypervisor fale; did you mean fake?"),
-        ("--enabled-hypervisors xen-pvm", 1, "unknown hypervisor xen-pvm; known are"),
+        ("--enabled-hypervisors lxc", 1, "unknown hypervisor lxc; known are"),
         ("--defaults hypervisor=kvm", 1, "hypervisor kvm is not enabled"),
         ("-H fake:migration_mode=dead", 1, "'dead' is not one of live, non-live"),
         ("-B vcpus=many", 1, "'many' is no int"),

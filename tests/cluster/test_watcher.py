@@ -95,7 +95,7 @@ def test_a_node_that_does_not_answer_is_reported_with_what_to_do(guests: lab.Lab
     guests.nodes[0].stop()
     said = _watch(guests)
     assert "node node1 does not answer its calls" in said
-    assert "gnt-node modify --offline yes node1" in said
+    assert "gnt-node modify -f --offline yes node1" in said
     assert "attempt" not in said
 
 

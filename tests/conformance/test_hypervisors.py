@@ -7,13 +7,17 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.node import samples
+from tests.node import chroots, samples, xens
 
 from gantry import errors
-from gantry.node import drivers, fake, kvm, nic, probe
+from gantry.node import chroot, drivers, fake, kvm, nic, probe
+from gantry.node.xen import machine
 from gantry.rpc import calls
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
+
+PATIENCE = 120.0
+PROMPT = b"(qemu) "
 
 Make = Callable[[paths.Paths, str], drivers.Hypervisor]
 
@@ -28,6 +32,16 @@ def make_kvm(folders: paths.Paths, namespace: str) -> drivers.Hypervisor:
 DRIVERS: dict[str, Make] = {
     "fake": lambda folders, _: fake.Fake(RealRuntime().disk, folders.instances),
     "kvm": make_kvm,
+    machine.PARAVIRTUAL: lambda folders, _: xens.driver(machine.PARAVIRTUAL, folders),
+    machine.FULL: lambda folders, _: xens.driver(machine.FULL, folders),
+    chroot.NAME: lambda folders, _: chroots.driver(folders),
+}
+PARAMETERS: dict[str, Callable[[], dict[str, calls.Value]]] = {
+    "fake": dict,
+    "kvm": samples.kvm,
+    machine.PARAVIRTUAL: lambda: xens.parameters(machine.PARAVIRTUAL),
+    machine.FULL: lambda: xens.parameters(machine.FULL),
+    chroot.NAME: lambda: {"init_script": "/ganeti-chroot"},
 }
 
 
@@ -42,33 +56,52 @@ class Case:
         self.other = DRIVERS[kind](paths.Paths.below(f"{folders.lib}/other"), namespace)
 
     def instance(self, name: str = "vm1", *nics: calls.Nic) -> calls.Instance:
-        hvparams = samples.kvm() if self.kind == "kvm" else {}
-        return samples.instance(self.kind, name=name, hvparams=hvparams, nics=nics)
+        disks = (chroots.disk(self._folders, owner=name),) if self.kind == chroot.NAME else ()
+        return samples.instance(self.kind, name=name, hvparams=PARAMETERS[self.kind](), disks=disks, nics=nics)
+
+    def needs_machine(self) -> None:
+        """Skip a test of what only a machine has: processors, memory, and devices of its own."""
+        if self.kind == chroot.NAME:
+            pytest.skip("a folder tree is no machine")
 
     def needs_nics(self) -> None:
+        self.needs_machine()
         if self.kind == "kvm" and not self._namespace:
             pytest.skip("network namespaces need root and the ip command")
 
     async def unplug(self, driver: drivers.Hypervisor, plugged: calls.Nic) -> None:
         """Unplug a NIC; a guest that sits in its firmware releases it when it is reset."""
         work = asyncio.create_task(driver.unplug_nic(self.instance(), plugged))
-        while not (await asyncio.wait([work], timeout=0.1))[0]:
-            if self.kind == "kvm":
-                _, monitor = await asyncio.open_unix_connection(f"{self._folders.instances}/vm1/monitor")
-                monitor.write(b"system_reset\n")
-                await monitor.drain()
-                monitor.close()
-        await work
+        async with asyncio.timeout(PATIENCE):
+            while not (await asyncio.wait([work], timeout=0.1))[0]:
+                if self.kind == "kvm":
+                    await self._reset()
+            await work
+
+    async def _reset(self) -> None:
+        """Press the reset button, and stay until QEMU has done so: what it has not read yet is lost with the line."""
+        reader, monitor = await asyncio.open_unix_connection(f"{self._folders.instances}/vm1/monitor")
+        await reader.readuntil(PROMPT)
+        monitor.write(b"system_reset\n")
+        await reader.readuntil(PROMPT)
+        monitor.close()
 
     def restarted(self) -> drivers.Hypervisor:
         """Return a driver that starts anew, as after a restart of the node daemon."""
         return DRIVERS[self.kind](self._folders, self._namespace)
 
 
-@pytest.fixture(params=["fake", pytest.param("kvm", marks=pytest.mark.real)])
+@pytest.fixture(
+    params=[
+        *("fake", machine.PARAVIRTUAL, machine.FULL),
+        *(pytest.param(name, marks=pytest.mark.real) for name in ("kvm", chroot.NAME)),
+    ],
+)
 async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
     if request.param == "kvm" and shutil.which(probe.QEMU) is None:
         pytest.skip(f"{probe.QEMU} is not installed")
+    if request.param == chroot.NAME and not chroots.NEEDED:
+        pytest.skip("mounting needs root, loop devices, busybox and fuser")
     real = request.param == "kvm" and samples.HAS_NAMESPACES
     with (
         samples.namespace() if real else contextlib.nullcontext("") as namespace,
@@ -113,6 +146,7 @@ async def test_instances_do_not_disturb_each_other(case: Case) -> None:
 
 
 async def test_a_paused_start_is_told_apart(case: Case) -> None:
+    case.needs_machine()
     await case.driver.start(case.instance(), paused=True)
     found = await case.driver.info("vm1")
     assert found is not None
@@ -183,6 +217,7 @@ async def test_a_driver_that_starts_anew_knows_the_nics(case: Case) -> None:
 
 
 async def test_nics_of_what_does_not_run_are_gone_and_cannot_be_plugged_in(case: Case) -> None:
+    case.needs_machine()
     await case.driver.unplug_nic(case.instance(), samples.nic())
     with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
         await case.driver.plug_nic(case.instance(), samples.nic())
@@ -210,6 +245,7 @@ async def states(case: Case) -> tuple[str, str]:
 
 
 async def test_an_instance_moves_and_runs_in_one_place_at_any_time(case: Case) -> None:
+    case.needs_machine()
     vm = case.instance()
     await case.driver.start(vm, paused=False)
     assert (await case.driver.migration_status(vm, wait=0)).status == "none"
@@ -233,6 +269,7 @@ async def arrived(case: Case) -> str:
 
 
 async def test_a_migration_that_is_not_to_be_goes_back(case: Case) -> None:
+    case.needs_machine()
     vm = case.instance()
     await case.driver.start(vm, paused=False)
     await begin(case, vm)
@@ -246,6 +283,7 @@ async def test_a_migration_that_is_not_to_be_goes_back(case: Case) -> None:
 
 
 async def test_a_migration_can_be_given_up(case: Case) -> None:
+    case.needs_machine()
     vm = case.instance()
     await case.driver.start(vm, paused=False)
     await begin(case, vm)
@@ -259,6 +297,7 @@ async def test_a_migration_can_be_given_up(case: Case) -> None:
 
 
 async def test_what_runs_at_the_target_is_not_overrun_and_what_waits_there_is_not_started(case: Case) -> None:
+    case.needs_machine()
     vm = case.instance()
     await case.driver.start(vm, paused=False)
     info = await case.driver.migration_info(vm)
@@ -277,6 +316,7 @@ async def test_what_runs_at_the_target_is_not_overrun_and_what_waits_there_is_no
 
 
 async def test_what_does_not_run_cannot_be_moved_and_is_finished_already(case: Case) -> None:
+    case.needs_machine()
     vm = case.instance()
     with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
         await case.driver.migration_info(vm)
@@ -289,6 +329,7 @@ async def test_what_does_not_run_cannot_be_moved_and_is_finished_already(case: C
 
 
 async def test_memory_stays_between_its_bounds(case: Case) -> None:
+    case.needs_machine()
     vm = case.instance()
     with pytest.raises(errors.HypervisorError, match="vm1 does not run"):
         await case.driver.balloon(vm, 16)
@@ -300,6 +341,7 @@ async def test_memory_stays_between_its_bounds(case: Case) -> None:
 
 
 async def test_disks_of_what_does_not_run_are_gone_and_cannot_be_plugged_in(case: Case) -> None:
+    case.needs_machine()
     disk = calls.Disk(index=0, uuid="d15c0000-0000-4000-8000-000000000000", dev_type="file", size=4)
     await case.driver.unplug_disk(case.instance(), disk)
     for change in (case.driver.plug_disk, case.driver.resize_disk):

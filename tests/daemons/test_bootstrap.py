@@ -39,7 +39,7 @@ def test_a_description_needs_names_and_an_address() -> None:
         ({"port": 65536}, "port"),
         ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
         ({"mac_prefix": "01:00:00"}, "multicast"),
-        ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are fake, kvm"),
+        ({"enabled_hypervisors": ["lxc"]}, "unknown hypervisor lxc; known are chroot, fake, kvm, xen-"),
         ({"enabled_hypervisors": []}, "no hypervisor is named"),
         ({"enabled_disk_templates": ["tape"]}, "unknown disk template tape"),
         ({"enabled_disk_templates": []}, "no disk template is named"),
@@ -100,6 +100,13 @@ def test_only_what_differs_from_the_defaults_is_kept() -> None:
 def test_parameters_are_checked_before_anything_is_made(fields: dict[str, object]) -> None:
     with pytest.raises(errors.InvalidError):
         made(**fields)
+
+
+@pytest.mark.parametrize(("enabled", "known"), [("kvm", "qemu-system-x86_64 is not installed"), ("fake", None)])
+def test_the_accelerator_of_the_first_node_is_known_where_the_cluster_has_kvm(enabled: str, known: str | None) -> None:
+    with simulation.SimulatedCluster(seed=1, nodes=1) as lab:
+        lab.run(lab.build(enabled_hypervisors=[enabled]))
+        assert lab.run(lab.luxi("QueryNodes", [], ["accelerator_reason"], False)) == [[known]]
 
 
 def test_a_second_cluster_is_refused_and_a_failure_can_be_repeated() -> None:

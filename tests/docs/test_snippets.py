@@ -124,7 +124,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         _programs(hand, {"scp": SCP})
         usual = os.environ["PATH"]
         monkeypatch.setenv("PATH", str(machines))
-        made.init()
+        made.init("--enabled-hypervisors", "fake,kvm")
         for _ in range(JOINED.get(page.name, 2) - 1):
             made.add_node()
         while len(made.nodes) < 3:

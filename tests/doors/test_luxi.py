@@ -274,6 +274,58 @@ def test_the_cluster_has_every_key_that_clients_read(lab: cluster.SimulatedClust
     assert set(policy) == {"minmax", "std", "disk-templates", "vcpu-ratio", "spindle-ratio"}
 
 
+COMMON_FIELDS = "ctime mtime uuid serial_no tags "
+FIELDS = {
+    "node": """
+        name drained master_candidate master_capable offline vm_capable pip sip master group group.uuid ndparams
+        custom_ndparams ndp/oob_program ndp/spindle_count ndp/exclusive_storage ndp/ovs ndp/ovs_name ndp/ovs_link
+        ndp/ssh_port ndp/cpu_speed pinst_cnt sinst_cnt pinst_list sinst_list role powered hv_state disk_state bootid
+        cnodes cnos csockets ctotal dfree dtotal spfree sptotal mfree mnode mtotal
+    """,
+    "instance": """
+        name admin_state admin_state_source admin_up disks_active forthcoming hypervisor network_port os pnode
+        pnode.group pnode.group.uuid snodes snodes.group snodes.group.uuid hvparams beparams osparams custom_hvparams
+        custom_beparams custom_nicparams custom_osparams disk_template disk_usage be/maxmem be/minmem be/memory be/vcpus
+        be/auto_balance be/always_failover be/spindle_use hv/migration_mode disk.count disk.sizes disk.spindles
+        disk.names disk.uuids disk.size/0 disk.spindles/15 disk.name/0 disk.uuid/15 nic.count nic.macs nic.ips nic.names
+        nic.uuids nic.modes nic.links nic.vlans nic.bridges nic.networks nic.networks.names nic.mac/0 nic.ip/7
+        nic.name/0 nic.uuid/0 nic.mode/0 nic.link/0 nic.vlan/0 nic.bridge/0 nic.network/0 nic.network.name/7 status
+        oper_state oper_ram oper_vcpus console vcpus sda_size sdb_size ip mac bridge nic_mode nic_link nic_network
+    """,
+    "group": """
+        name alloc_policy ipolicy custom_ipolicy diskparams custom_diskparams ndparams custom_ndparams
+        ndp/spindle_count node_cnt node_list pinst_cnt pinst_list
+    """,
+    "network": """
+        name network gateway network6 gateway6 mac_prefix free_count reserved_count map group_list group_cnt inst_list
+        inst_cnt external_reservations
+    """,
+}
+
+
+@pytest.mark.parametrize("what", FIELDS)
+def test_objects_have_every_field_that_clients_ask_for(lab: cluster.SimulatedCluster, what: str) -> None:
+    wanted = (COMMON_FIELDS + FIELDS[what]).split()
+    answer = msgspec.convert(lab.run(lab.luxi("QueryFields", what, wanted)), dict[str, list[dict[str, str]]])
+    assert [field["name"] for field in answer["fields"] if field["kind"] == "unknown"] == []
+    rows = msgspec.convert(lab.run(lab.luxi("Query", what, wanted, None)), dict[str, list[object]])["data"]
+    assert rows
+
+
+DESCRIPTION = """
+    name config_state run_state pnode pnode_group_uuid pnode_group_name snodes snodes_group_uuids snodes_group_names os
+    nics disk_template disks hypervisor network_port hv_instance hv_actual be_instance be_actual os_instance os_actual
+    serial_no mtime ctime uuid
+"""
+
+
+def test_an_instance_is_described_with_every_key_that_clients_read(lab: cluster.SimulatedCluster) -> None:
+    op = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": ["vm1"], "static": True}
+    _, results = lab.run(lab.wait(lab.run(lab.submit(op))))
+    found = msgspec.convert(results[0], dict[str, dict[str, object]])["vm1"]
+    assert set(DESCRIPTION.split()) <= set(found)
+
+
 def test_there_are_no_exports_on_nodes_that_exist(lab: cluster.SimulatedCluster) -> None:
     assert lab.run(lab.luxi("QueryExports", [], False)) == []
     assert lab.run(lab.luxi("QueryExports", ["node1"], False)) == []

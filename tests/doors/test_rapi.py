@@ -78,7 +78,7 @@ def talk(lab: cluster.SimulatedCluster, server: http.Server) -> Talk:
 
 def _known(op: str) -> set[str]:
     (found,) = (one for one in opcodes.ALL if one.__struct_config__.tag == op)
-    return {*found.__struct_fields__, *opcodes.FOREIGN.get(op, {}), "nostartup"}
+    return {*found.__struct_fields__, *opcodes.FOREIGN.get(op, {}), "nostartup", "allocatable"}
 
 
 @pytest.mark.parametrize("change", changes.CHANGES, ids=lambda one: f"{one.method} {one.path}")
@@ -147,6 +147,8 @@ def test_arguments_become_fields_of_the_opcode(talk: Talk) -> None:
     assert [entry[:2] for entry in trail] == [("gnt:user", "noon"), ("gnt:rapi:bob", "PUT /2/instances/vm1/startup")]
     op = talk.op("POST", "/2/instances/vm1/replace-disks?mode=replace_on_primary&disks=0,1&dry-run=1")
     assert op["disks"] == [0, 1]
+    op = talk.op("PUT", "/2/nodes/node1/storage/modify?name=/dev/sdb&allocatable=0&dry-run=1")
+    assert (op["OP_ID"], op["name"], op["changes"]) == ("OP_NODE_MODIFY_STORAGE", "/dev/sdb", {"allocatable": False})
     op = talk.op("PUT", "/2/nodes/node1/role?dry-run=1", "offline")
     assert (op["OP_ID"], op["node_name"], op["offline"]) == ("OP_NODE_SET_PARAMS", "node1", True)
     assert talk.status("PUT", "/2/nodes/node1/role", "master") == 400

@@ -133,6 +133,7 @@ OPERATIONS: dict[str, opcodes.Opcode] = {
     "instance-migrate": opcodes.InstanceMigrate(instance_name=VM, target_node="node3.example"),
     "instance-move": opcodes.InstanceMove(instance_name=VM, target_node="node3.example"),
     "instance-change-group": opcodes.InstanceChangeGroup(instance_name=VM, target_groups=("far",)),
+    "group-evacuate": opcodes.GroupEvacuate(group_name="default", target_groups=("far",)),
     "node-migrate": opcodes.NodeMigrate(node_name="node2.example"),
     "node-add": opcodes.NodeAdd(node_name="new.example", primary_ip="203.0.113.9", join_token=build.TOKEN),
     "node-modify": opcodes.NodeSetParams(node_name="node3.example", drained=True),
@@ -160,7 +161,7 @@ OPERATIONS: dict[str, opcodes.Opcode] = {
 }
 
 
-ANYWHERE = ("instance-failover", "instance-migrate", "instance-change-group", "node-migrate")
+ANYWHERE = ("instance-failover", "instance-migrate", "instance-change-group", "group-evacuate", "node-migrate")
 """Operations on an instance whose disks every node reaches."""
 
 FAR = cluster.NodeGroup(uuid="f", name="far", networks=GROUP.networks)
@@ -172,6 +173,7 @@ WITHOUT = {
     opcodes.GroupVerifyDisks,
     opcodes.InstanceActivateDisks,
     opcodes.InstanceDeactivateDisks,
+    opcodes.NodeModifyStorage,
     opcodes.NodeQueryStorage,
     opcodes.NodeQueryvols,
     opcodes.RepairNodeStorage,

@@ -38,7 +38,8 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
         case inspect.UnionType():
             return st.one_of(*(_of(one) for one in kind.types))
         case inspect.VarTupleType():
-            return st.lists(_of(kind.item_type), max_size=3).map(tuple)
+            most = 3 if kind.max_length is None else min(3, kind.max_length)
+            return st.lists(_of(kind.item_type), max_size=most).map(tuple)
         case inspect.TupleType():
             return st.tuples(*(_of(one) for one in kind.item_types))
         case inspect.DictType():

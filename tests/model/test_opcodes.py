@@ -127,7 +127,7 @@ def test_fields_of_other_clients_that_ask_for_nothing_are_let_pass_and_forgotten
     ("field", "value", "about"),
     [
         ("forthcoming", True, "only planned"),
-        ("osparams_secret", {"password": "x"}, "secret parameters"),
+        ("instance_communication", True, "a network between the instance and its node"),
     ],
 )
 def test_fields_of_other_clients_that_ask_for_what_is_not_built_are_refused(

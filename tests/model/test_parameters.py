@@ -112,7 +112,7 @@ def test_backend_parameters_that_are_refused(given: dict[str, object], said: str
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
-        ("vmware", {}, "unknown hypervisor vmware; known are fake, kvm"),
+        ("vmware", {}, "unknown hypervisor vmware; known are chroot, fake, kvm, xen-hvm, xen-pvm"),
         ("kvm", {"colour": "red"}, "unknown kvm hypervisor parameter colour"),
         ("kvm", {"boot_order": "disk:tape"}, "is not one of disk, cdrom, network, floppy"),
         ("kvm", {"disk_type": "paravirtuel"}, "is not one of paravirtual, ide"),

@@ -4,8 +4,9 @@ import contextlib
 import os
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
+
+from tests import leftovers
 
 from gantry.model import parameters
 from gantry.rpc import calls
@@ -95,7 +96,7 @@ HAS_NAMESPACES = os.geteuid() == 0 and shutil.which("ip") is not None
 @contextlib.contextmanager
 def namespace() -> Iterator[str]:
     """Make a network namespace with a bridge."""
-    name = f"gt{uuid.uuid4().hex[:8]}"
+    name = leftovers.name("gt")
     subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         subprocess.run(["ip", "-n", name, "link", "add", "br0", "type", "bridge"], check=True)
@@ -103,8 +104,7 @@ def namespace() -> Iterator[str]:
             subprocess.run(["ip", "-n", name, "link", "set", device, "up"], check=True)
         yield name
     finally:
-        with contextlib.suppress(subprocess.CalledProcessError):
-            subprocess.run(["ip", "netns", "delete", name], check=True)
+        leftovers.end_space(name)
 
 
 class Processes(real_processes.Processes):

@@ -1,5 +1,7 @@
 """What DRBD's driver asks of DRBD's programs, which here only write down how they were called."""
 
+from unittest.mock import AsyncMock
+
 import msgspec
 import pytest
 from tests.node.test_drbd_status import SHOW
@@ -168,12 +170,29 @@ def test_what_has_the_minor_is_taken_down_first(show: str) -> None:
     assert node.called[0] == ("down somebody" if "somebody" in show else "down resource1")
 
 
-def test_what_has_the_minor_and_is_in_use_is_left_alone() -> None:
+@pytest.fixture
+def with_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Volumes that are there already when a disk is made."""
+    monkeypatch.setattr(plain.Plain, "make", AsyncMock(return_value=False))
+
+
+@pytest.mark.usefixtures("with_volumes")
+@pytest.mark.parametrize("show", FOREIGN)
+def test_what_has_the_minor_of_a_new_disk_is_taken_down_before_metadata_is_looked_for(show: str) -> None:
+    with simulated.World(seed=1) as world:
+        node = Node(world, CONNECTED, show=show)
+        world.run(node.driver.create(disk(), owner="vm1"))
+    assert node.commands == ["down", "dump-md"]
+
+
+@pytest.mark.usefixtures("with_volumes")
+@pytest.mark.parametrize("new", [False, True])
+def test_what_has_the_minor_and_is_in_use_is_left_alone(new: bool) -> None:
     with simulated.World(seed=1) as world:
         node = Node(world, CONNECTED, show=SHOW)
         node.fails["down"] = ["1: State change failed: (-12) Device is held open by someone"]
         with pytest.raises(errors.WrongStateError, match=r"drbd1 on node node1 cannot be taken down: .* held open"):
-            node.activate(disk())
+            world.run(node.driver.create(disk(), owner="vm1") if new else node.driver.activate(disk(), primary=False))
     assert node.commands == ["down"]
 
 

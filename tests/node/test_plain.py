@@ -85,6 +85,24 @@ async def test_a_volume_is_renamed_and_adopted_once(group: Storage) -> None:
         await group.driver.rename(first, ("other", "name"))
 
 
+async def test_a_physical_volume_is_kept_from_new_volumes_and_given_back(group: Storage) -> None:
+    first, *others = devices(group)
+    for _ in range(2):
+        await volumes(group).allocate(first, allocatable=False)
+    (found,) = [one for one in await volumes(group).groups() if one.name == group.place]
+    assert {one.name: one.allocatable for one in found.physical} == {first: False} | dict.fromkeys(others, True)
+    assert first not in found.on
+    assert all(one.size >= one.free > 0 for one in found.physical)
+    disk = group.disk(size=24)
+    (on,) = await group.driver.place([disk])
+    await group.driver.create(disk, owner=OWNER, on=on)
+    assert first not in on
+    await volumes(group).allocate(first, allocatable=True)
+    assert first in (await volumes(group).group(group.place)).on
+    with pytest.raises(errors.NotFoundError, match="node node1 has no physical volume /dev/nothing"):
+        await volumes(group).allocate("/dev/nothing", allocatable=True)
+
+
 async def test_a_missing_disk_is_complained_of_and_taken_out_of_its_group(group: Storage) -> None:
     kept, lost = group.disk(uuid="kept"), group.disk(uuid="lost")
     first, second, *_ = devices(group)

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -7,7 +8,7 @@ import pytest
 from tests.node import samples
 
 from gantry import errors
-from gantry.node import probe
+from gantry.node import assembly, probe
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
 from gantry.runtime.real import disk as real_disk
@@ -27,6 +28,7 @@ class Processes(real_processes.Processes):
         self.outcome = outcome
         self.version: Outcome = VERSION
         self.probes = 0
+        self.probed = asyncio.Event()
 
     async def run(
         self,
@@ -38,7 +40,9 @@ class Processes(real_processes.Processes):
         timeout: float = 60.0,
     ) -> interface.Completed:
         outcome = self.version if "--version" in arguments else self.outcome
-        self.probes += "--version" not in arguments
+        if "--version" not in arguments:
+            self.probes += 1
+            self.probed.set()
         if isinstance(outcome, OSError):
             raise outcome
         return outcome
@@ -124,6 +128,27 @@ async def test_a_new_probe_can_be_asked_for(folders: paths.Paths) -> None:
     machine.processes.outcome = RAN
     assert (await accelerators.current(again=True)).accelerator == "kvm"
     assert machine.processes.probes == 2
+
+
+@pytest.mark.parametrize(("enabled", "probes"), [("fake\nkvm\n", 1), ("fake\n", 0), ("", 0)])
+async def test_a_node_daemon_finds_out_by_itself_where_its_cluster_has_kvm(
+    folders: paths.Paths, enabled: str, probes: int
+) -> None:
+    machine = Machine(folders)
+    os.mkdir(folders.ssconf)
+    samples.write(f"{folders.ssconf}/ssconf_hypervisor_list", enabled)
+    ready = asyncio.Event()
+    agent = assembly.node(machine.runtime, folders, software="test")
+    serving = asyncio.create_task(agent.run("127.0.0.1", 0, ready=ready.set))
+    try:
+        async with asyncio.timeout(30):
+            await ready.wait()
+            if probes:
+                await machine.processes.probed.wait()
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+    assert machine.processes.probes == probes
 
 
 async def test_a_file_that_cannot_be_read_counts_as_none(folders: paths.Paths) -> None:

@@ -2,8 +2,10 @@ import pytest
 from tests.node import samples
 
 from gantry.node import assembly, probe, resources, ssconf
+from gantry.node.xen import wants
 from gantry.rpc import calls
-from gantry.runtime import paths, simulated
+from gantry.runtime import interface, paths, simulated
+from gantry.runtime.simulated import processes
 
 MEMORY = b"MemTotal:       2048000 kB\nMemFree:         100000 kB\nMemAvailable:    1024000 kB\n"
 PROCESSORS = b"processor\t: 0\nphysical id\t: 0\nflags\t: a b\n\nprocessor\t: 1\nphysical id\t: 1\n"
@@ -14,7 +16,7 @@ def test_what_the_kernel_tells_is_told_on() -> None:
     with simulated.World(seed=1) as world:
         machine = world.machine("node1")
 
-        async def look() -> calls.NodeStatus:
+        async def look() -> tuple[calls.NodeStatus, calls.NodeStatus]:
             for path, content in {
                 resources.MEMORY: MEMORY,
                 resources.PROCESSORS: PROCESSORS,
@@ -25,13 +27,44 @@ def test_what_the_kernel_tells_is_told_on() -> None:
             await machine.disk.make_directory(where.lib)
             accelerators = probe.Accelerators(machine, where, bootid="")
             registry = assembly.registry(machine, where, accelerators=accelerators)
-            return await resources.status(machine.disk, registry, accelerators=accelerators, wanted=calls.NodeInfo())
+            plain, probing = [
+                await resources.status(machine.disk, registry, accelerators=accelerators, wanted=wanted)
+                for wanted in (calls.NodeInfo(), calls.NodeInfo(probe=True))
+            ]
+            return plain, probing
 
-        found = world.run(look())
+        found, probed = world.run(look())
     assert (found.memory_total, found.memory_free, found.memory_node) == (2000, 1000, 1000)
     assert (found.cpu_total, found.cpu_sockets, found.bootid) == (2, 2, "b-1")
     assert [(room.kind, room.path) for room in found.storage] == [("file", where.file_storage)]
-    assert found.accelerator_reason == "qemu-system-x86_64 is not installed"
+    assert (found.accelerator_reason, probed.accelerator_reason) == ("", "qemu-system-x86_64 is not installed")
+
+
+def test_memory_is_what_the_hypervisor_has_that_the_kernel_runs_on() -> None:
+    where = paths.Paths.below("/g")
+    told = b"host                   : node1\ntotal_memory           : 16383\nfree_memory            : 9000\n"
+
+    async def xl(call: processes.Invocation) -> interface.Completed:
+        assert list(call.arguments) == ["xl", "info"]
+        return interface.Completed(0, told, b"")
+
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node1")
+        machine.processes.programs["xl"] = xl
+
+        async def look(hypervisor: bytes) -> tuple[int, int]:
+            for path, content in ((resources.MEMORY, MEMORY), (wants.BELOW, hypervisor)):
+                await machine.disk.make_directory(path.rpartition("/")[0])
+                await machine.disk.write(path, content)
+            accelerators = probe.Accelerators(machine, where, bootid="")
+            registry = assembly.registry(machine, where, accelerators=accelerators)
+            status = await resources.status(
+                machine.disk, registry, accelerators=accelerators, wanted=calls.NodeInfo(storage=())
+            )
+            return status.memory_total, status.memory_free
+
+        assert world.run(look(b"xen\n")) == (16383, 9000)
+        assert world.run(look(b"other\n")) == (2000, 1000)
 
 
 @pytest.mark.real

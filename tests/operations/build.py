@@ -276,6 +276,7 @@ class Machine:
             size=size,
             active=active,
             degraded=behind,
+            connection="Connected" if active and disk.mirror else "",
             local="UpToDate" if active and disk.mirror else "",
             sync_percent=50.0 if behind else None,
         )

@@ -167,6 +167,39 @@ async def test_nodes_that_take_no_instances_need_no_os(house: build.House) -> No
     assert (await systems(house))["plain"][0] is True
 
 
+async def test_systems_that_are_hidden_or_blacklisted_are_not_offered(house: build.House) -> None:
+    variants = msgspec.structs.replace(build.Machine().systems[0], variants=("big", "small"))
+    for node in ("node1", "node2", "node3"):
+        house.machine(node).systems = (variants, build.Machine().systems[1])
+    fields = ("name", "hidden", "blacklisted", "offered")
+
+    async def shown() -> object:
+        return await house.run(opcodes.OsDiagnose(output_fields=fields))
+
+    await house.run(opcodes.ClusterSetParams(hidden_os=(("add", "other"),), blacklisted_os=(("add", "plain+big"),)))
+    assert await shown() == [["other", True, False, []], ["plain", False, False, ["plain+small"]]]
+    await house.run(opcodes.ClusterSetParams(hidden_os=(("remove", "other"),), blacklisted_os=(("add", "plain"),)))
+    assert await shown() == [["other", False, False, ["other"]], ["plain", False, True, []]]
+    assert "no node has operating system minix" in str(
+        await house.refused(opcodes.ClusterSetParams(hidden_os=(("add", "minix"),)))
+    )
+
+
+async def test_a_blacklisted_system_is_not_installed(house: build.House) -> None:
+    create = opcodes.InstanceCreate(
+        instance_name="new", os_type="other", disk_template="file", disks=(opcodes.DiskSpec(size=8),), start=False
+    )
+    await house.run(create)
+    await house.run(opcodes.ClusterSetParams(blacklisted_os=(("add", "other"),)))
+    for op in (msgspec.structs.replace(create, instance_name="two"), opcodes.InstanceReinstall(instance_name="new")):
+        error = await house.refused(op)
+        assert isinstance(error, errors.WrongStateError)
+        assert "OS other is blacklisted" in str(error)
+    await house.run(opcodes.InstanceReinstall(instance_name="new", os_type="plain"))
+    await house.run(opcodes.ClusterSetParams(blacklisted_os=(("remove", "other"),)))
+    await house.run(msgspec.structs.replace(create, instance_name="two"))
+
+
 async def test_unknown_systems_and_fields_are_refused(house: build.House) -> None:
     error = await house.refused(opcodes.OsDiagnose(output_fields=("name",), names=("plain", "minix")))
     assert isinstance(error, errors.NotFoundError)

@@ -7,7 +7,7 @@ import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes, parameters
+from gantry.model import base, cluster, instance, opcodes, parameters
 from gantry.operations import placement
 from gantry.rpc import calls
 
@@ -84,6 +84,48 @@ async def test_the_master_checks_names_and_the_node_values_before_anything_is_ma
     assert isinstance(asked, calls.HypervisorValidate)
     assert (asked.hypervisor, asked.hvparams["kernel_path"]) == ("kvm", "/boot/vmlinuz")
     assert set(asked.hvparams) == set(parameters.KVM)
+
+
+# The parameters of release 1.2 that belong to one hypervisor, by the names that they have since.
+OF_HYPERVISORS: dict[str, dict[str, base.Value]] = {
+    "xen-pvm": {"kernel_path": "/boot/k", "initrd_path": "/boot/i"},
+    "xen-hvm": {
+        "boot_order": "dc",
+        "acpi": False,
+        "pae": False,
+        "cdrom_image_path": "/iso",
+        "nic_type": "e1000",
+        "disk_type": "ioemu",
+        "vnc_bind_address": "127.0.0.1",
+    },
+}
+
+
+@pytest.mark.promise("cluster-74")
+@pytest.mark.parametrize("hypervisor", OF_HYPERVISORS)
+async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build.House, hypervisor: str) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=tuple(OF_HYPERVISORS)))
+    own = OF_HYPERVISORS[hypervisor]
+    backend: dict[str, base.Value] = {"memory": 256, "vcpus": 2}
+    await house.run(op(hypervisor=hypervisor, hvparams=own, beparams=backend))
+    vm = house.state.instance("new")
+    assert (vm.name, vm.primary_node, vm.os, vm.hypervisor, vm.disk_template) == (
+        *("new", "n2", "plain", hypervisor),
+        "file",
+    )
+    assert (vm.admin_state, vm.serial_no, vm.network_port) == (instance.AdminState.UP, 1, 0)
+    assert (len(vm.disks), vm.nics) == (1, ())
+    assert vm.beparams == {"minmem": 256, "maxmem": 256, "vcpus": 2}
+    assert vm.hvparams == own
+    (start,) = house.nodes.asked(calls.InstanceStart)
+    assert isinstance(start, calls.InstanceStart)
+    assert start.instance.hvparams == parameters.fill(parameters.HYPERVISORS[hypervisor], own)
+    for name, others in OF_HYPERVISORS.items():
+        for parameter in set(others) - set(parameters.HYPERVISORS[hypervisor]):
+            refused = await house.refused(op(instance_name="x", hypervisor=hypervisor, hvparams={parameter: "x"}))
+            assert f"unknown {hypervisor} hypervisor parameter {parameter}" in str(refused), name
+    wrong = await house.refused(op(instance_name="x", hypervisor="xen-hvm", hvparams={"boot_order": "cz"}))
+    assert "boot_order: 'cz' has other letters than acdn" in str(wrong)
 
 
 async def test_a_dry_run_names_addresses_disks_and_steps(house: build.House) -> None:

@@ -178,6 +178,58 @@ async def test_one_lost_disk_is_made_anew(house: build.House) -> None:
     assert "no disk 5" in str(await house.refused(opcodes.InstanceRecreateDisks(instance_name="new", disks=(5,))))
 
 
+async def test_a_disk_that_is_made_anew_may_get_another_size(house: build.House) -> None:
+    vm = await plain(house)
+    del house.machine("node2").disks[vm.disks[1].uuid]
+    await house.run(again(disks=[[1, {"size": "1g", "access": "r"}]]))
+    new = house.state.instance("new")
+    assert [(disk.size, disk.mode) for disk in new.disks] == [(64, "rw"), (1024, "ro")]
+    assert house.machine("node2").disks == {disk.uuid: disk.size for disk in new.disks}
+
+
+async def test_an_allocator_chooses_where_lost_disks_are_made_anew(house: build.House) -> None:
+    vm = await mirrored(house)
+    house.put(msgspec.structs.replace(house.state.node("node3"), offline=True))
+    house.machine("node2").disks.clear()
+    plan = await house.plan(again(iallocator="gantry"))
+    assert any("the allocator takes node" in line for line in plan.lines)
+    await house.run(again(iallocator="gantry"))
+    new = house.state.instance("new")
+    assert set(new.nodes) == {"n1", "n2"}
+    assert house.machine("node1").disks.keys() >= {disk.uuid for disk in vm.disks}
+    for name in ("node1", "node2"):
+        for disk in vm.disks:
+            house.machine(name).disks.pop(disk.uuid)
+    house.allocators["p"] = b'{"success": true, "info": "so", "result": ["node2", "node1"]}'
+    await house.run(again(iallocator="p"))
+    assert house.state.instance("new").nodes == ("n2", "n1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"disks": [1, [1, {"size": 8}]]}, "disk 1 is named twice"),
+        ({"disks": [[1, {"name": "x"}]]}, "only size and mode"),
+        ({"disks": [[1, {"size": 0}]]}, "is not above 0 MiB"),
+        ({"disks": [7]}, "has no disk 7"),
+        ({"disks": [1], "iallocator": "gantry"}, "other nodes get all disks"),
+        ({"nodes": ["node1"], "iallocator": "gantry"}, "exclude each other"),
+        ({"nodes": ["node1", "node3"]}, "needs 1 nodes, 2 are named"),
+    ],
+)
+async def test_making_anew_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    await plain(house)
+    house.machine("node2").disks.clear()
+    house.put(msgspec.structs.replace(house.state.node("node2"), drained=True))
+    before = house.state
+    assert said in str(await house.refused(again(**fields)))
+    assert house.state is before
+
+
+def again(**fields: object) -> opcodes.Opcode:
+    return opcodes.decode({"OP_ID": "OP_INSTANCE_RECREATE_DISKS", "instance_name": "new", **fields})
+
+
 def replace(mode: str, **fields: object) -> opcodes.Opcode:
     return opcodes.decode({"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "new", "mode": mode, **fields})
 
@@ -210,9 +262,22 @@ async def test_volumes_of_one_side_are_made_anew(house: build.House, mode: str, 
     house.nodes.made.clear()
     await house.run(replace(mode, disks=[1]))
     made = [(name, type(call).__name__) for name, call in house.nodes.made if "children" in type(call).__name__]
-    assert made == [(node, "BlockdevRemovechildren"), (node, "BlockdevAddchildren")]
-    created = house.nodes.asked(calls.BlockdevCreate, node)
-    assert [call.disk.logical_id[1] for call in created] == [child.logical_id[1] for child in vm.disks[1].children]
+    used = node == "node2"  # under a disk that a guest writes to
+    assert made == ([(node, "BlockdevRemovechildren"), (node, "BlockdevAddchildren")] if used else [])
+    created = [call.disk.uuid for call in house.nodes.asked(calls.BlockdevCreate, node)]
+    assert created == ([child.uuid for child in vm.disks[1].children] if used else [vm.disks[1].uuid])
+    assert not house.nodes.asked(calls.BlockdevCreate, "node3" if used else "node2")
+
+
+@pytest.mark.parametrize(("mode", "node"), [("replace_on_primary", "node2"), ("replace_auto", "node3")])
+async def test_a_side_that_is_lost_is_made_anew_while_nobody_uses_the_disks(
+    house: build.House, mode: str, node: str
+) -> None:
+    vm = await mirrored(house)
+    house.machine(node).disks.clear()
+    await house.run(replace(mode))
+    assert house.machine(node).disks == {disk.uuid: disk.size for disk in vm.disks}
+    assert (house.machine("node2").active, house.machine("node3").active) == ({}, {})
 
 
 def state(local: str) -> calls.DiskState:
@@ -253,6 +318,15 @@ async def test_the_only_good_copy_is_not_given_up(house: build.House, monkeypatc
     assert "would have the only copy" in str(await house.refused(replace("replace_on_primary")))
 
 
+async def test_the_newest_copy_is_not_given_up(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+    await mirrored(house, start=True)
+    alone = msgspec.structs.replace(state("UpToDate"), connection="WFConnection")
+    monkeypatch.setattr(build.Machine, "find", lambda *_: alone)
+    with pytest.raises(errors.WrongStateError, match="not connected to the one that is written to"):
+        await house.run(replace("replace_on_primary"))
+    assert not house.nodes.asked(calls.BlockdevRemovechildren)
+
+
 async def test_disks_of_one_node_have_no_side_to_replace(house: build.House) -> None:
     await plain(house)
     assert "no mirrored disks" in str(await house.refused(replace("replace_auto")))
@@ -275,3 +349,34 @@ async def test_running_instances_with_disks_that_are_not_active_are_told_of(hous
 async def test_a_look_at_all_disks_is_a_job_for_each_group(house: build.House) -> None:
     plan = await house.plan(opcodes.ClusterVerifyDisks())
     assert plan.jobs == [[opcodes.GroupVerifyDisks(group_name="default")]]
+
+
+PHYSICAL = calls.PhysicalVolume(name="/dev/sda", size=900, free=500)
+
+
+@pytest.fixture
+def physical(monkeypatch: pytest.MonkeyPatch) -> list[calls.PhysicalVolume]:
+    found, answer = [PHYSICAL], build.Machine.answer
+
+    def answered(machine: build.Machine, call: calls.Call[object]) -> object:
+        if isinstance(call, calls.VgList):
+            return (calls.VolumeGroup(name="xenvg", size=900, free=500, extent=4.0, physical=(*found,)),)
+        if isinstance(call, calls.PvChange):
+            found[0] = msgspec.structs.replace(PHYSICAL, allocatable=call.allocatable)
+        return answer(machine, call)
+
+    monkeypatch.setattr(build.Machine, "answer", answered)
+    return found
+
+
+async def test_a_physical_volume_is_kept_from_new_disks(
+    house: build.House, physical: list[calls.PhysicalVolume]
+) -> None:
+    change = {"OP_ID": "OP_NODE_MODIFY_STORAGE", "node_name": "node2", "storage_type": "lvm-pv", "name": "/dev/sda"}
+    for word in ("no", "no", "yes"):
+        await house.run(opcodes.decode({**change, "changes": {"allocatable": word == "yes"}}))
+        listed = opcodes.NodeQueryStorage(nodes=("node2",), storage_type="lvm-pv")
+        assert await house.run(listed) == [["node2", "lvm-pv", "/dev/sda", 900, 400, 500, word == "yes"]]
+    assert len(house.nodes.asked(calls.PvChange, "node2")) == 2
+    refused = await house.refused(opcodes.decode({**change, "name": "/dev/sdz", "changes": {"allocatable": False}}))
+    assert "has no physical volume /dev/sdz; there are /dev/sda" in str(refused)

@@ -69,11 +69,19 @@ MIRRORED = instance.Instance(
 )
 """An instance that does not run, and whose disk is on node1 and node2."""
 
+LOOSE = instance.DetachedDisk(
+    disk=instance.Disk(uuid="d7", dev_type="file", size=32, logical_id=("file", "/file/old/d7")),
+    nodes=("n1",),
+    instance="old",
+)
+COMING = [["attach", {"uuid": "d7"}], ["detach", 0, {}]]
+
 SAMPLES: tuple[opcodes.Opcode, ...] = (
     CREATE,
     structs.replace(CREATE, disk_template="drbd", pnode="node1", snode="node2", start=False),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": DISKS}),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "mirrored", "disks": DISKS}),
+    opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": COMING}),
     opcodes.InstanceGrowDisk(instance_name="mirrored", disk=0, amount=64),
     opcodes.InstanceActivateDisks(instance_name="mirrored"),
     opcodes.InstanceDeactivateDisks(instance_name="mirrored"),
@@ -168,6 +176,9 @@ class Trial:
             whole = filled.fill(state, state.instances["i1"])
             machine = self.nodes.machine(state.target(state.nodes["n1"]))
             machine.places, machine.owners = {"d1": build.DISK.logical_id}, {"d1": "vm1"}
+            for one in state.disks.values():
+                machine.disks[one.uuid] = one.disk.size
+                machine.places[one.uuid], machine.owners[one.uuid] = one.disk.logical_id, one.instance
             machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
             machine.memory = {"vm1": int(whole.beparams["maxmem"])}
         for uuid in ("n1", "n2") if "i9" in state.instances else ():
@@ -231,6 +242,8 @@ def _values(op: opcodes.Opcode) -> list[states.Stored]:
         # every node reaches its disks
         shared = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)
         return [shared if value is build.VM else value for value in build.FIRST]
+    if isinstance(op, opcodes.InstanceSetParams) and any(change.action == "attach" for change in op.disks):
+        return [*build.FIRST, LOOSE]
     return [value for value in build.FIRST if not (op is DESTROY and isinstance(value, instance.Instance))]
 
 
@@ -284,6 +297,7 @@ WITHOUT_STEPS = {
     opcodes.TagsSet,
     opcodes.TagsDel,
     opcodes.TagsSearch,
+    opcodes.GroupEvacuate,
     opcodes.InstanceChangeGroup,
     opcodes.InstanceConsole,
     opcodes.ClusterVerifyDisks,
@@ -292,6 +306,7 @@ WITHOUT_STEPS = {
     opcodes.NodeQueryvols,
     # its samples need a node that has lost a disk, or disks that are lost: tests of their own
     opcodes.InstanceRecreateDisks,
+    opcodes.NodeModifyStorage,
     opcodes.RepairNodeStorage,
     opcodes.ClusterRepairStorage,
     opcodes.NodeEvacuate,

@@ -39,11 +39,16 @@ class Copy:
 
 @dataclass
 class Mirrors(build.FakeNodes):
-    """Nodes with copies of one disk, by the node's address; a synchronisation ends after some looks."""
+    """Nodes with copies of one disk, by the node's address; a synchronisation ends after some looks.
+
+    Nodes see each other after ``late`` looks, never when their cable is ``cut``.
+    """
 
     copies: dict[str, Copy] = field(default_factory=dict)
     started: list[str] = field(default_factory=list)
     left: int = LOOKS
+    late: int = 0
+    cut: bool = False
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -63,6 +68,8 @@ class Mirrors(build.FakeNodes):
                 copy.mirror = call.disk.mirror
                 if call.primary:
                     self._promote(where)
+            case calls.BlockdevOpen():
+                self._promote(where)
             case calls.BlockdevShutdown():
                 if where in self.copies:
                     self.copies[where].mirror, self.copies[where].primary = None, False
@@ -79,7 +86,7 @@ class Mirrors(build.FakeNodes):
         return found
 
     def _peer(self, where: str) -> Copy | None:
-        own = self.copies[where].mirror
+        own = None if self.cut or self.late else self.copies[where].mirror
         for address, copy in self.copies.items():
             if own and copy.mirror and address == own.remote and copy.mirror.remote == where:
                 return copy
@@ -97,11 +104,12 @@ class Mirrors(build.FakeNodes):
             return None
         if copy.mirror is None:
             return calls.DiskState(path="", size=64, active=False)
-        peer = self._peer(where)
+        peer, self.late = self._peer(where), max(0, self.late - 1)
         receives = peer is not None and copy.local == "Inconsistent" and peer.local == "UpToDate"
-        if receives:
+        if peer and {copy.local, peer.local} == {"Inconsistent", "UpToDate"}:
             self.left -= 1
-            copy.local = "UpToDate" if self.left <= 0 else copy.local
+            behind = copy if receives else peer
+            behind.local = "UpToDate" if self.left <= 0 else behind.local
         return calls.DiskState(
             path="/dev/drbd0",
             size=64,
@@ -110,7 +118,7 @@ class Mirrors(build.FakeNodes):
             local=copy.local,
             peer=peer.local if peer else "DUnknown",
             degraded=peer is None or "Inconsistent" in (copy.local, peer.local),
-            sync_percent=50.0 if receives else None,
+            sync_percent=50.0 if peer and "Inconsistent" in (copy.local, peer.local) else None,
         )
 
 
@@ -224,6 +232,59 @@ async def test_a_copy_that_is_not_complete_is_not_built_on(local: str) -> None:
     said = await house.refused(failover(target_node="node3"))
     assert "no good copy" in said.message
     assert house.mirrors.started == [A1]
+
+
+@pytest.mark.parametrize("target", [None, "node3"])
+async def test_a_copy_that_may_have_missed_writes_is_not_failed_over_to(target: str | None) -> None:
+    house = House()
+    house.mirrors.cut = True
+    said = await house.refused(failover(target_node=target))
+    assert "not connected to the one that is written to" in said.message
+    assert house.mirrors.started == [A1]
+    house.mirrors.cut, house.mirrors.late = False, 3
+    await house.run(failover(target_node=target))
+    assert house.vm.primary_node == ("n3" if target else "n2")
+
+
+async def test_a_copy_that_is_behind_catches_up_before_the_better_one_is_given_up() -> None:
+    house = House(structs.replace(VM, admin_state=instance.AdminState.DOWN))
+    house.machine("node1").running.clear()
+    house.mirrors.started = []
+    house.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("Inconsistent")}
+    await house.run(failover(target_node="node3"))
+    assert (house.vm.primary_node, house.minors) == ("n3", {"n2", "n3"})
+    assert {where: copy.local for where, copy in house.mirrors.copies.items()} == {A2: "UpToDate", A3: "UpToDate"}
+
+
+async def test_a_disk_is_written_to_when_its_nodes_have_compared_their_copies() -> None:
+    house = House()
+    house.machine("node1").running.clear()
+    house.mirrors.started = []
+    house.mirrors.copies = {A1: Copy("Inconsistent"), A2: Copy("UpToDate")}
+    house.mirrors.late = 3
+    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
+    assert house.mirrors.started == [A1]
+    assert not any("hears nothing" in line for line in house.log.lines)
+
+
+async def test_nodes_that_never_find_each_other_do_not_keep_an_instance_down() -> None:
+    house = House()
+    house.machine("node1").running.clear()
+    house.mirrors.started = []
+    house.mirrors.copies = {A1: Copy("UpToDate"), A2: Copy("UpToDate")}
+    house.mirrors.cut = True
+    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
+    assert house.mirrors.started == [A1]
+    assert any("node1 hears nothing from the other node" in line for line in house.log.lines)
+
+
+async def test_a_migration_does_not_open_a_copy_that_may_have_missed_writes() -> None:
+    house = House()
+    house.mirrors.cut = True
+    with pytest.raises(errors.ExecutionError, match="degraded and does not synchronise"):
+        await house.run(opcodes.InstanceMigrate(instance_name="vm1"))
+    assert not house.nodes.asked(calls.BlockdevOpen)
+    assert house.vm.primary_node == "n1"
 
 
 async def test_neither_copy_left_is_refused() -> None:

@@ -107,11 +107,20 @@ async def test_the_master_has_no_flags(house: build.House, flag: str, value: boo
 @pytest.mark.promise("cluster-87", "cluster-88")
 async def test_a_node_with_primary_instances_cannot_be_offline_or_lose_them(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
-    for flags in ({"offline": True}, {"offline": True, "force": True}, {"vm_capable": False}):
+    for flags in ({"offline": True}, {"vm_capable": False}, {"vm_capable": False, "force": True}):
         said = str(await house.refused(modify("node2", **flags)))
         assert "it is the primary node of instance vm2" in said
+    assert "node node2 answers" in str(await house.refused(modify("node2", offline=True, force=True)))
     await house.run(modify("node2", drained=True))
     assert roles(house) == "MDC"
+
+
+async def test_a_node_that_is_really_down_can_be_given_up_with_its_instances(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
+    house.machine("node2").down = True
+    assert "-f gives up" in str((await house.refused(modify("node2", offline=True))).hint)
+    await house.run(modify("node2", offline=True, force=True))
+    assert house.state.node("node2").offline
 
 
 @pytest.mark.parametrize("held", ["offline", "drained"])
@@ -132,6 +141,7 @@ async def test_a_node_that_comes_back_has_to_answer_and_fills_the_pool(house: bu
     house.machine("node2").down = False
     assert await house.run(modify("node2", offline=False)) == [("offline", False)]
     assert roles(house) == "MCD"
+    assert house.state.node("node2").accelerator == "tcg"
     assert set(house.machine("node2").files) >= PAPERS
 
 

@@ -38,6 +38,14 @@ async def test_a_node_joins_and_becomes_a_candidate_with_the_authoritys_papers(h
     assert enrol.certificate == "certificate of node4"
 
 
+async def test_a_cluster_without_kvm_does_not_ask_a_node_for_its_accelerator(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("fake",)))
+    await house.run(ADD)
+    assert [call.probe for call in house.nodes.asked(calls.NodeInfo)] == [False]
+    node = house.state.node("node4")
+    assert (node.accelerator, node.accelerator_reason) == ("", "")
+
+
 @pytest.mark.promise("cluster-86")
 async def test_a_node_that_is_no_candidate_has_the_masters_name_and_no_key(house: build.House) -> None:
     await house.run(msgspec.structs.replace(ADD, master_capable=False))

@@ -11,6 +11,7 @@ from gantry.model import base as entities
 from gantry.model import cluster, opcodes, parameters
 from gantry.operations import base, candidacy
 from gantry.rpc import calls
+from gantry.state import snapshot as states
 
 PAPERS = {"authority.pem", "authority.key"}
 
@@ -183,7 +184,7 @@ async def test_a_change_that_is_none_says_so_and_writes_nothing(house: build.Hou
         ({"nicparams": {"lnk": "br0"}}, "did you mean link?"),
         ({"ndparams": {"oob": "x"}}, "unknown node parameter oob; known are cpu_speed"),
         ({"hvparams": {"kwm": {}}}, "unknown hypervisor kwm; did you mean kvm?"),
-        ({"enabled_hypervisors": ["xen-pvm"]}, "unknown hypervisor xen-pvm; known are fake, kvm"),
+        ({"enabled_hypervisors": ["lxc"]}, "unknown hypervisor lxc; known are chroot, fake, kvm, xen-"),
         ({"enabled_hypervisors": []}, "no hypervisor is named"),
         ({"enabled_disk_templates": ["fil"]}, "unknown disk template fil; did you mean file?"),
         ({"default_hypervisor": "xen"}, "hypervisor xen is not enabled; enabled are fake, kvm"),
@@ -302,6 +303,40 @@ async def test_a_silent_node_stops_a_change_that_it_has_to_check_unless_it_is_fo
     house.put(msgspec.structs.replace(build.NODES[1], offline=True))
     await house.run(op(hvparams={"kvm": {"acpi": "default"}}))
     assert house.state.the_cluster.hvparams == {}
+
+
+async def test_with_kvm_come_the_accelerators_of_the_nodes(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("fake",), candidate_pool_size=2))
+    house.put(*(candidate(number) for number in (2, 3)), msgspec.structs.replace(candidate(4), offline=True))
+    house.machine("node2").status = msgspec.structs.replace(
+        build.STATUS, accelerator="kvm", accelerator_reason="it ran"
+    )
+    both: dict[str, object] = {"enabled_hypervisors": ["fake", "kvm"]}
+    assert house.unit(op(**both)).locks(house.state)[base.Level.NODE, base.ALL_NAMES] is base.Mode.SHARED
+    await house.run(op(**both, candidate_pool_size=1))
+    found = {node.name: node.accelerator for node in house.state.nodes.values()}
+    assert found == {"node1": "tcg", "node2": "kvm", "node3": "tcg", "node4": ""}
+    assert house.state.node("node2").accelerator_reason == "it ran"
+    assert roles(house) == "MRRO"
+
+
+@pytest.mark.parametrize("enabled", [["kvm"], ["fake"]])
+async def test_accelerators_are_not_asked_for_when_kvm_was_there_or_goes(
+    house: build.House, enabled: list[str]
+) -> None:
+    house.change([states.Delete("instances", build.VM.uuid)])
+    await house.run(op(enabled_hypervisors=enabled))
+    assert house.state.the_cluster.enabled_hypervisors == tuple(enabled)
+    assert house.nodes.asked(calls.NodeInfo) == []
+
+
+async def test_a_silent_node_has_no_accelerator_when_kvm_is_forced(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, enabled_hypervisors=("fake",)))
+    house.machine("node3").down = True
+    before = house.state.node("node3")
+    await house.run(op(enabled_hypervisors=["fake", "kvm"], force=True))
+    assert house.state.node("node3") == before
+    assert house.state.node("node2").accelerator == "tcg"
 
 
 async def test_a_change_that_concerns_no_node_asks_none(house: build.House) -> None:

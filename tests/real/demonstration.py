@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests import leftovers
 
 CHECKOUT = Path(__file__).parents[2]
 NAME = "web1.example"
@@ -91,14 +92,16 @@ class Demo:
 @contextlib.contextmanager
 def up(prefix: str) -> Iterator[Demo]:
     """Start a demonstration and take all of it away afterwards."""
-    # A name that ends with a letter, as demo/net.sh asks for, and differs between runs at the same time.
-    made = Demo(tempfile.mkdtemp(prefix="gd", dir="/tmp") + "/d", f"{prefix}{os.getpid() % 100000}x")
+    leftovers.clear(prefix)
+    # A name that ends with a letter, as demo/net.sh asks for.
+    own = f"{prefix}{os.getpid()}x"
+    made = Demo(tempfile.mkdtemp(prefix=own, dir=leftovers.FOLDERS) + "/d", own)
     try:
         made.said = made.script("up").stdout
         yield made
     finally:
         made.script("down")
-        leftovers = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-        assert made.prefix not in leftovers
+        spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+        assert made.prefix not in spaces
         assert not Path(made.folder).exists()
         Path(made.folder).parent.rmdir()

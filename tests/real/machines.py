@@ -15,12 +15,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests import leftovers
 from tests.node import samples
 from tests.real import demonstration
 
@@ -31,6 +31,7 @@ from gantry.runtime import paths
 CHECKOUT = Path(__file__).parents[2]
 GUEST = CHECKOUT / "build/guest"
 ADDRESS, SWITCH = "192.0.2.50", "192.0.2.254"
+KIND = "gm"
 SECTOR = 512
 PATIENCE = 120.0
 
@@ -139,8 +140,8 @@ class Lab:
     """Two nodes, a switch, and one guest."""
 
     def __init__(self, root: str, *, shared: bool) -> None:
-        self.prefix = f"gm{uuid.uuid4().hex[:6]}"
-        self.switch = f"{self.prefix}sw"
+        self.prefix = leftovers.name(KIND)
+        self.switch = f"{self.prefix}-sw"
         self.shared = shared
         self._root = root
         self.nodes = [self._node(index) for index in (1, 2)]
@@ -151,7 +152,7 @@ class Lab:
             folders = dataclasses.replace(folders, srv=f"{self._root}/srv")
         for folder in dataclasses.astuple(folders):
             os.makedirs(folder, exist_ok=True)
-        return Node(f"node{index}", f"192.0.2.{index}", namespace=f"{self.prefix}{index}", folders=folders)
+        return Node(f"node{index}", f"192.0.2.{index}", namespace=f"{self.prefix}-{index}", folders=folders)
 
     def disks(self, node: Node) -> tuple[calls.Disk, ...]:
         made = []
@@ -304,23 +305,16 @@ def _plug(lab: Lab) -> None:
         _ip("-n", space, "addr", "add", f"{node.address}/24", "dev", "br0")
 
 
-def _unplug(lab: Lab) -> None:
-    for name in (lab.switch, *(node.namespace for node in lab.nodes)):
-        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
-
-
 @contextlib.asynccontextmanager
 async def lab(*, shared: bool = True) -> AsyncIterator[Lab]:
     """Make the nodes and take all of it away afterwards."""
     kernel()
-    with tempfile.TemporaryDirectory(prefix="g", dir="/tmp") as root:
+    leftovers.clear(KIND)
+    with leftovers.folder(KIND) as root:
         made = Lab(root, shared=shared)
         try:
             _plug(made)
             yield made
         finally:
-            for node in made.nodes:
-                await node.kvm.finalize_target(made.instance(node), success=False)
-                for running in await node.kvm.running():
-                    await node.kvm.stop(running.name, timeout=0)
-            _unplug(made)
+            for name in (made.switch, *(node.namespace for node in made.nodes)):
+                leftovers.end_space(name)

@@ -47,7 +47,8 @@ async def test_it_runs_on_one_node_alone_and_both_tell_where_a_migration_stands(
     with pytest.raises(errors.WrongStateError, match="has not arrived"):
         await target.kvm.finalize_target(lab.instance(target), success=True)
     assert (await state(source), await state(target)) == ("migrating", "incoming")
-    assert (await lab.ended(source)).status == "completed"
+    status = await lab.ended(source)
+    assert status.status == "completed", status
     for node in (source, target):  # both daemons die, and know it still
         node.restart()
     assert (await state(source), await state(target)) == ("migrated", "arrived")

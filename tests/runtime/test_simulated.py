@@ -545,6 +545,37 @@ def test_writes_and_reads_fail_now_and_then_and_a_failed_append_has_written_a_pa
     assert 20 < failed < 80
 
 
+def test_below_a_broken_folder_no_file_is_made_or_replaced_and_elsewhere_it_is(world: World) -> None:
+    disk = world.machine("one").disk
+
+    async def main() -> None:
+        await disk.make_directory("/guests")
+        await disk.write("/guests/old", b"old")
+        disk.broken = {"/guests": 1.0}
+        for attempt in (disk.write("/guests/old", b"new"), disk.make_sparse("/guests/disk", 10)):
+            with pytest.raises(OSError):
+                await attempt
+        assert disk.read("/guests/old") == b"old"
+        assert disk.names("/guests") == ["old"]
+        await disk.write("/guests-of-others", b"new")
+        disk.broken = {}
+        await disk.write("/guests/old", b"new")
+
+    world.run(main())
+
+
+def test_somebody_can_look_whenever_all_has_happened_that_could(world: World) -> None:
+    looked: list[float] = []
+    world.loop.between = lambda: looked.append(world.clock.monotonic())
+
+    async def main() -> None:
+        await asyncio.gather(*(world.clock.sleep(seconds) for seconds in (1, 1, 3)))
+        await world.clock.sleep(0)
+
+    world.run(main())
+    assert looked == [0.0, 1.0]
+
+
 async def _read(disk: interface.Disk, path: str) -> bytes:
     return disk.read(path)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gantry import errors
-from gantry.sim import cluster
+from gantry.sim import cluster, copies
 
 TAG = {"OP_ID": "OP_TAGS_SET", "kind": "cluster"}
 
@@ -164,4 +164,67 @@ def test_a_master_is_confirmed_again_when_who_was_promised_its_role_never_begins
         assert {"in-doubt", "kept"} <= set(msgspec.convert(await lab.luxi("QueryTags", "cluster", ""), list[str]))
 
     with cluster.SimulatedCluster(4) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_of_which_hardly_anybody_has_heard_takes_its_role_again() -> None:
+    async def scenario() -> None:
+        found = copies.Copies(lab)
+        await lab.build()
+        await lab.world.clock.sleep(10)
+        lab.kill_master("node1")
+        claim = asyncio.ensure_future(tried(asyncio.ensure_future(lab.failover("node2"))))
+        while (begun := found.frames.get(found.end("node2"))) is None or begun.epoch == 1:
+            await lab.world.clock.sleep(0.0001)
+        lab.crash("node2")
+        assert await claim
+        with pytest.raises(errors.WrongStateError, match="1 of 3 nodes take node2 for the master") as said:
+            await lab.restart("node2")
+        assert "gnt-cluster master-failover has them take this one for the master" in str(said.value)
+        await lab.failover("node2")
+        assert lab.masters() == ["node2"]
+        assert lab.daemons["node2"].store.epoch > begun.epoch
+        await lab.done({**TAG, "tags": ["counts"]})
+        await lab.stop_master("node2")
+        await lab.start_master("node2")
+        with pytest.raises(errors.WrongStateError, match="the state is in use"):
+            await lab.failover("node2")
+        assert lab.masters() == ["node2"]
+
+    with cluster.SimulatedCluster(5) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_of_the_past_that_takes_its_role_again_catches_up_and_ends_its_successor() -> None:
+    async def scenario() -> None:
+        await lab.build()
+        await lab.world.clock.sleep(10)
+        lab.crash("node1")
+        await lab.failover("node2")
+        await lab.done({**TAG, "tags": ["of-node2"]})
+        await lab.start_node("node1")
+        await lab.failover("node1")
+        assert lab.masters() == ["node1"]
+        assert await lab.luxi("QueryTags", "cluster", "") == ["of-node2"]
+
+    with cluster.SimulatedCluster(6) as lab:
+        lab.run(scenario())
+
+
+def test_a_master_of_the_past_that_reaches_only_its_successor_does_not_replace_it() -> None:
+    """What the successor holds it does not say while it works on it, and nobody else is there to tell."""
+
+    async def scenario() -> None:
+        await lab.build()
+        await lab.world.clock.sleep(10)
+        lab.crash("node1")
+        await lab.failover("node2")
+        lab.crash("node3")
+        await lab.start_node("node1")
+        with pytest.raises(errors.WrongStateError, match="1 of 3 nodes say that nothing is newer"):
+            await lab.failover("node1")
+        assert lab.masters() == ["node2"]
+        await lab.done({**TAG, "tags": ["goes-on"]}, on="node2")
+
+    with cluster.SimulatedCluster(7) as lab:
         lab.run(scenario())

@@ -181,14 +181,16 @@ def test_a_drained_queue_stays_so_over_a_change_of_master(lab: cluster.Simulated
     lab.run(scenario())
 
 
-@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize(("replaced", "away"), [(False, False), (True, False), (True, True)])
 def test_archived_jobs_can_be_read_after_a_change_of_master(
-    lab: cluster.SimulatedCluster, replaced: bool, caplog: pytest.LogCaptureFixture
+    lab: cluster.SimulatedCluster, replaced: bool, away: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where the candidate got the whole state since, which does not have them."""
+    """Also where the candidate got the whole state since, and where it was down until then."""
     caplog.set_level("INFO")
 
     async def scenario() -> None:
+        if away:
+            lab.kill("node2")
         numbers = [await lab.submit(delay(0)) for _ in range(3)]
         for number in numbers:
             await lab.wait(number)
@@ -196,7 +198,8 @@ def test_archived_jobs_can_be_read_after_a_change_of_master(
         for number in gone:
             assert await lab.luxi("ArchiveJob", number)
         if replaced:
-            lab.kill("node2")
+            if not away:
+                lab.kill("node2")
             await lab.done(delay(0))
             lab.kill_master("node1")
             await lab.start_master()

@@ -5,6 +5,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
+from gantry.model import instance
 from gantry.runtime import simulated
 from gantry.state import checkpoint, history, snapshot, transaction
 
@@ -185,3 +186,29 @@ def test_the_machine_may_die_at_any_point_of_a_checkpoint() -> None:
             names = [name for name in machine.disk.names(build.WHERE.queue) if name.startswith("job-")]
             assert names == ["job-1", "job-3", "job-4", "job-5"]
             assert machine.disk.names(f"{build.WHERE.queue}/archive/0") == ["job-2"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_disk_without_an_instance_survives_a_restart_and_keeps_its_numbers(clean: bool) -> None:
+    mirror = instance.Mirror(minors={"n1": 3, "n2": 4}, port=11007, secret="s")
+    disk = instance.Disk(uuid="d", dev_type="drbd", size=8, name="data", mirror=mirror)
+    loose = instance.DetachedDisk(disk=disk, nodes=("n1", "n2"), instance="inst1")
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        build.on(world, machine, store.commit(build.put(loose), build.CAUSE))
+        if clean:
+            build.on(world, machine, store.close())
+            assert b'"disks": {' in machine.disk.read(build.WHERE.config)
+        else:
+            world.kill("one")
+            machine = world.machine("one")
+        state = build.opened(world, machine).snapshot
+        assert dict(state.disks.items()) == {"d": loose}
+        assert {*state.disks_on["n1"]} == {*state.disks_on["n2"]} == {"d"}
+        taken = msgspec.structs.replace(build.vm(1), primary_node="n1", disks=(disk,))
+        with pytest.raises(errors.NotUniqueError, match="in use by disk d, which has no instance"):
+            state.apply(build.put(taken), serial=state.serial + 1)
+        back = state.apply([*build.put(taken), snapshot.Delete("disks", "d")], serial=state.serial + 1)
+        assert (dict(back.disks.items()), dict(back.disks_on.items())) == ({}, {})
+        assert back.numbers[instance.Number("n1", 3)] == "i1"

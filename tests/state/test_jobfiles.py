@@ -176,3 +176,19 @@ def test_files_that_a_full_disk_did_not_take_are_written_when_there_is_room(
         world.run(asyncio.sleep(2))
         assert machine.disk.exists(f"{QUEUE}/job-1")
         assert machine.disk.exists(f"{QUEUE}/job-2")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_archived_job_is_whole_after_a_loss_of_power_at_any_moment(seed: int) -> None:
+    with simulated.World(seed=seed) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        build.on(world, machine, store.close())
+        store = build.opened(world, machine)
+        build.on(world, machine, store.commit([snapshot.Delete("jobs", "2")], build.CAUSE))
+        for _ in range(2):
+            world.run(asyncio.sleep(1 + seed / 1000))
+            world.crash("one")
+            store = build.opened(world, machine)
+            assert "2" not in store.snapshot.jobs
+            assert store.archive.job(2) == build.queued(2)

@@ -5,7 +5,7 @@ from tests.state import build
 
 from gantry import errors
 from gantry.runtime import simulated
-from gantry.state import journal, transaction
+from gantry.state import history, journal, transaction
 
 
 def written(world: simulated.World, machine: simulated.SimulatedRuntime) -> transaction.Store:
@@ -107,3 +107,35 @@ def test_what_follows_a_failed_sync_of_the_daemon_before_survives_a_loss_of_powe
         build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
         world.crash("one")
         assert "i2" in build.opened(world, machine).snapshot.instances
+
+
+def test_a_segment_that_a_failing_disk_left_empty_loses_nothing() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        for number in range(1, 3):
+            build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        build.on(world, machine, machine.disk.write(f"{build.WHERE.journal}/{5:016d}.log", b""))
+        for number in range(3, 6):
+            build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
+        world.crash("one")
+        again = build.opened(world, machine)
+        assert set(again.snapshot.instances) == {f"i{number}" for number in range(1, 6)}
+        build.on(world, machine, again.commit(build.put(build.vm(6)), build.CAUSE))
+        found = history.records(machine.disk, build.WHERE.journal, after=4)
+        assert [one.serial for one in found] == [5, 6, 7]
+
+
+def test_no_segment_begins_while_the_one_before_cannot_be_cut_back() -> None:
+    """A torn frame is dropped at the end of the journal; in its middle it would be damage."""
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+        free, total = machine.disk.free_space("/")
+        machine.disk.capacity, machine.disk.fail_sync = total - free + 100, 1.0
+        with pytest.raises(errors.StorageError):
+            build.on(world, machine, store.commit(build.put(build.vm(2)), build.CAUSE))
+        build.on(world, machine, store.close())
+        machine.disk.capacity, machine.disk.fail_sync = None, 0.0
+        assert set(build.opened(world, machine).snapshot.instances) == {"i1"}

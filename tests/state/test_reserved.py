@@ -91,6 +91,16 @@ def net(written: bytes) -> Network:
 
 
 @pytest.mark.promise("networks-50")
+@pytest.mark.parametrize("gone", ["reservations", "ext_reservations"])
+def test_a_stored_subnet_has_no_bit_strings_beside_its_pools(written: bytes, gone: str) -> None:
+    own = b'"cidr":"10.0.0.0/24"'
+    assert own in written
+    older = written.replace(own, own + f',"{gone}":"0"'.encode(), 1)
+    with pytest.raises(errors.ConfigurationError, match=f"unknown field `{gone}`"):
+        checkpoint.decode(build.marked(older), path="")
+
+
+@pytest.mark.promise("networks-50")
 def test_a_stored_subnet_has_pools_with_their_reservations_and_external_ranges(net: Network) -> None:
     first = net.subnets[0]
     assert first.pools[0] == Pool("10.0.0.10-10.0.0.15", ["10.0.0.10-10.0.0.11", "10.0.0.13"], "pool1")

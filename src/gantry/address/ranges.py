@@ -18,6 +18,7 @@ import msgspec
 
 from gantry import errors
 
+ADDRESS_FORM = "write it like 192.0.2.10 or 2001:db8::10"
 FORMS = "write FIRST-LAST (192.0.2.10-192.0.2.100), a CIDR (10.0.0.0/27) or one address (10.0.0.100)"
 
 
@@ -189,9 +190,7 @@ def _parse_end(text: str, *, mapped: bool) -> Address:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        raise errors.InvalidError(
-            f"'{address}' is not an IP address", hint="write it like 192.0.2.10 or 2001:db8::10"
-        ) from None
+        raise errors.InvalidError(f"'{address}' is not an IP address", hint=ADDRESS_FORM) from None
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped and not mapped:
         raise errors.InvalidError(
             f"'{address}' is an IPv4 address in IPv6 spelling", hint=f"write '{parsed.ipv4_mapped}'"
@@ -235,7 +234,8 @@ def parse_range(text: str) -> tuple[Family, Range]:
         ends = [_parse_end(end, mapped=place > 0) for place, end in enumerate(text.split("-"))]
     except errors.InvalidError as error:
         raise errors.InvalidError(
-            f"'{text}' is not an address range: {error.message}", hint=error.hint or FORMS
+            f"'{text}' is not an address range: {error.message}",
+            hint=FORMS if error.hint == ADDRESS_FORM else error.hint,
         ) from None
     if len(ends) > 2:
         raise errors.InvalidError(f"'{text}' is not an address range: it has {len(ends)} ends", hint=FORMS)

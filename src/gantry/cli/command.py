@@ -125,11 +125,28 @@ ALLOCATOR = Option(
 BACKEND = Option(
     ("-B", "--backend-parameters"), "Backend parameters, as in memory=1g,vcpus=2", "PARAMS", parse=syntax.backend
 )
+OS_PARAMETERS = Option(
+    ("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters
+)
+OS_PRIVATE = Option(
+    ("--os-parameters-private",), "Those that are kept, but shown to nobody", "PARAMS", parse=syntax.parameters
+)
+OS_SECRET = Option(
+    ("--os-parameters-secret",),
+    "Those that are for this job alone, and stored nowhere",
+    "PARAMS",
+    parse=syntax.parameters,
+)
 HYPERVISOR_NAMES = ("-H", "--hypervisor-parameters", "--hypervisor")
 TAGS = Option(("--tags",), "Tags, with commas between", metavar="TAGS", parse=syntax.words, default=())
 SHUTDOWN_TIMEOUT = Option(
     ("--shutdown-timeout",), "Seconds until the power is cut", "SECONDS", parse=syntax.number, default=120
 )
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Return what every option's metavar is tried with; without a width each looks for that of the terminal anew."""
+    return argparse.HelpFormatter(prog, width=80)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -140,7 +157,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:
     """Make the run of a command from the words behind its name; raises MisuseError, InvalidError."""
     options = (*command.options, *EVERY)
-    parser = _Parser(prog=f"{program} {command.name}", add_help=False)
+    parser = _Parser(prog=f"{program} {command.name}", add_help=False, formatter_class=_formatter)
     for option in options:
         parser.add_argument(*option.names, **_keywords(option))
     parser.add_argument("arguments", nargs="*")

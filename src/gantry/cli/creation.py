@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gantry.cli import command, failures, syntax
+from gantry.cli import command, devices, failures, syntax
 
 
 def opcode(call: command.Call) -> dict[str, object]:
@@ -35,6 +35,8 @@ def opcode(call: command.Call) -> dict[str, object]:
         "snode": secondary,
         "hypervisor": hypervisor,
         "no_install": options.no_install,
+        "osparams_private": options.os_parameters_private,
+        "osparams_secret": options.os_parameters_secret,
     }
     op |= {"wait_for_sync": False} if options.no_wait_for_sync else {}
     return op | {key: value for key, value in given.items() if value}
@@ -43,13 +45,13 @@ def opcode(call: command.Call) -> dict[str, object]:
 def _disks(size: int | None, texts: Sequence[str]) -> list[syntax.Structure]:
     if size is not None and texts:
         raise failures.InvalidError("-s and --disk exclude each other", hint="-s 10g is short for --disk 0:size=10g")
-    return [{"size": size}] if size is not None else syntax.disks(texts)
+    return [{"size": size}] if size is not None else devices.DISKS.devices(texts)
 
 
 def _nics(texts: Sequence[str], none: bool) -> list[syntax.Structure]:
     if none and texts:
         raise failures.InvalidError("--no-nics and --net exclude each other")
-    return [] if none else syntax.nics(texts) if texts else [{}]
+    return [] if none else devices.NICS.devices(texts) if texts else [{}]
 
 
 IGNORE_POLICY = command.Option(("--ignore-ipolicy",), "Let it be larger or smaller than its node group's policy says")
@@ -73,7 +75,9 @@ OPTIONS = (
     ),
     command.Option(("--no-nics",), "No NIC at all"),
     command.Option(("-o", "--os-type"), "Operating system, as in busybox+default", "OS", completes="os"),
-    command.Option(("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters),
+    command.OS_PARAMETERS,
+    command.OS_PRIVATE,
+    command.OS_SECRET,
     command.Option(
         ("-n", "--node"), "Node, or both nodes of mirrored disks", metavar="NODE[:SECONDARY]", completes="node"
     ),

@@ -144,6 +144,7 @@ NODE_FIELDS = {
     "group": "node group",
     "pinst_list": "primary for instances",
     "sinst_list": "secondary for instances",
+    "detached_disks": "disks without an instance",
     "ndparams": "node parameters",
     "custom_ndparams": "own node parameters",
     "accelerator": "accelerator",

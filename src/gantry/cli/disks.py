@@ -10,9 +10,12 @@ FORMS = (
     "IDENT:modify,KEY=VALUE,...    IDENT is a number from 0, -1 for the last, a name or a UUID",
     "IDENT:KEY=VALUE,...           the same; mode (or access) and name can change",
     "IDENT:remove                  remove alone takes the last one away, with all that is on it",
+    "IDENT:detach                  detach alone takes the last one out, and leaves what is on it",
+    "attach:uuid=UUID              or name=NAME: one that was detached; PLACE:attach,... elsewhere",
     "KEY is size, mode, access, name, vg, metavg, path, format or provider",
 )
-GRAMMAR = changes.Grammar("--disk", "disk", FORMS, syntax.disk, syntax.disk_change)
+ACTIONS = (*changes.ACTIONS, "attach", "detach")
+GRAMMAR = changes.Grammar("--disk", "disk", FORMS, syntax.disk, syntax.disk_change, ACTIONS)
 
 
 def change(text: str) -> changes.Change:
@@ -64,15 +67,23 @@ def deactivate(call: command.Call) -> int:
     return waiting.carry_out(call, op)
 
 
+def lost(text: str) -> int | list[object]:
+    """Parse ``N`` or ``N:size=SIZE``, a disk that is made anew."""
+    number, _, rest = text.partition(":")
+    index, values = syntax.number(number), syntax.key_values(rest)
+    return [index, syntax.disk_change(values, place=f"disk {index}")] if values else index
+
+
 def recreate(call: command.Call) -> int:
     """Make lost disks of an instance anew."""
     name, options = call.arguments[0], call.options
     op = {
         "OP_ID": "OP_INSTANCE_RECREATE_DISKS",
         "instance_name": name,
-        "disks": [syntax.number(text.removesuffix(":")) for text in options.disk],
+        "disks": options.disk,
         "nodes": [node for node in (options.node or "").split(":") if node],
     }
+    op |= {"iallocator": options.iallocator} if options.iallocator else {}
     return waiting.carry_out(call, op)
 
 
@@ -151,8 +162,15 @@ COMMANDS = (
         "Make lost disks of an instance anew, empty",
         (ONE,),
         (
-            command.Option(("--disk",), "Only this one, as in 1; all that are lost without it", "N", many=True),
+            command.Option(
+                ("--disk",),
+                "Only this one, as in 1, or 1:size=20g for another size; all that are lost without it",
+                "N[:KEY=VALUE]",
+                many=True,
+                parse=lost,
+            ),
             command.Option(("-n", "--node"), "Other nodes", metavar="NODE[:SECONDARY]", completes="node"),
+            command.ALLOCATOR,
             *command.JOB,
         ),
     ),

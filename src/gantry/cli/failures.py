@@ -34,9 +34,20 @@ class MisuseError(CommandError):
 
 
 class InvalidError(CommandError):
-    """An argument cannot be understood; it looks like the server's own refusal, nothing was sent."""
+    """An argument cannot be understood; it looks like the server's own refusal, nothing was sent.
+
+    ``key`` is the key of an option's value that it is about, if it is about one.
+    """
 
     heading = "Failure: prerequisites not met for this operation:\nerror type: wrong_input, error details:\n"
+
+    def __init__(self, message: str, *, hint: str = "", key: str | None = None) -> None:
+        self.key = key
+        super().__init__(message, hint=hint)
+
+    def line(self) -> str:
+        """Return what happened and what to do, without the heading."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class MalformedError(InvalidError):

@@ -1,4 +1,4 @@
-"""The commands that move instances: those of ``gnt-instance`` and those of ``gnt-node`` (contract: command line)."""
+"""The commands that move instances: of ``gnt-instance``, ``gnt-node`` and ``gnt-group`` (contract: command line)."""
 
 import sys
 
@@ -92,6 +92,21 @@ def change_group(call: command.Call) -> int:
     return _carry_out_jobs(call, {key: value for key, value in op.items() if value})
 
 
+def evacuate_group(call: command.Call) -> int:
+    """Empty a node group."""
+    name, options = call.arguments[0], call.options
+    op = {
+        "OP_ID": "OP_GROUP_EVACUATE",
+        "group_name": name,
+        "target_groups": options.to,
+        "iallocator": options.iallocator,
+        "early_release": options.early_release,
+        "sequential": options.sequential,
+        "force_failover": options.force_failover,
+    }
+    return _carry_out_jobs(call, {key: value for key, value in op.items() if value})
+
+
 def evacuate(call: command.Call) -> int:
     """Empty a node."""
     name, options = call.arguments[0], call.options
@@ -176,6 +191,9 @@ _OLD = (
     command.Option(("--no-runtime-changes",), "Taken for older scripts"),
     command.Option(("--ignore-hvversions",), "Taken for older scripts"),
 )
+_TO = command.Option(
+    ("--to",), "Node group that it may go to; without one, any other", "GROUP", many=True, completes="group"
+)
 _EARLY = command.Option(("--early-release",), "Give an old copy of a disk up before the new one is complete")
 _SYNC = (
     command.Option(
@@ -250,9 +268,7 @@ INSTANCE = (
         "Bring an instance to another node group",
         ONE,
         (
-            command.Option(
-                ("--to",), "Node group that it may go to; without one, any other", "GROUP", many=True, completes="group"
-            ),
+            _TO,
             command.ALLOCATOR,
             _EARLY,
             *command.JOB,
@@ -302,5 +318,22 @@ NODES = (
         "Stop all instances of a node and start them elsewhere",
         NODE,
         (command.FORCE, command.ALLOCATOR, _CONSISTENCY, *command.JOB),
+    ),
+)
+
+GROUPS = (
+    command.Command(
+        "evacuate",
+        evacuate_group,
+        "Bring all instances of a node group to others",
+        (command.Argument("GROUP", completes="group"),),
+        (
+            _TO,
+            command.ALLOCATOR,
+            _EARLY,
+            command.Option(("--sequential",), "One instance after the other"),
+            command.Option(("--force-failover",), "Stop them and start them there, instead of migrating"),
+            *command.JOB,
+        ),
     ),
 )

@@ -44,6 +44,11 @@ def clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
+def minute(value: object) -> Verbatim:
+    """Show a time without its seconds, where a table would be too wide."""
+    return Verbatim(moment(value)[: len("2026-05-04 13:00")])
+
+
 def _lines(value: object) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():

@@ -8,9 +8,10 @@ SPECS are ``memory-size=1g,cpu-count=2``; sizes may have a unit (contract: comma
 
 import argparse
 import re
+import shlex
 from collections.abc import Callable
 
-from gantry.cli import command, failures, syntax
+from gantry.cli import command, failures, query, syntax
 
 SIZES = ("memory-size", "disk-size")
 
@@ -84,6 +85,40 @@ def by_name(pairs: list[tuple[str, syntax.Parameters]], *, option: str, example:
             raise failures.InvalidError(f"{option} needs a name in front, as in {example}")
         found[name] = found.get(name, {}) | parameters
     return found
+
+
+def words(holds: object) -> list[str]:
+    """Return the options that set the sizes of a policy, which is as queries have it: those that it has."""
+    policy = holds if isinstance(holds, dict) else {}
+    found = []
+    if policy.get("std"):
+        found += ["--ipolicy-std-specs", _specs_text(policy["std"])]
+    if policy.get("minmax"):
+        sides = [
+            [f"{side}:{_specs_text(pair[side])}" for side in ("min", "max") if pair.get(side)]
+            for pair in policy["minmax"]
+        ]
+        found += ["--ipolicy-bounds-specs", "//".join(map("/".join, sides))]
+    return found
+
+
+def _specs_text(sizes: dict[str, object]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(sizes.items()))
+
+
+def show_cluster(call: command.Call) -> int:
+    """Print the command that makes a cluster with this one's sizes of instances."""
+    found = call.client.cluster_info()
+    print(shlex.join(["gnt-cluster", "init", *words(found["ipolicy"]), str(found["name"])]))
+    return 0
+
+
+def show_groups(call: command.Call) -> int:
+    """Print the commands that make node groups with the sizes of instances that these set."""
+    where = query.names_filter(call.arguments, query.Listing("group", ()))
+    for found in call.client.records("group", ["name", "custom_ipolicy"], where=where):
+        print(shlex.join(["gnt-group", "add", *words(found["custom_ipolicy"]), str(found["name"])]))
+    return 0
 
 
 STD = command.Option(

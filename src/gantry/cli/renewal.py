@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 
-from gantry.cli import client, command, failures, selection, syntax, terminal, waiting
+from gantry.cli import client, command, failures, selection, terminal, waiting
 
 
 def reinstall(call: command.Call) -> int:
@@ -21,18 +21,16 @@ def reinstall(call: command.Call) -> int:
         "osparams": options.os_parameters or {},
         "force_variant": options.force_variant,
     } | ({"os_type": system} if system else {})
+    for name in ("private", "secret"):
+        if given := getattr(options, f"os_parameters_{name}"):
+            op[f"osparams_{name}"] = given
     return waiting.carry_out_many(call, [(name, op | {"instance_name": name}) for name in names])
 
 
 def _chosen(call: command.Call) -> str:
     """Show the operating systems and return the one whose number is typed."""
-    op = {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": ["name", "valid", "variants"], "names": []}
-    names = [
-        f"{name}+{variant}" if variant else str(name)
-        for name, valid, variants in client.expect(waiting.ask(call, op), list)
-        if valid
-        for variant in variants or [""]
-    ]
+    op = {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": ["offered"], "names": []}
+    names = [str(name) for (offered,) in client.expect(waiting.ask(call, op), list) for name in offered]
     if not names:
         raise failures.CommandError("no operating system can be installed", hint="gnt-os diagnose says why")
     for number, name in enumerate(names):
@@ -85,7 +83,9 @@ def _creation(one: object, index: int) -> Mapping[str, object]:
 SYSTEM = (
     command.Option(("-o", "--os-type"), "Another operating system", "OS", completes="os"),
     command.Option(("--select-os",), "Choose the operating system from a list"),
-    command.Option(("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters),
+    command.OS_PARAMETERS,
+    command.OS_PRIVATE,
+    command.OS_SECRET,
     command.Option(("--force-variant",), "Take a variant that the operating system does not list"),
 )
 BATCH_TEXT = """

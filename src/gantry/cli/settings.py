@@ -68,7 +68,14 @@ def modify(call: command.Call) -> int:
 def modify_system(call: command.Call) -> int:
     """Change the cluster's defaults for an operating system (``gnt-os modify``)."""
     name, options = call.arguments[0], call.options
-    op: syntax.Structure = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "osparams": {name: options.os_parameters or {}}}
+    op: syntax.Structure = {"OP_ID": "OP_CLUSTER_SET_PARAMS"}
+    if options.os_parameters:
+        op["osparams"] = {name: options.os_parameters}
+    if options.os_parameters_private:
+        op["osparams_private_cluster"] = {name: options.os_parameters_private}
+    for field in ("hidden", "blacklisted"):
+        if word := getattr(options, field):
+            op[f"{field}_os"] = [["add" if word == "yes" else "remove", name]]
     if options.hypervisor:
         op["os_hvp"] = {name: _by_hypervisor(options.hypervisor)}
     return waiting.carry_out(call, op)

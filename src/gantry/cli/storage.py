@@ -1,9 +1,9 @@
-"""The commands about storage: ``gnt-node volumes|list-storage|repair-storage`` and ``gnt-cluster verify-disks``."""
+"""The commands about storage: those of ``gnt-node`` for volumes and storage units, and ``gnt-cluster verify-disks``."""
 
 import sys
 from collections.abc import Mapping
 
-from gantry.cli import client, command, query, waiting
+from gantry.cli import client, command, failures, query, waiting
 
 VOLUMES = {
     "node": "Node",
@@ -45,6 +45,21 @@ def _show(call: command.Call, op: Mapping[str, object], titles: Mapping[str, str
         for row in (found if isinstance(found, list) else [])
     ]
     return query.print_table(call, client.Table(fields, rows))
+
+
+def modify(call: command.Call) -> int:
+    """Keep new disks off a storage unit, or let them use it."""
+    node, kind, name = call.arguments
+    if call.options.allocatable is None:
+        raise failures.InvalidError("nothing is to be changed", hint="--allocatable yes or no")
+    op = {
+        "OP_ID": "OP_NODE_MODIFY_STORAGE",
+        "node_name": node,
+        "storage_type": kind,
+        "name": name,
+        "changes": {"allocatable": call.options.allocatable == "yes"},
+    }
+    return waiting.carry_out(call, op)
 
 
 def repair(call: command.Call) -> int:
@@ -109,6 +124,21 @@ NODE_COMMANDS = (
             ),
             *command.QUERY,
         ),
+    ),
+    command.Command(
+        "modify-storage",
+        modify,
+        "Keep new disks off a physical volume, or let them use it",
+        (command.Argument("NODE", completes="node"), command.Argument("TYPE"), command.Argument("NAME")),
+        (
+            command.Option(
+                ("--allocatable",), "Whether new disks may take room of it", "YES|NO", choices=("yes", "no")
+            ),
+            *command.JOB,
+        ),
+        text="""
+            gnt-node modify-storage --allocatable no node1 lvm-pv /dev/sdb
+        """,
     ),
     command.Command(
         "repair-storage",

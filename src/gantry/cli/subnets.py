@@ -40,6 +40,9 @@ NONE = "none"
 _ABOUT = re.compile(r"([^,=]*):(modify|remove)(?=,|$)")
 _PIECE = re.compile(r"(?:\\.|[^,])*", re.DOTALL)
 _ESCAPE = re.compile(r"\\([,\\])")
+_ADDRESS = r"\s*(?=[^-/]*[.:])[0-9A-Fa-f.:]+(?:%[^-/]*)?\s*"
+# What has the form of a range; whether its addresses are any is the master's to say.
+_RANGE = re.compile(f"{_ADDRESS}(?:-{_ADDRESS}|/.*)?", re.ASCII)
 
 
 class Entry(NamedTuple):
@@ -93,7 +96,13 @@ class _Text:
             return NONE
         if not isinstance(entry.value, str) or not entry.value:
             raise self.fault(entry.behind, f"{entry.key} has no value")
+        if entry.key == "range":
+            self.check_range(entry.behind, entry.value)
         return entry.value
+
+    def check_range(self, at: int, value: str) -> None:
+        if not _RANGE.fullmatch(value):
+            raise self.fault(at, f"{value!r} is no range")
 
     def no_action(self) -> failures.MalformedError:
         head = self.text.partition(",")[0]
@@ -183,4 +192,5 @@ def pool_change(text: str) -> syntax.Structure:
     (_, removed), *more = given.pieces(len("remove:"))
     if not removed or more:
         raise given.fault(more[0][0] - 1 if more else len(text), "remove: is followed by a range and nothing else")
+    given.check_range(len("remove:"), removed)
     return {"action": "remove", "range": removed}

@@ -2,11 +2,11 @@
 
     key=value,key2=value2      a dictionary; ``no_key`` is false, ``-key`` null, a bare ``key`` true
     ident:key=value,...        the same with what it is about in front
-    0:size=10g,mode=ro         a disk (``--disk``), or a NIC (``--net``), by its number from 0 without gaps
 
-A backslash before a comma or a backslash takes it literally. Everything raises InvalidError that shows the text
-(contract: command line, device option grammar; seed: "Command line changes"). ``subnets`` has the grammar of
-``--subnet`` and ``--pool``, ``nics`` that of ``--net`` where NICs are changed.
+A backslash before a comma or a backslash takes it literally. Everything raises InvalidError that shows the text or has
+the key that is wrong (contract: command line, device option grammar; seed: "Command line changes"). ``subnets`` has the
+grammar of ``--subnet`` and ``--pool``, ``devices`` that of ``--disk`` and ``--net`` around their values, ``changes``
+the same where they are changed.
 """
 
 import math
@@ -61,9 +61,9 @@ def key_values(text: str) -> Values:
         elif not has_value and key.startswith("-"):
             key, value = key.removeprefix("-"), None
         if not key:
-            raise failures.InvalidError(f"{text!r} is not of the form key=value,key2=value2")
+            raise failures.InvalidError(f"{text!r} is not of the form key=value,key2=value2", key=key)
         if key in values:
-            raise failures.InvalidError(f"{text!r} gives {key} twice")
+            raise failures.InvalidError(f"{text!r} gives {key} twice", key=key)
         values[key] = value
     return values
 
@@ -83,12 +83,12 @@ def backend(text: str) -> Parameters:
     return given
 
 
-def identified(text: str) -> tuple[str, Values]:
-    """Parse ``ident:key=value,...``; what follows the ident may be missing."""
-    ident, _, rest = text.partition(":")
-    if not ident or "=" in ident or "," in ident:
-        raise failures.InvalidError(f"{text!r} is not of the form NAME:key=value,key2=value2")
-    return ident, key_values(rest)
+def place_of(error: failures.InvalidError, text: str, start: int) -> int:
+    """Return where the key stands that an error is about, the last time it does; ``start`` if it is about no key."""
+    if error.key is None:
+        return start
+    found = re.finditer(rf"(?<![^,])(?:no_|-)?{re.escape(error.key)}(?![^=,])", text[start:])
+    return max((start + one.start() for one in found), default=start)
 
 
 def hypervisor(text: str) -> tuple[str, Parameters]:
@@ -138,31 +138,6 @@ def number(text: str) -> int:
     return int(text)
 
 
-def disks(texts: Sequence[str]) -> list[Structure]:
-    """Parse ``--disk`` options in the order of their numbers."""
-    return [disk(values, place=f"disk {index}") for index, values in enumerate(_devices(texts, "disk"))]
-
-
-def nics(texts: Sequence[str]) -> list[Structure]:
-    """Parse ``--net`` options in the order of their numbers."""
-    return [nic(values, place=f"NIC {index}") for index, values in enumerate(_devices(texts, "net"))]
-
-
-def _devices(texts: Sequence[str], option: str) -> list[Values]:
-    numbered: dict[int, Values] = {}
-    for text in texts:
-        ident, values = identified(text)
-        if not ident.isdecimal():
-            raise failures.InvalidError(f"--{option} {text!r}: {ident!r} is not a device number, as in 0:")
-        if int(ident) in numbered:
-            raise failures.InvalidError(f"--{option} {text!r}: number {ident} is given twice")
-        numbered[int(ident)] = values
-    if sorted(numbered) != list(range(len(numbered))):
-        given = ", ".join(str(one) for one in sorted(numbered))
-        raise failures.InvalidError(f"--{option} numbers start at 0 and have no gaps; given were {given}")
-    return [numbered[index] for index in range(len(numbered))]
-
-
 def disk(values: Values, *, place: str) -> Structure:
     """Return a disk to make; what else follows a provider is the provider's own."""
     given = _disk_texts(values, place=place)
@@ -171,14 +146,15 @@ def disk(values: Values, *, place: str) -> Structure:
 
 
 def disk_change(values: Values, *, place: str) -> Structure:
-    """Return what changes of a disk; ``-name`` is ``name=none``."""
-    return _disk_texts({key: "none" if value is None else value for key, value in values.items()}, place=place)
+    """Return what changes of a disk, or which one is attached; ``-name`` is ``name=none``."""
+    plain: Values = {key: "none" if value is None else value for key, value in values.items()}
+    return _disk_texts(plain, place=place, keys=(*DISK_KEYS, "uuid"))
 
 
-def _disk_texts(values: Values, *, place: str) -> Structure:
-    own = {key: value for key, value in values.items() if "provider" in values and key not in DISK_KEYS}
+def _disk_texts(values: Values, *, place: str, keys: Sequence[str] = DISK_KEYS) -> Structure:
+    own = {key: value for key, value in values.items() if "provider" in values and key not in keys}
     plain = {key: value for key, value in values.items() if key not in own}
-    _check_keys(plain, DISK_KEYS, place=place)
+    _check_keys(plain, keys, place=place)
     given = _texts(plain, place=place)
     if given.get("access") in MODES:
         # The seed's word, with r and w as values.
@@ -218,16 +194,16 @@ def _addresses(values: Values, *, place: str) -> dict[int, str]:
         value = values.pop(key)
         index = int(key.removeprefix("ip") or 0)
         if not isinstance(value, str) or not value:
-            raise failures.InvalidError(f"{place}: {key} has no address, as in {key}=pool")
+            raise failures.InvalidError(f"{place}: {key} has no address, as in {key}=pool", key=key)
         if index in numbered:
-            raise failures.InvalidError(f"{place}: ip and ip0 are the same address, both are given")
+            raise failures.InvalidError(f"{place}: ip and ip0 are the same address, both are given", key=key)
         numbered[index] = value
     return numbered
 
 
 def _listed(numbered: dict[int, str], *, place: str) -> list[str]:
     if sorted(numbered) != list(range(len(numbered))):
-        raise failures.InvalidError(f"{place}: ip0, ip1 ... start at 0 and have no gaps")
+        raise failures.InvalidError(f"{place}: ip0, ip1 ... start at 0 and have no gaps", key=f"ip{max(numbered)}")
     return [] if list(numbered.values()) == ["none"] else [numbered[index] for index in range(len(numbered))]
 
 
@@ -238,7 +214,7 @@ def _check_keys(values: Values, known: Sequence[str], *, place: str) -> None:
 
         near = difflib.get_close_matches(unknown[0], known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}" + _ip_hint(known)
-        raise failures.InvalidError(f"{place}: unknown {', '.join(unknown)}", hint=hint)
+        raise failures.InvalidError(f"{place}: unknown {', '.join(unknown)}", hint=hint, key=unknown[0])
 
 
 def _ip_hint(known: Sequence[str]) -> str:
@@ -248,5 +224,5 @@ def _ip_hint(known: Sequence[str]) -> str:
 def _texts(values: Values, *, place: str) -> Structure:
     wrong = [key for key, value in values.items() if not isinstance(value, str) or not value]
     if wrong:
-        raise failures.InvalidError(f"{place}: {', '.join(wrong)} has no value")
+        raise failures.InvalidError(f"{place}: {', '.join(wrong)} has no value", key=wrong[0])
     return dict(values)

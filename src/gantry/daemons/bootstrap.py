@@ -14,7 +14,7 @@ from gantry import errors, security
 from gantry.address import ranges
 from gantry.daemons import identity
 from gantry.model import cluster, opcodes
-from gantry.operations import joining, settings
+from gantry.operations import accelerators, joining, settings
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
 from gantry.state import snapshot, transaction
@@ -76,6 +76,7 @@ async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Descrip
         )
     initial = objects(wanted, runtime.random, runtime.clock.now())
     node = next(put.value for put in initial if isinstance(put.value, cluster.Node))
+    owner = next(put.value for put in initial if isinstance(put.value, cluster.Cluster))
     token = _read_token(runtime, folders)
     pair = security.make_authority(wanted.cluster_name, runtime.clock.now())
     await identity.store(runtime, folders, pair)
@@ -83,9 +84,8 @@ async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Descrip
     tls = await identity.client_context(runtime, folders, authority, secure=secure)
     nodes = client.Client(runtime.network, tls)
     try:
-        status = await _join(runtime, nodes, node, token=token, authority=authority, cluster_name=wanted.cluster_name)
-        accelerator, reason = status.accelerator, status.accelerator_reason
-        known = msgspec.structs.replace(node, accelerator=accelerator, accelerator_reason=reason)
+        status = await _join(runtime, nodes, node, token=token, authority=authority, owner=owner)
+        known = accelerators.told(node, status)
         await transaction.create(
             runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial]
         )
@@ -115,13 +115,13 @@ async def _join(
     *,
     token: str,
     authority: identity.Authority,
-    cluster_name: str,
+    owner: cluster.Cluster,
 ) -> calls.NodeStatus:
     """Give this machine's node daemon its certificate and return what it tells of itself."""
     where = _target(node)
     sleep = runtime.clock.sleep
-    await joining.join(nodes, authority, where, token=token, cluster=cluster_name, sleep=sleep)
-    return await nodes.call(where, calls.NodeInfo(probe=True))
+    await joining.join(nodes, authority, where, token=token, cluster=owner.name, sleep=sleep)
+    return await nodes.call(where, accelerators.question(owner))
 
 
 def _target(node: cluster.Node) -> targets.Target:

@@ -47,6 +47,7 @@ from gantry.operations import (
     node,
     recreation,
     redistribution,
+    regrouping,
     reinstall,
     rename,
     repair,
@@ -60,7 +61,7 @@ from gantry.operations.query import engine
 from gantry.rpc import client
 from gantry.runtime import interface, paths
 from gantry.runtime.real import RealRuntime
-from gantry.state import archive, events, history, replication, snapshot, transaction
+from gantry.state import events, history, replication, snapshot, transaction
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ UNITS = (
     replacement.InstanceReplaceDisks,
     storage.ClusterVerifyDisks,
     storage.GroupVerifyDisks,
+    storage.NodeModifyStorage,
     storage.NodeQueryStorage,
     storage.NodeQueryvols,
     storage.RepairNodeStorage,
@@ -81,7 +83,8 @@ UNITS = (
     cluster.ClusterVerify,
     create.InstanceCreate,
     delay.TestDelay,
-    evacuation.InstanceChangeGroup,
+    regrouping.GroupEvacuate,
+    regrouping.InstanceChangeGroup,
     evacuation.NodeEvacuate,
     evacuation.NodeMigrate,
     failover.InstanceFailover,
@@ -205,7 +208,7 @@ class Master:
         book = records.Records(self.store, runtime.clock)
         manager = self.locks = locks.LockManager()
         runner = processor.Processor(book, manager, units=REGISTRY, services=services)
-        past_jobs = archive.Archive(runtime.disk, self._folders.queue, self.store.leaving)
+        past_jobs = self.store.archive
         self.queue = queue.Queue(book, runner, runtime, archived=past_jobs.job)
         source = engine.Source(
             snapshot=lambda: self.store.snapshot,

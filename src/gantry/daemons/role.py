@@ -7,7 +7,8 @@ could still turn the outcome they are asked again, for ``PATIENCE`` seconds. A c
 one and the same history gets them first: a master that lost its power may have sent what it had not yet written.
 
 Then comes the record with an epoch above all that was seen, which fences the master before. Taking over, the old
-master's daemon is ended first where its node answers, and the same record names the new master.
+master's daemon is ended first where its node answers, and the same record names the new master. That may be who the
+state here names already: a master that ended before most nodes had heard of it is not confirmed by them any more.
 """
 
 import asyncio
@@ -149,18 +150,17 @@ class Role:
             )
 
     def _check_takeover(self, state: states.Snapshot) -> None:
+        """Refuse who keeps no copy; a master that runs here has refused before, by the queue's lock."""
         owner = state.the_cluster
         node = state.nodes.get(self._own.uuid)
-        if owner.master_node == self._own.uuid:
-            raise errors.WrongStateError(f"node {self._own.node} is the master already", hint="start gantry-masterd")
-        if node is None or node.role(owner) is not cluster.Role.CANDIDATE:
+        if node is None or node.role(owner) not in (cluster.Role.CANDIDATE, cluster.Role.MASTER):
             can = [one.name for one in state.nodes.values() if one.role(owner) is cluster.Role.CANDIDATE]
             raise _no_candidate(self._own.node, sorted(can))
 
     async def _confirm(self, *, before_stop: bool = False) -> list[vote.Answer]:
         """Ask until the outcome is certain, and return the answers of the confirmation.
 
-        ``before_stop`` takes the word of nodes whose master daemon is in the way for granted: it will be ended.
+        ``before_stop`` takes the old master's word for granted while its daemon is in the way: it will be ended.
         """
         clock = self._runtime.clock
         until = clock.monotonic() + PATIENCE
@@ -247,15 +247,20 @@ class Role:
 
     def _taken_for_granted(self, answers: Sequence[vote.Answer]) -> list[vote.Answer]:
         own = self._copy()
-        return [dataclasses.replace(one, copy=own) if one.reached and not one.copy else one for one in answers]
+        return [
+            dataclasses.replace(one, copy=own) if one.node == own.master and one.reached and not one.copy else one
+            for one in answers
+        ]
 
     def _refusal(self, verdict: vote.Verdict, answers: Sequence[vote.Answer]) -> errors.WrongStateError:
-        program = "gnt-cluster master-failover" if self._wish.taking_over else "gantry-masterd"
+        failover = "gnt-cluster master-failover"
+        again = "" if self._wish.taking_over else f"; {failover} has them take this one for the master"
+        program = failover if self._wish.taking_over else "gantry-masterd"
         return errors.WrongStateError(
             f"node {self._own.node} is not confirmed as the master: {'; '.join(verdict.reasons)} "
             f"({vote.described(answers)})",
-            hint=f"bring the nodes up that do not answer; if no other master runs and the state here is the right one: "
-            f"{program} {OVERRIDE}",
+            hint=f"bring the nodes up that do not answer{again}; "
+            f"if no other master runs and the state here is the right one: {program} {OVERRIDE}",
         )
 
     def _others(self) -> list[cluster.Node]:
@@ -324,8 +329,10 @@ class Role:
             )
 
     async def _stop_old(self, answers: Sequence[vote.Answer]) -> bool:
-        """End the old master's daemon; tell whether one was ended."""
+        """End the old master's daemon; tell whether one was ended. None is, where that is this machine."""
         state = self._store.snapshot
+        if state.the_cluster.master_node == self._own.uuid:
+            return False
         old = state.nodes.get(state.the_cluster.master_node)
         if old is None or not any(answer.node == old.name and answer.reached for answer in answers):
             log.warning("the old master, %s, does not answer: it is fenced by the epoch", old.name if old else "?")

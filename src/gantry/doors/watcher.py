@@ -129,7 +129,8 @@ class Watcher:
         for name in _silent(nodes):
             log.warning(
                 "node %s does not answer its calls: see that it is up and gantry-noded runs there; if it is "
-                "broken, move its instances away and mark it: gnt-node modify --offline yes %s",
+                "broken, mark it: gnt-node modify -f --offline yes %s; then gnt-node failover %s",
+                name,
                 name,
                 name,
             )

@@ -24,6 +24,7 @@ from gantry import errors
 from gantry.address import pools, ranges, space
 from gantry.ipam import driver, mirrors, resting
 from gantry.model import instance, network
+from gantry.state import integrity
 from gantry.state import snapshot as states
 
 MAP_LIMIT = pools.MAP_LIMIT
@@ -49,6 +50,8 @@ class Ledger:
             self.mirrors.clear()
             for vm in after.instances.values():
                 self._mark(vm, used=True)
+            for disk in after.disks.values():
+                self.mirrors.mark(disk, used=True)
             for rest in after.resting.values():
                 self._lay(rest)
             return
@@ -56,10 +59,12 @@ class Ledger:
         rests = {change.key for change in changes if change.kind == "resting"}
         for rest in filter(None, map(self.resting.drop, rests)):
             self._number(rest, used=False)
-        for key in touched:
-            self._mark(before.instances.get(key), used=False)
-        for key in touched:
-            self._mark(after.instances.get(key), used=True)
+        disks = {change.key for change in changes if change.kind == "disks"}
+        for state, used in ((before, False), (after, True)):
+            for key in touched:
+                self._mark(state.instances.get(key), used=used)
+            for key in disks:
+                self.mirrors.mark(state.disks.get(key), used=used)
         for rest in filter(None, map(after.resting.get, rests)):
             self._lay(rest)
 
@@ -202,7 +207,7 @@ class Allocations:
         owner = self.snapshot.addresses.get((net.uuid, str(address)))
         if owner is not None and (net.uuid, str(address)) not in self._released:
             holder = self.snapshot.instances[owner.instance]
-            raise states.in_use(self.snapshot, net.uuid, str(address), holder=holder)
+            raise integrity.address_in_use(net, str(address), holder=holder)
         job = self.ledger.held(net.uuid, address.family).get(address.value)
         if job is not None:
             raise errors.BusyError(
@@ -251,4 +256,7 @@ def _containing(net: network.Network, address: ranges.Address) -> network.Subnet
         if cidr.family == address.family and address.value in cidr.range:
             return subnet
     known = ", ".join(subnet.cidr for subnet in net.subnets) or "none"
-    raise errors.InvalidError(f"address {address} is outside every subnet of network {net.name} ({known})")
+    raise errors.InvalidError(
+        f"address {address} is outside every subnet of network {net.name} ({known})",
+        hint=f"choose one inside, or add its subnet: gnt-network modify --subnet add:cidr=CIDR {net.name}",
+    )

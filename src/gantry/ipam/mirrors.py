@@ -29,9 +29,9 @@ class Mirrors:
         """Forget what is used; what is held stays so."""
         self._spaces = {}
 
-    def mark(self, vm: instance.Instance | None, *, used: bool) -> None:
-        """Mark the numbers of an instance as used, or as free."""
-        for one in vm.numbers() if vm else ():
+    def mark(self, holder: instance.Instance | instance.DetachedDisk | None, *, used: bool) -> None:
+        """Mark the numbers of an instance, or of a disk without one, as used, or as free."""
+        for one in holder.numbers() if holder else ():
             numbers = self.space(one.space)
             if used:
                 numbers.take(one.number)

@@ -16,8 +16,8 @@ import msgspec
 
 from gantry import errors
 from gantry.jobs import environment, hooks, lock_modes, lock_table, locks, records
+from gantry.model import confidential, opcodes
 from gantry.model import job as jobs
-from gantry.model import opcodes
 from gantry.operations import base
 from gantry.state import snapshot as states
 from gantry.state import transaction
@@ -93,7 +93,8 @@ class Processor:
         record.end(jobs.Status.ERROR, encode_error(errors.ExecutionError("Preceding opcode failed")), now)
 
     async def _run_opcode(self, record: records.Record, index: int) -> object:
-        op = record.newest.ops[index].input
+        secrets = self._book.secrets.get((record.newest.id, index))
+        op = confidential.joined(record.newest.ops[index].input, secrets)
         now = self._book.now()
         record.update(index, start_timestamp=now)
         if record.newest.start_timestamp is None:

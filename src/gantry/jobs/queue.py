@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from gantry import errors
 from gantry.jobs import dependencies, processor, records
+from gantry.model import confidential, opcodes
 from gantry.model import job as model
-from gantry.model import opcodes
 from gantry.operations import base
 from gantry.runtime import interface
 from gantry.state import snapshot as states
@@ -238,7 +238,13 @@ class Queue:
             raise errors.QueueFullError(f"the job queue is full ({self._limit} jobs)", hint="archive jobs that ended")
         number = self._book.store.snapshot.last_job + taken + 1
         wanted = dependencies.absolute(ops, number, earlier=earlier, status_of=self._status)
-        steps = tuple(model.Step(input=op, priority=op.priority) for op in wanted)
+        parts = [confidential.parted(op) for op in wanted]
+        for index, (_, secrets) in enumerate(parts):
+            # A number is used again when its job could not be stored.
+            self._book.secrets.pop((number, index), None)
+            if secrets:
+                self._book.secrets[number, index] = secrets
+        steps = tuple(model.Step(input=op, priority=op.priority) for op, _ in parts)
         return model.Job(id=number, ops=steps, received_timestamp=self._book.now())
 
     def _status(self, number: int) -> model.Status | None:

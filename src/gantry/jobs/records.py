@@ -16,6 +16,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.jobs import lock_table
+from gantry.model import base
 from gantry.model import job as jobs
 from gantry.runtime import interface
 from gantry.state import snapshot as states
@@ -104,7 +105,10 @@ class _View(Mapping[int, jobs.Job]):
 
 
 class Records:
-    """All live jobs, by number; ``on_end`` is called when the end of one is durable."""
+    """All live jobs, by number; ``on_end`` is called when the end of one is durable.
+
+    ``secrets`` are the parameters of opcodes that are stored nowhere, by number of the job and index.
+    """
 
     def __init__(self, store: Store, clock: interface.Clock) -> None:
         self.store = store
@@ -114,6 +118,7 @@ class Records:
         self._unsaved: dict[Record, None] = {}
         self._saver: asyncio.Task[None] | None = None
         self.view: Mapping[int, jobs.Job] = _View(self._records)
+        self.secrets: dict[tuple[int, int], base.Parameters] = {}
         self.on_end: Callable[[Record], None] = lambda record: None
 
     def now(self) -> jobs.Timestamp:
@@ -210,6 +215,8 @@ class Records:
             record.changed.set_result(None)
             record.changed = None
         if ended:
+            for index in range(len(durable.ops)):
+                self.secrets.pop((durable.id, index), None)
             self.on_end(record)
 
     async def _save_later(self) -> None:

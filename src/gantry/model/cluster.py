@@ -37,6 +37,8 @@ class Cluster(base.Entity, frozen=True):
 
     ``candidate_pool_size`` is how many master candidates the cluster tries to keep. Parameter dictionaries hold only
     what differs from the built-in defaults of ``model.parameters``; ``os_hvp`` is by operating system and hypervisor.
+    ``hidden_os`` are operating systems, or variants, that lists leave out, ``blacklisted_os`` those that are not
+    installed either.
     ``network_thresholds`` are the percentages of a network's pools in use from which verify warns and complains.
     ``ipam_hold_time`` is for how many seconds an address that an instance gave back rests before another one gets it.
     The first of ``enabled_hypervisors`` and of ``enabled_disk_templates`` is the default; ``default_disk_size`` is in
@@ -60,7 +62,10 @@ class Cluster(base.Entity, frozen=True):
     ndparams: base.Parameters = {}
     diskparams: dict[str, base.Parameters] = {}
     osparams: dict[str, base.Parameters] = {}
+    osparams_private_cluster: dict[str, base.Parameters] = {}
     os_hvp: dict[str, dict[str, base.Parameters]] = {}
+    hidden_os: tuple[str, ...] = ()
+    blacklisted_os: tuple[str, ...] = ()
     ipolicy: Policy = NO_POLICY
     max_running_jobs: int = 1000
     default_disk_size: int = 0

@@ -1,4 +1,4 @@
-"""How a parameter is declared; ``parameters`` and ``kvm`` hold what is declared, ``parameters`` checks and fills."""
+"""How a parameter is declared; ``parameters``, ``kvm`` and ``xen`` hold the declarations, ``parameters`` uses them."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ LARGEST = 1 << 40
 class Parameter:
     """A parameter: its default fixes its type; ``choices``, ``minimum`` and ``maximum`` bound it where they are set.
 
-    With ``several`` the value is any number of the choices, with colons between them. A ``cluster_wide`` one cannot be
-    set for an instance.
+    With ``several`` the value is any number of the choices, with colons between them; with ``letters`` it is made of
+    these. A ``cluster_wide`` one cannot be set for an instance.
     """
 
     default: base.Value
@@ -22,4 +22,5 @@ class Parameter:
     minimum: int | None = None
     maximum: int = LARGEST
     several: bool = False
+    letters: str = ""
     cluster_wide: bool = False

@@ -76,12 +76,17 @@ _NODE = (
     Field("sinst_cnt", "Sinst", N, "Instances it is the secondary node of"),
     Field("pinst_list", "PriInstances", O, "Names of those instances"),
     Field("sinst_list", "SecInstances", O, "Names of those instances"),
+    Field("detached_disks", "DetachedDisks", O, "UUIDs of the disks it keeps that have no instance, with their names"),
     Field("ndparams", "NodeParameters", O, "Node parameters, filled"),
     Field("custom_ndparams", "CustomNodeParameters", O, "Node parameters set here"),
+    Field("powered", "Powered", B, "Whether it has power: not known"),
+    Field("hv_state", "HypervisorState", O, "Not known"),
+    Field("disk_state", "DiskState", O, "Not known"),
     Field("accelerator", "Accelerator", doc="What a guest really runs with: kvm or tcg"),
     Field("accelerator_reason", "AccelReason", doc="What the probe of the accelerator found"),
     Field("bootid", "BootID", doc="Changes with each boot", live=True),
     Field("cnodes", "CNodes", N, "NUMA nodes", live=True),
+    Field("cnos", "CNOs", N, "Processors that the node itself uses", live=True),
     Field("csockets", "CSockets", N, "Processor sockets", live=True),
     Field("ctotal", "CTotal", N, "Processors", live=True),
     Field("dfree", "DFree", U, "Free room for disks", live=True),
@@ -89,18 +94,25 @@ _NODE = (
     Field("mfree", "MFree", U, "Free memory", live=True),
     Field("mnode", "MNode", U, "Memory that the node itself uses", live=True),
     Field("mtotal", "MTotal", U, "Memory", live=True),
+    Field("spfree", "SpFree", N, "Free spindles: all of them, they are not counted", live=True),
+    Field("sptotal", "SpTotal", N, "Spindles", live=True),
 )
 
 _INSTANCE = (
     Field("name", "Instance", doc="Name"),
     Field("admin_state", "InstanceState", doc="What is wanted: up, down, offline"),
+    Field("admin_state_source", "InstanceStateSource", doc="Who wants it so: admin"),
     Field("admin_up", "Autostart", B, "Whether it should run"),
+    Field("disks_active", "DisksActive", B, "Whether its disks are to be active"),
+    Field("forthcoming", "Forthcoming", B, "Whether it is only planned: never"),
     Field("hypervisor", "Hypervisor", doc="Hypervisor"),
     Field("os", "OS", doc="Operating system"),
     Field("pnode", "Primary_node", doc="Node that runs it"),
     Field("pnode.group", "PrimaryNodeGroup", doc="Group of that node"),
     Field("pnode.group.uuid", "PrimaryNodeGroupUUID", doc="UUID of that group"),
     Field("snodes", "Secondary_Nodes", O, "Nodes with a copy of its disks"),
+    Field("snodes.group", "SecondaryNodesGroups", O, "Groups of those nodes"),
+    Field("snodes.group.uuid", "SecondaryNodesGroupsUUID", O, "UUIDs of those groups"),
     Field("disk_template", "Disk_template", doc="Kind of its disks"),
     Field("disk_usage", "DiskUsage", U, "Room its disks take"),
     Field("network_port", "Network_port", O, "Port of its console"),
@@ -115,6 +127,7 @@ _INSTANCE = (
     Field("vcpus", "ConfigVCPUs", N, "Virtual processors"),
     Field("disk.count", "Disks", N, "How many disks"),
     Field("disk.sizes", "Disk_sizes", O, "Sizes of the disks"),
+    Field("disk.spindles", "Disk_spindles", O, "Spindles of the disks: not counted"),
     Field("disk.names", "Disk_names", O, "Names of the disks"),
     Field("disk.uuids", "Disk_UUIDs", O, "UUIDs of the disks"),
     Field("sda_size", "Disk/0", U, "Size of the first disk"),
@@ -140,9 +153,15 @@ _INSTANCE = (
     Field("oper_state", "Running", B, "Whether it runs", live=True),
     Field("oper_ram", "Memory", U, "Memory it has now", live=True),
     Field("oper_vcpus", "VCPUs", N, "Virtual processors it has now", live=True),
+    Field("console", "Console", O, "How its console is reached", live=True),
 )
 
-_NUMBERED_DISK = (("size", "Disk/{}", U), ("name", "DiskName/{}", Kind.TEXT), ("uuid", "DiskUUID/{}", Kind.TEXT))
+_NUMBERED_DISK = (
+    ("size", "Disk/{}", U),
+    ("spindles", "DiskSpindles/{}", N),
+    ("name", "DiskName/{}", Kind.TEXT),
+    ("uuid", "DiskUUID/{}", Kind.TEXT),
+)
 _NUMBERED_NIC = (
     ("mac", "NicMAC/{}", Kind.TEXT),
     ("ip", "NicIP/{}", O),
@@ -194,7 +213,7 @@ def _parameter_fields() -> list[Field]:
     ]
     names: dict[str, parameters.Parameter] = {}
     for known in parameters.HYPERVISORS.values():
-        names |= known
+        names = known | names
     hypervisor = [Field(f"hv/{name}", f"hv/{name}", _parameter_kind(p, name), p.text) for name, p in names.items()]
     return backend + hypervisor
 
@@ -281,6 +300,11 @@ _OS = (
     Field("parameters", "Parameters", O, "Parameters it takes"),
     Field("api_versions", "ApiVersions", O, "Versions of the OS interface it speaks"),
     Field("hypervisors", "Hypervisors", O, "Hypervisors it supports; empty for all"),
+    Field("hidden", "Hidden", B, "Whether lists leave it out"),
+    Field("blacklisted", "Blacklisted", B, "Whether it is not installed"),
+    Field("offered", "Offered", O, "Its names that lists show, with each variant"),
+    Field("osparams", "OsParameters", O, "Defaults of its parameters"),
+    Field("os_hvp", "OsHvp", O, "Defaults of hypervisor parameters with it"),
 )
 
 

@@ -1,6 +1,6 @@
 """Instance, disk and NIC (seed "Object parameters"; networks seed "Multiple IPs per NIC")."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -41,6 +41,31 @@ class Disk(base.Part, frozen=True):
     params: base.Parameters = {}
     children: tuple["Disk", ...] = ()
     mirror: Mirror | None = None
+
+
+class DetachedDisk(base.Part, frozen=True):
+    """A disk that no instance has; it waits on its nodes, the UUIDs in ``nodes``, with all that is on it.
+
+    ``instance`` is the name of the one that had it last, the first node that one's primary. Minors and port stay its.
+    """
+
+    disk: Disk
+    nodes: tuple[str, ...]
+    instance: str
+
+    @property
+    def uuid(self) -> str:
+        """Return its key in the collection: the UUID of the disk."""
+        return self.disk.uuid
+
+    @property
+    def name(self) -> str:
+        """Return what it is called; two can have one name, and most have none."""
+        return self.disk.name
+
+    def numbers(self) -> "Iterator[Number]":
+        """Yield the minors and the port that nobody else may have."""
+        return numbers_of((self.disk,))
 
 
 class Nic(base.Part, frozen=True):
@@ -94,6 +119,7 @@ class Instance(base.Entity, frozen=True):
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}
     osparams: base.Parameters = {}
+    osparams_private: base.Parameters = {}
     network_port: int = 0
     lingering: tuple[Lingering, ...] = ()
 
@@ -118,7 +144,12 @@ class Instance(base.Entity, frozen=True):
 
     def numbers(self) -> Iterator[Number]:
         """Yield the minors and ports that nobody else may have."""
-        for disk in self.disks:
-            if disk.mirror:
-                yield Number(PORTS, disk.mirror.port)
-                yield from (Number(node, minor) for node, minor in disk.mirror.minors.items())
+        return numbers_of(self.disks)
+
+
+def numbers_of(disks: Iterable[Disk]) -> Iterator[Number]:
+    """Yield the minors and ports of disks."""
+    for disk in disks:
+        if disk.mirror:
+            yield Number(PORTS, disk.mirror.port)
+            yield from (Number(node, minor) for node, minor in disk.mirror.minors.items())

@@ -16,6 +16,8 @@ Keep = Literal["primary", "secondary"]
 GOOD = "UpToDate"
 RECEIVING = "SyncTarget"
 CONNECTED = ("Connected", "SyncSource", "SyncTarget", "PausedSyncT", "PausedSyncS")
+MEETING = ("Unconnected", "WFConnection", "WFReportParams", "WFBitMapS", "WFBitMapT", "WFSyncUUID")
+"""Connections on their way: neither node knows yet whose copy is the newer one."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,16 @@ def decide(
     return Pairing(primary=target, secondary=primary, gone=secondary, migratable=True)
 
 
-def problem(local: str | None, *, lenient: bool = False) -> str:
+def problem(local: str | None, *, connection: str = CONNECTED[0], lenient: bool = False) -> str:
     """Say why a copy cannot be the one that is kept; ``local`` is its state, None where there is none.
 
-    A copy that was complete once and has fallen behind is taken by the ``lenient``.
+    ``connection`` is its to a primary node that works: without one it may have missed what was written there. A copy
+    that was complete once and has fallen behind is taken by the ``lenient``.
     """
     if local is None:
         return "there is no copy"
+    if connection not in CONNECTED and not lenient:
+        return f"the copy is not connected to the one that is written to ({connection or 'no connection'})"
     if local == GOOD or (lenient and local in ("Consistent", "Outdated")):
         return ""
     return f"the copy is {local}, not {GOOD}"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from gantry import errors
-from gantry.model import base, cluster, instance, kvm, templates
+from gantry.model import base, cluster, instance, kvm, templates, xen
 from gantry.model.declarations import Parameter as Parameter
 
 RESET = "default"
@@ -73,7 +73,7 @@ FAKE: dict[str, Parameter] = {"migration_mode": Parameter("live", "How migration
 
 CDROM = "cdrom_image_path"
 
-HYPERVISORS: dict[str, dict[str, Parameter]] = {"kvm": KVM, "fake": FAKE}
+HYPERVISORS: dict[str, dict[str, Parameter]] = {"kvm": KVM, **xen.PARAMETERS, "fake": FAKE}
 
 _UNITS = {"m": 1, "g": 1024, "t": 1024 * 1024}
 _WITH_UNIT = re.compile(r"\d+(\.\d+)?[mgtMGT]")
@@ -91,6 +91,8 @@ def convert(value: object, parameter: Parameter, *, name: str) -> base.Value:
     parts = str(converted).split(":") if parameter.several else [converted]
     if parameter.choices and not set(parts) <= set(parameter.choices):
         raise errors.InvalidError(f"parameter {name}: {value!r} is not one of {', '.join(parameter.choices)}")
+    if parameter.letters and not set(str(converted)) <= set(parameter.letters):
+        raise errors.InvalidError(f"parameter {name}: {value!r} has other letters than {parameter.letters}")
     if parameter.minimum is not None and isinstance(converted, int | float) and converted < parameter.minimum:
         raise errors.InvalidError(f"parameter {name}: {value!r} is below {parameter.minimum}")
     if isinstance(converted, int | float) and converted > parameter.maximum:

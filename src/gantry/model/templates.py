@@ -35,6 +35,9 @@ SHARED = ("sharedfile", "ext")
 ALWAYS_ACTIVE = ("file", "sharedfile")
 """Those whose disks need not be activated before they are used."""
 
+BY_NAME = ("file", "sharedfile")
+"""Those whose disks lie in a place that has the name of their instance."""
+
 META_SIZE = 128
 """MiB of a mirrored disk's metadata (contract: disk logical_id)."""
 

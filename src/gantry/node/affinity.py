@@ -5,11 +5,10 @@ from asyncio import timeout
 import msgspec
 
 from gantry import errors
-from gantry.node import guests
+from gantry.node import guests, qmp
 from gantry.runtime import interface
 
 ALL = "all"
-ANSWER_LIMIT = 5.0
 
 
 class _Processor(msgspec.Struct):
@@ -43,7 +42,7 @@ class Affinity:
             return
         if len(lists) != vcpus:
             raise errors.InvalidError(f"cpu_mask has {len(lists)} lists, instance {name} {vcpus} virtual processors")
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             told = await control.execute("query-cpus-fast")
         for processor in msgspec.json.decode(told, type=list[_Processor]):
             if lists[processor.index] != ALL:

@@ -9,6 +9,7 @@ from gantry.node import (
     agent,
     backup,
     blockdevs,
+    chroot,
     drivers,
     enrolment,
     external,
@@ -31,11 +32,15 @@ from gantry.node import (
 )
 from gantry.node.drbd import driver as drbd
 from gantry.node.drbd import setup
+from gantry.node.xen import driver as xen
+from gantry.node.xen import machine
 from gantry.runtime import interface, paths
 
 
-def registry(runtime: interface.Runtime, folders: paths.Paths, *, accelerators: probe.Accelerators) -> drivers.Registry:
-    """Return all drivers."""
+def registry(
+    runtime: interface.Runtime, folders: paths.Paths, *, accelerators: probe.Accelerators, secure: bool = True
+) -> drivers.Registry:
+    """Return all drivers; ``secure`` as in ``enrolment.Enrolment``."""
     tools, shown = programs.Programs(runtime), views.Views(runtime, f"{folders.run}/views")
     volumes = plain.Plain(lvm.Lvm(tools), tools)
     mirrored = drbd.Drbd(setup.Setup(runtime, tools), tools, volumes=volumes)
@@ -55,15 +60,18 @@ def registry(runtime: interface.Runtime, folders: paths.Paths, *, accelerators: 
     )
     hypervisors: dict[str, drivers.Hypervisor] = {
         kvm.NAME: kvm.Kvm(runtime, folders, parts=parts, accelerators=accelerators),
+        chroot.NAME: chroot.Chroot(runtime, folders, parts=parts),
         fake.NAME: fake.Fake(runtime.disk, folders.instances),
     }
+    for kind in (machine.PARAVIRTUAL, machine.FULL):
+        hypervisors[kind] = xen.Xen(kind, runtime, folders, parts=parts, secure=secure)
     return dataclasses.replace(parts, hypervisors=hypervisors)
 
 
 def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, secure: bool = True) -> agent.Agent:
     """Return the agent of a node, whose ``run`` is the node's whole life; ``secure`` as in ``enrolment.Enrolment``."""
     accelerators = probe.Accelerators(runtime, folders, bootid=resources.boot_id(runtime.disk))
-    found = registry(runtime, folders, accelerators=accelerators)
+    found = registry(runtime, folders, accelerators=accelerators, secure=secure)
     files = ssconf.Files(runtime.disk, folders)
     barrier = fence.Fence(runtime, folders, files=files)
     definitions = scripts.Definitions(runtime, folders, registry=found)

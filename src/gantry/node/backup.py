@@ -13,14 +13,13 @@ sends it the token that the master gave to both. What nobody asks for any more e
 import asyncio
 import contextlib
 import signal
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from gantry import errors, security
-from gantry.node import agent, drivers, enrolment, file, programs, scripts
+from gantry import errors
+from gantry.node import agent, channels, drivers, enrolment, file, programs, scripts
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
@@ -65,7 +64,7 @@ class Backup:
         self._certificates = folders.certificates
         self._registry = registry
         self._definitions = definitions
-        self._secure = secure
+        self._channels = channels.Channels(runtime.disk, folders, secure=secure)
         self._arrivals: dict[str, tuple[interface.Arrival, asyncio.Task[calls.Streamed]]] = {}
 
     def add_to(self, table: agent.Table) -> None:
@@ -88,7 +87,7 @@ class Backup:
             del self._arrivals[token]
         end = await self._ready(call.end, source=False)
         try:
-            arrival = await self._runtime.streams.listen(self._address(), token=call.token, tls=self._tls_here())
+            arrival = await self._runtime.streams.listen(self._address(), token=call.token, tls=self._channels.here())
         except OSError as error:
             await end.shown.aclose()
             raise errors.EnvironmentFaultError(
@@ -114,7 +113,7 @@ class Backup:
                     host=call.host,
                     port=call.port,
                     token=call.token,
-                    tls=self._tls_there(),
+                    tls=self._channels.there(),
                     timeout=calls.StreamSend.LIMIT,
                 )
             except TimeoutError:
@@ -227,15 +226,6 @@ class Backup:
     def _address(self) -> str:
         member = msgspec.json.decode(self._disk.read(f"{self._certificates}/member.json"), type=enrolment.Member)
         return member.address
-
-    def _tls_here(self) -> ssl.SSLContext | None:
-        own = f"{self._certificates}/node.pem", f"{self._certificates}/node.key"
-        return security.stream_server_context(*own) if self._secure else None
-
-    def _tls_there(self) -> ssl.SSLContext | None:
-        if not self._secure:
-            return None
-        return security.stream_client_context(self._disk.read(f"{self._certificates}/authority.pem"))
 
     def _folder(self, export: str) -> str:
         return f"{self._root}/{_checked(export)}"

@@ -12,7 +12,6 @@ from gantry import errors
 from gantry.node import guests, qemu, qmp
 from gantry.runtime import interface
 
-ANSWER_LIMIT = 5.0
 STATISTICS_LIMIT = 4.0
 # A guest that has not moved for this long will not.
 PATIENCE = 10.0
@@ -59,11 +58,11 @@ class Balloon:
             )
         async with self._guests.control(name) as control:
             await self._check_floor(control, name, memory)
-            async with timeout(ANSWER_LIMIT):
+            async with timeout(qmp.ANSWER_LIMIT):
                 await control.execute("balloon", {"value": memory * MIB})
             reached = await self._reached(control, memory)
             if reached != memory:
-                async with timeout(ANSWER_LIMIT):
+                async with timeout(qmp.ANSWER_LIMIT):
                     await control.execute("balloon", {"value": reached * MIB})
                 raise errors.HypervisorError(
                     f"instance {name} has {reached} MiB, and did not come to {memory} MiB",
@@ -109,16 +108,16 @@ class Balloon:
 
 
 async def _actual(control: qmp.Connection) -> int:
-    async with timeout(ANSWER_LIMIT):
+    async with timeout(qmp.ANSWER_LIMIT):
         return msgspec.json.decode(await control.execute("query-balloon"), type=_Size).actual // MIB
 
 
 async def _statistics(control: qmp.Connection) -> _Statistics:
-    async with timeout(ANSWER_LIMIT):
+    async with timeout(qmp.ANSWER_LIMIT):
         told = await control.execute("qom-get", {"path": PATH, "property": "guest-stats"})
     return msgspec.json.decode(told, type=_Statistics)
 
 
 async def _set_interval(control: qmp.Connection, seconds: int) -> None:
-    async with timeout(ANSWER_LIMIT):
+    async with timeout(qmp.ANSWER_LIMIT):
         await control.execute("qom-set", {"path": PATH, "property": "guest-stats-polling-interval", "value": seconds})

@@ -49,6 +49,7 @@ class Disks:
         table.add(calls.LvList, lambda call: self._lvm.volumes(call.group))
         table.add(calls.VgList, lambda call: self._lvm.groups())
         table.add(calls.VgReduce, lambda call: self._lvm.reduce(call.group, force=call.force))
+        table.add(calls.PvChange, lambda call: self._lvm.allocate(call.device, allocatable=call.allocatable))
         table.add(calls.ExtstorageDiagnose, self._diagnose)
 
     @contextlib.asynccontextmanager

@@ -4,13 +4,12 @@ from asyncio import timeout
 
 import msgspec
 
-from gantry.node import drives, guests, screens
+from gantry.node import drives, guests, qmp, screens
 from gantry.rpc import calls
 from gantry.runtime import interface
 
 # Ctrl-] ends it, as with telnet.
 SOCAT = ("socat", "-,raw,echo=0,escape=0x1d")
-ANSWER_LIMIT = 5.0
 
 
 class _Vnc(msgspec.Struct):
@@ -50,7 +49,7 @@ class Consoles:
         if address.startswith("/"):
             where = f"{address}/{name}.vnc"
             return _none(name, f"VNC of instance {name} is the socket {where} on node {self._runtime.host}")
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             port = int(msgspec.json.decode(await control.execute("query-vnc"), type=_Vnc).service)
         return calls.Console(instance=name, kind="vnc", host=address, port=port, display=port - screens.VNC_FIRST)
 

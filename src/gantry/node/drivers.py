@@ -111,6 +111,10 @@ class Hypervisor(Protocol):
         """Return what is wrong with the hypervisor on this node."""
         ...
 
+    async def memory(self) -> tuple[int, int] | None:
+        """Return total and free MiB of a machine that the hypervisor has under itself; None where the kernel has it."""
+        ...
+
 
 class BlockDevice(Protocol):
     """Makes disks. A disk is made, activated where it is used, and then has a path that programs open.
@@ -241,8 +245,11 @@ class NicDriver(Protocol):
         """Make the node's end of a NIC and return its interface name."""
         ...
 
-    async def update(self, instance: calls.Instance, nic: calls.Nic) -> None:
-        """Connect the node's end, which stays, anew: to another link, for other addresses; EnvironmentFaultError."""
+    async def update(self, instance: calls.Instance, nic: calls.Nic, *, interface: str = "") -> None:
+        """Connect the node's end, which stays, anew: to another link, for other addresses; EnvironmentFaultError.
+
+        ``interface`` is its name where it is another than ``interface_name``, because ``plug`` did not make it.
+        """
         ...
 
     async def unplug(self, interface: str) -> None:

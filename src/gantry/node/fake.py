@@ -236,6 +236,10 @@ class Fake:
         """Return no complaints."""
         return []
 
+    async def memory(self) -> tuple[int, int] | None:
+        """Return None."""
+        return None
+
 
 def _others(devices: Sequence[slots.Device], gone: slots.Device) -> tuple[slots.Device, ...]:
     return tuple(one for one in devices if one.uuid != gone.uuid)

@@ -29,7 +29,6 @@ from gantry.rpc import calls
 from gantry.runtime import interface
 
 VERSION = 3
-ANSWER_LIMIT = 5.0
 
 
 class Plug(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +171,7 @@ class Guests:
     async def control(self, name: str) -> AsyncIterator[qmp.Connection]:
         """Connect to a guest's QEMU; HypervisorError when it does not answer, or does not within a caller's limit."""
         try:
-            async with timeout(ANSWER_LIMIT):
+            async with timeout(qmp.ANSWER_LIMIT):
                 control = await qmp.connect(self._network, self.files(name).control, guest=name)
             async with control:
                 yield control

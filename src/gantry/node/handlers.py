@@ -11,6 +11,7 @@ from gantry.node import (
     drivers,
     hooks,
     instances,
+    kvm,
     master,
     probe,
     replica,
@@ -80,8 +81,9 @@ class Handlers:
         return table
 
     async def prepare(self) -> None:
-        """Find out what takes long, before a call waits for it."""
-        await self._accelerators.current()
+        """Find out what takes long, before a call waits for it: the accelerator, where the cluster has kvm."""
+        if kvm.NAME in self._files.read("hypervisor_list").splitlines():
+            await self._accelerators.current()
 
     async def forget(self) -> None:
         """Remove what the cluster left on the node, apart from certificates, instances and disks."""

@@ -16,8 +16,7 @@ from gantry import errors
 from gantry.node import guests, qmp
 from gantry.runtime import interface
 
-ANSWER_LIMIT = 5.0
-RELEASE_LIMIT = 10.0
+RELEASE_LIMIT = 30.0
 ASK_INTERVAL = 2.0
 DEVICES = "/machine/peripheral"
 
@@ -37,13 +36,13 @@ class Hotplug:
 
     async def has(self, name: str, what: str) -> bool:
         """Tell whether a guest has the NIC or disk of that name."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             found = await control.execute("qom-list", {"path": DEVICES})
         return f"dev-{what}" in {one.name for one in msgspec.json.decode(found, type=list[Property])}
 
     async def plug_nic(self, name: str, netdev: Mapping[str, object], device: Mapping[str, object]) -> None:
         """Put a NIC into a guest; HypervisorError with QEMU's reason, and then nothing stays."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             await _forget_netdev(control, str(netdev["id"]))
             await control.execute("netdev_add", netdev)
             try:
@@ -54,7 +53,7 @@ class Hotplug:
 
     async def plug_disk(self, name: str, node: Mapping[str, object], device: Mapping[str, object]) -> None:
         """Put a disk into a guest; HypervisorError with QEMU's reason, and then nothing stays."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             await _forget_node(control, str(node["node-name"]))
             await control.execute("blockdev-add", node)
             try:
@@ -67,19 +66,19 @@ class Hotplug:
         """Take a NIC out of a guest; HypervisorError when the guest does not release it in time."""
         async with self._guests.control(name) as control:
             await self._unplug(control, name, nic, what="NIC")
-            async with timeout(ANSWER_LIMIT):
+            async with timeout(qmp.ANSWER_LIMIT):
                 await _forget_netdev(control, nic)
 
     async def unplug_disk(self, name: str, disk: str) -> None:
         """Take a disk out of a guest; HypervisorError when the guest does not release it in time."""
         async with self._guests.control(name) as control:
             await self._unplug(control, name, disk, what="disk")
-            async with timeout(ANSWER_LIMIT):
+            async with timeout(qmp.ANSWER_LIMIT):
                 await _forget_node(control, disk)
 
     async def resize_disk(self, name: str, disk: str, *, size: int) -> None:
         """Tell a guest that its disk has ``size`` bytes."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             await control.execute("block_resize", {"node-name": disk, "size": size})
 
     async def _unplug(self, control: qmp.Connection, name: str, device: str, *, what: str) -> None:
@@ -94,7 +93,7 @@ class Hotplug:
     async def _released(self, control: qmp.Connection, device: str, *, patience: float) -> bool:
         """Ask the guest for a device and tell whether it released it within a while."""
         try:
-            async with timeout(ANSWER_LIMIT):
+            async with timeout(qmp.ANSWER_LIMIT):
                 await control.execute("device_del", {"id": f"dev-{device}"})
             async with timeout(min(patience, ASK_INTERVAL)):
                 await control.event({"DEVICE_DELETED"}, device=f"dev-{device}")

@@ -371,3 +371,7 @@ class Kvm:
         """Complain when no accelerator works."""
         found = await self._accelerators.current()
         return [] if found.accelerator else [f"{NAME}: {found.reason}"]
+
+    async def memory(self) -> tuple[int, int] | None:
+        """Return None."""
+        return None

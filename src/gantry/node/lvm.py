@@ -20,7 +20,7 @@ PACKAGE = "lvm2"
 MIB = programs.MIB
 _NAME = re.compile(r"(?!-)(?!\.{1,2}$)[A-Za-z0-9+_.-]{1,127}")
 _VOLUME = "lv_name,lv_size,lv_tags,lv_attr,origin,devices,lv_kernel_major,lv_kernel_minor"
-_GROUP = "vg_name,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,pv_name,pv_free,pv_missing,pv_allocatable"
+_GROUP = "vg_name,vg_size,vg_free,vg_extent_size,vg_missing_pv_count,pv_name,pv_size,pv_free,pv_missing,pv_allocatable"
 Row = dict[str, str]
 
 
@@ -118,6 +118,18 @@ class Lvm:
         """Let the kernel have a volume, or take it away from it."""
         await self._change("lvchange", "--activate", "y" if active else "n", f"{group}/{name}")
 
+    async def allocate(self, device: str, *, allocatable: bool) -> None:
+        """Let new volumes take extents of a physical volume, or not; NotFoundError where it is none of a group."""
+        known = {one.name: one for group in await self.groups() for one in group.physical}
+        if device not in known:
+            raise errors.NotFoundError(
+                f"node {self.node} has no physical volume {device}",
+                hint=f"there are {', '.join(sorted(known)) or 'none'}",
+            )
+        # LVM fails where there is nothing to change.
+        if known[device].allocatable != allocatable:
+            await self._change("pvchange", "--allocatable", "y" if allocatable else "n", device)
+
     async def reduce(self, group: str, *, force: bool) -> tuple[str, ...]:
         """Take missing physical volumes out of a group; return the volumes that are gone with them.
 
@@ -186,17 +198,24 @@ def _group(name: str, rows: Sequence[Row]) -> calls.VolumeGroup:
     """Return a group from the rows of its physical volumes, each of which tells of the group too."""
     members = [row for row in rows if row["vg_name"] == name]
     first = members[0]
+    physical = tuple(
+        calls.PhysicalVolume(
+            name=row["pv_name"],
+            size=int(row["pv_size"]) // MIB,
+            free=int(row["pv_free"]) // MIB,
+            allocatable=bool(row["pv_allocatable"]),
+        )
+        for row in members
+        if not row["pv_missing"]
+    )
     return calls.VolumeGroup(
         name=name,
         size=int(first["vg_size"]) // MIB,
         free=int(first["vg_free"]) // MIB,
         extent=int(first["vg_extent_size"]) / MIB,
         missing=int(first["vg_missing_pv_count"]),
-        on={
-            row["pv_name"]: int(row["pv_free"]) // MIB
-            for row in members
-            if row["pv_allocatable"] and not row["pv_missing"]
-        },
+        on={one.name: one.free for one in physical if one.allocatable},
+        physical=physical,
     )
 
 

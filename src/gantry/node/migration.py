@@ -22,7 +22,6 @@ from gantry.node import guests, qmp
 from gantry.rpc import calls
 from gantry.runtime import interface
 
-ANSWER_LIMIT = 5.0
 POLL = 0.025
 CANCEL_LIMIT = 10.0
 SECRET_BYTES = 32
@@ -76,7 +75,7 @@ class Answer(msgspec.Struct):
 
 async def ask(control: qmp.Connection) -> Answer:
     """Ask QEMU how far a migration is."""
-    async with timeout(ANSWER_LIMIT):
+    async with timeout(qmp.ANSWER_LIMIT):
         return msgspec.json.decode(await control.execute("query-migrate"), type=Answer)
 
 
@@ -100,7 +99,7 @@ class Migration:
         secret = self._random.token(SECRET_BYTES).hex()
         host = f"[{address}]" if ":" in address else address
         port = int(instance.hvparams.get("migration_port", 8102))
-        async with self._guests.control(instance.name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(instance.name) as control, timeout(qmp.ANSWER_LIMIT):
             await self._credentials(control, instance.name, secret, endpoint="server")
             await set_capabilities(control, "return-path", "late-block-activate", *_capabilities(instance))
             await control.execute("migrate-incoming", {"uri": f"tcp:{host}:{port},to={port + PORTS}"})
@@ -133,7 +132,7 @@ class Migration:
 
     async def prepare(self, instance: calls.Instance, reception: calls.Reception) -> None:
         """Give the source what it needs to reach a target."""
-        async with self._guests.control(instance.name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(instance.name) as control, timeout(qmp.ANSWER_LIMIT):
             await self._credentials(control, instance.name, reception.secret, endpoint="client")
             await set_capabilities(control, "return-path", *_capabilities(instance))
             limits = {
@@ -145,7 +144,7 @@ class Migration:
     async def send(self, name: str, reception: calls.Reception, *, live: bool) -> None:
         """Begin to send a guest, which stands still from now on unless ``live``."""
         host = f"[{reception.host}]" if ":" in reception.host else reception.host
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             if not live:
                 await control.execute("stop")
             await control.execute("migrate", {"uri": f"tcp:{host}:{reception.port}"})
@@ -164,19 +163,19 @@ class Migration:
 
     async def cancel(self, name: str) -> calls.MigrationStatus:
         """Give the sending up and return how it ended."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             if not (await ask(control)).told().final:
                 await control.execute("migrate_cancel")
         return await self.status(name, wait=CANCEL_LIMIT)
 
     async def has_left(self, name: str) -> bool:
         """Tell whether a guest's state is complete at the target, so that it will not go on here by itself."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             return (await control.status()).status == LEFT
 
     async def resume(self, name: str) -> None:
         """Let a guest go on here."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             if not (await control.status()).running:
                 await control.execute("cont")
             await self._withdraw(control)
@@ -184,7 +183,7 @@ class Migration:
 
     async def take_over(self, name: str) -> None:
         """Let a guest that has arrived go on here, and tell the network where it is; WrongStateError."""
-        async with self._guests.control(name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
             status = await control.status()
             if not status.running:
                 answer = await ask(control)

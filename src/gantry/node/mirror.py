@@ -19,7 +19,6 @@ from gantry.node import guests, migration, qmp, slots
 from gantry.rpc import calls
 from gantry.runtime import interface
 
-ANSWER_LIMIT = 5.0
 POLL = 0.02
 SLOW_POLL = 0.1
 PORTS = 200
@@ -45,7 +44,7 @@ class Mirrors:
 
     async def export(self, record: guests.Record, *, address: str, port: int) -> int:
         """Let the target take copies of disks; return the port, at or above ``port``, that it listens on."""
-        async with self._guests.control(record.name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(record.name) as control, timeout(qmp.ANSWER_LIMIT):
             port = await _serve(control, address, port)
             for disk in record.machine().disks:
                 name = slots.disk_name(disk)
@@ -106,7 +105,7 @@ class Mirrors:
                 await self._close(record, force=True)
 
     async def _copy(self, record: guests.Record, reception: calls.Reception, *, speed: int) -> None:
-        async with self._guests.control(record.name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(record.name) as control, timeout(qmp.ANSWER_LIMIT):
             await migration.set_capabilities(control, SWITCHOVER)
             for disk in record.machine().disks:
                 name = slots.disk_name(disk)
@@ -135,7 +134,7 @@ class Mirrors:
             await self._clock.sleep(POLL)
         if answer.status == "pre-switchover":
             await self._close(record, force=False)
-            async with self._guests.control(record.name) as control, timeout(ANSWER_LIMIT):
+            async with self._guests.control(record.name) as control, timeout(qmp.ANSWER_LIMIT):
                 await control.execute("migrate-continue", {"state": "pre-switchover"})
             while (answer := await self._answer(record.name)).status not in migration.FINAL:
                 await self._clock.sleep(POLL)
@@ -148,7 +147,7 @@ class Mirrors:
 
     async def _close(self, record: guests.Record, *, force: bool) -> None:
         """End the copies and forget where they went; without ``force`` the copies are whole afterwards."""
-        async with self._guests.control(record.name) as control, timeout(ANSWER_LIMIT):
+        async with self._guests.control(record.name) as control, timeout(qmp.ANSWER_LIMIT):
             for job in await _jobs(control):
                 await control.execute("block-job-cancel", {"device": job.device, "force": force})
             while await _jobs(control):
@@ -178,7 +177,7 @@ def _remote(disk: str, reception: calls.Reception) -> Mapping[str, object]:
 
 
 async def _jobs(control: qmp.Connection) -> list[_Job]:
-    async with timeout(ANSWER_LIMIT):
+    async with timeout(qmp.ANSWER_LIMIT):
         return msgspec.json.decode(await control.execute("query-block-jobs"), type=list[_Job])
 
 

@@ -58,11 +58,13 @@ class Taps:
             raise
         return tap
 
-    async def update(self, instance: calls.Instance, nic: calls.Nic) -> None:
+    async def update(self, instance: calls.Instance, nic: calls.Nic, *, interface: str = "") -> None:
         """Connect a tap anew; taking it down first forgets its bridge and the routes to addresses it had."""
         await self.validate(nic)
-        tap = tap_name(nic)
-        if not self._has_script() and not await self.stays(nic, tap):
+        tap = interface or tap_name(nic)
+        if not self._has_script():
+            if await self.stays(nic, tap):
+                return
             await self.ip("link", "set", "dev", tap, "nomaster", "down")
         await self._connect(instance, nic, tap=tap)
 

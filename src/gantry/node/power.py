@@ -14,6 +14,7 @@ from gantry.runtime import interface
 POLL = 0.05
 # A loaded machine may need ten seconds to start QEMU; one that has not answered by then never will.
 START_LIMIT = 60.0
+# Looks and buttons give up sooner than other commands: who hangs is to be listed too, and can be killed.
 ANSWER_LIMIT = 5.0
 # A guest that is still booting does not see the button, so it is pressed again and again.
 PRESS_INTERVAL = 5.0
@@ -112,10 +113,10 @@ class Power:
             raise errors.HypervisorError(f"instance {record.name} cannot be reset: QEMU does not answer") from error
 
     async def _during_reset(self, control: qmp.Connection, record: guests.Record, *, patience: float) -> None:
-        async with asyncio.timeout(ANSWER_LIMIT):
+        async with asyncio.timeout(qmp.ANSWER_LIMIT):
             await control.execute("set-action", {"reboot": "reset", "shutdown": "pause"})
         stopped = await self._shut_down_inside(control, patience)
-        async with asyncio.timeout(ANSWER_LIMIT):
+        async with asyncio.timeout(qmp.ANSWER_LIMIT):
             await control.execute("system_reset")
             await control.event({"RESET"})
             if stopped:
@@ -127,7 +128,7 @@ class Power:
         """Press the power button until the guest has stopped or the patience is over; tell which."""
         limit = self._clock.monotonic() + patience
         while (left := limit - self._clock.monotonic()) > 0:
-            async with asyncio.timeout(ANSWER_LIMIT):
+            async with asyncio.timeout(qmp.ANSWER_LIMIT):
                 await control.execute("system_powerdown")
             try:
                 async with asyncio.timeout(min(left, PRESS_INTERVAL)):

@@ -2,8 +2,8 @@
 
 That /dev/kvm opens proves nothing: on some hosts a guest hangs after its firmware, on others it is emulated, a million
 instructions a second. So a boot sector is run with it that only a processor gets through in time (``probe.S``). The
-answer is kept in ``lib/accelerator.json`` and holds until the machine is booted anew or QEMU changes; ``NodeInfo``
-reports it and can ask for a new probe. A "no" costs the whole time limit, so the agent asks once when it starts.
+answer is kept in ``lib/accelerator.json`` and holds until the machine is booted anew or QEMU changes; ``NodeInfo`` can
+ask for it, and for a new probe. A "no" costs the whole time limit: with kvm in the cluster the agent asks as it starts.
 """
 
 import asyncio
@@ -41,6 +41,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     qemu: str = ""
     bootid: str = ""
     time: float = 0.0
+
+
+UNKNOWN = Found(accelerator="", reason="")
 
 
 class Accelerators:

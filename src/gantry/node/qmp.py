@@ -16,6 +16,9 @@ from gantry import errors
 from gantry.runtime import interface
 
 LINE_LIMIT = 1 << 20
+ANSWER_LIMIT = 30.0
+"""Seconds for a command or two: QEMU answers at once, unless its machine has nothing left for it."""
+
 ABSENT = "DeviceNotFound"
 
 

@@ -3,7 +3,7 @@
     lib/config.data                     the checkpoint that was stored last
     lib/journal/<serial>.log            the frames since then, in one segment
     lib/queue/job-N, serial, version    the queue's files as of the checkpoint
-    lib/queue/archive/K/job-N           jobs that were archived before a checkpoint that replaced another
+    lib/queue/archive/K/job-N           jobs archived before a checkpoint that replaced another, or that came with it
 
 ``CheckpointStore`` takes ``config.data`` away first and writes it last: a copy without it is none, and so is one of
 which parts are still to come. ``JournalAppend`` answers when the frame is on stable storage. What does not follow from
@@ -33,6 +33,7 @@ from gantry.runtime import interface, paths
 logger = logging.getLogger(__name__)
 
 QUEUE_FILE = re.compile(r"job-[1-9][0-9]*|serial|version")
+ARCHIVED_FILE = re.compile(r"archive/[0-9]+/job-[1-9][0-9]*")
 ARCHIVE_SIZE = 10_000
 """How many jobs a folder of the archive holds (contract: queue files)."""
 
@@ -171,7 +172,7 @@ class Replica:
 
     async def store(self, call: calls.CheckpointStore) -> calls.CandidateState:
         """Replace the copy, or take a part of what is to replace it; see ``calls.CheckpointStore``."""
-        wrong = [name for name in call.jobs if not QUEUE_FILE.fullmatch(name)]
+        wrong = [name for name in call.jobs if not QUEUE_FILE.fullmatch(name) and not ARCHIVED_FILE.fullmatch(name)]
         if wrong:
             raise errors.ProtocolError(f"{wrong[0]!r} is no file of the queue")
         async with self._owned():
@@ -211,7 +212,10 @@ class Replica:
             await self._keep_archived(before)
             await self._drop(before)
         for name, content in call.jobs.items():
-            await self._disk.write(f"{self._folders.queue}/{name}", content.encode(), sync=False)
+            path = f"{self._folders.queue}/{name}"
+            if "/" in name:
+                await self._disk.make_directory(path.rpartition("/")[0])
+            await self._disk.write(path, content.encode(), sync=False)
         if call.last:
             await self._disk.sync(self._folders.queue)
             await self._disk.write(self._folders.config, arrived.config.encode())
@@ -341,7 +345,8 @@ class Replica:
         return _Copy(end, segment, good=good, config_time=config_time)
 
     def _segments(self, serial: int) -> list[str]:
-        """List the segments after a checkpoint's serial, in order; older ones are history."""
+        """List the segments after a checkpoint's serial, in order; older ones are history, and empty ones nothing."""
         folder = self._folders.journal
         names = self._disk.names(folder) if self._disk.exists(folder) else []
-        return [f"{folder}/{name}" for name in names if SEGMENT.fullmatch(name) and int(name[:16]) > serial]
+        paths = [f"{folder}/{name}" for name in names if SEGMENT.fullmatch(name) and int(name[:16]) > serial]
+        return [path for path in paths if self._disk.status(path).size]

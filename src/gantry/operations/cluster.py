@@ -195,6 +195,12 @@ def _notes(snapshot: states.Snapshot) -> Iterator[str]:
     for role, text in ((cluster.Role.OFFLINE, "offline"), (cluster.Role.DRAINED, "drained")):
         if role in roles:
             yield f"  - NOTICE: {roles.count(role)} {text} node(s) found."
+    for one in sorted(snapshot.disks.values(), key=lambda one: one.uuid):
+        where = " and ".join(snapshot.nodes[node].name for node in one.nodes)
+        yield (
+            f"  - NOTICE: disk {one.uuid} of {one.disk.size} MiB on {where} has no instance ({one.instance} had it); "
+            f"gnt-instance modify --disk attach:uuid={one.uuid} gives it to one."
+        )
     if more := len(candidacy.surplus(snapshot)):
         yield f"  - NOTICE: {more} master candidate(s) more than the candidate pool size asks for."
 
@@ -237,6 +243,11 @@ class ClusterDestroy(base.Unit[opcodes.ClusterDestroy, None]):
             raise errors.WrongStateError(
                 f"cluster {snapshot.the_cluster.name} has {len(names)} instances ({', '.join(names[:5])})",
                 hint="remove them first",
+            )
+        if snapshot.disks:
+            raise errors.WrongStateError(
+                f"cluster {snapshot.the_cluster.name} has {len(snapshot.disks)} disks without an instance",
+                hint="gnt-node list -o name,detached_disks shows them; attach them to an instance and remove it",
             )
         master = snapshot.nodes[snapshot.the_cluster.master_node]
         others = sorted((node for node in snapshot.nodes.values() if node is not master), key=lambda node: node.name)

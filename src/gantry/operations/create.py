@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import cluster, instance, opcodes, parameters
+from gantry.model import cluster, confidential, instance, opcodes, parameters
 from gantry.operations import (
     allocation,
     base,
@@ -96,7 +96,8 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         facts = replace(facts, places=places)
         whole = filled.fill(snapshot, draft)
         if self._installs() or (export and export.content.scripted):
-            await self._check_os(target, whole, imports=export is not None)
+            installed = installation.with_secrets(whole, self.op.osparams_secret)
+            await self._check_os(snapshot, target, installed, imports=export is not None)
         validate = calls.HypervisorValidate(hypervisor=whole.hypervisor, hvparams=whole.hvparams)
         await self.environment.nodes.call(target, validate)
         await self.environment.nodes.call(target, calls.NicValidate(nics=whole.nics))
@@ -131,6 +132,8 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             )
         parameters.instance_hypervisor(self._hypervisor(snapshot), self.op.hvparams)
         parameters.check_memory(self._backend(snapshot))
+        op = self.op
+        confidential.check_apart(public=op.osparams, private=op.osparams_private, secret=op.osparams_secret)
         template = self._template(snapshot)
         for index, spec in enumerate(self.op.disks):
             disks.check(spec, index, template=template)
@@ -168,7 +171,9 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
     def _is_mirrored(self, snapshot: states.Snapshot) -> bool:
         """Tell whether the disks need a second node; what an export says is not known before it is read."""
-        return (self._imports() and not self.op.disk_template) or self._template(snapshot) == "drbd"
+        if self._imports() and not self.op.disk_template:
+            return True
+        return (self.op.disk_template or snapshot.the_cluster.enabled_disk_templates[0]) == "drbd"
 
     def _imports(self) -> bool:
         return self.op.mode == "import"
@@ -176,9 +181,17 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     def _installs(self) -> bool:
         return bool(self.op.disks) and not self.op.no_install and not self._imports()
 
-    async def _check_os(self, target: targets.Target, whole: calls.Instance, *, imports: bool) -> None:
+    async def _check_os(
+        self, snapshot: states.Snapshot, target: targets.Target, whole: calls.Instance, *, imports: bool
+    ) -> None:
         """Refuse an OS that the node cannot install, or import, for this hypervisor."""
-        found = await installation.check(self.environment.nodes, target, whole, force_variant=self.op.force_variant)
+        found = await installation.check(
+            self.environment.nodes,
+            target,
+            whole,
+            owner=snapshot.the_cluster,
+            force_variant=self.op.force_variant,
+        )
         if imports and "import" not in found.scripts:
             raise errors.WrongStateError(
                 f"OS {found.name} on node {target.name} has no import script, which the export was made for"
@@ -317,6 +330,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             hvparams=parameters.merge({}, parameters.instance_hypervisor(hypervisor, op.hvparams)),
             beparams=parameters.merge({}, parameters.backend(op.beparams)),
             osparams=op.osparams,
+            osparams_private=op.osparams_private,
         )
 
     def _nics(self, snapshot: states.Snapshot, group: cluster.NodeGroup, *, allocate: bool) -> tuple[instance.Nic, ...]:
@@ -351,13 +365,13 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             return action
 
         steps: list[base.Step] = []
-        debug = self.op.debug_level or 0
+        debug, told = self.op.debug_level or 0, installation.with_secrets(whole, self.op.osparams_secret)
         if export:
-            steps += restore.steps(self.environment, export, whole, target=target, debug=debug)
+            steps += restore.steps(self.environment, export, told, target=target, debug=debug)
         if export and whole.os and whole.name != export.content.instance:
-            steps.append(restore.rename_step(self.environment, export, whole, target=target, debug=debug))
+            steps.append(restore.rename_step(self.environment, export, told, target=target, debug=debug))
         if self._installs():
-            add = calls.OsAdd(instance=whole, debug=debug)
+            add = calls.OsAdd(instance=told, debug=debug)
             steps.append(base.Step(f"install {whole.os} on {whole.name}", call(add)))
         if self.op.start:
             stop = calls.InstanceShutdown(instance=whole, timeout=0)

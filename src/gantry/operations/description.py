@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gantry.model import instance, opcodes
+from gantry.model import confidential, instance, opcodes
 from gantry.operations import base, filled
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -94,8 +94,8 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
             "hv_actual": whole.hvparams,
             "be_instance": vm.beparams,
             "be_actual": whole.beparams,
-            "os_instance": vm.osparams,
-            "os_actual": whole.osparams,
+            "os_instance": confidential.own_shown(vm),
+            "os_actual": confidential.filled_shown(snapshot.the_cluster, vm),
             "nics": [_describe_nic(nic) for nic in whole.nics],
             "disk_template": vm.disk_template,
             "disks": [

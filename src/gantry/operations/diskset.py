@@ -1,24 +1,26 @@
-"""Disks of an instance that exists: added, removed, changed, for ``modify``.
+"""Disks of an instance that exists: added, removed, changed, attached, detached, for ``modify``.
 
 ``Facts`` is what nodes have to be asked for; ``Change`` is pure. A running instance gets and gives up disks at once
 where its hypervisor can do that. What is removed is gone for good, so that comes last, when nothing can fail any more.
+A disk that is detached stays where it is, in the state as a disk without an instance; while it comes or goes, a lock
+with its UUID keeps other jobs from it (``locks``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes
+from gantry.model import instance, opcodes, templates
 from gantry.operations import base, disks, filled, volumes
-from gantry.rpc import calls
+from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
 LIMIT = 16
 """How many disks an instance can have (contract: value coercion)."""
 
-ACTIONS = ("add", "modify", "remove")
+ACTIONS = ("add", "modify", "remove", "attach", "detach")
 CHANGEABLE = ("mode", "name")
 
 
@@ -33,10 +35,14 @@ class Edit:
 
 @dataclass(frozen=True)
 class Facts:
-    """Of the disks that are added: UUID and their driver's name each, in order, and physical volumes for them."""
+    """Of the disks that are added: UUID and their driver's name each, in order, and physical volumes for them.
+
+    ``moved`` gives the path that a file which is attached gets, by the UUID of the disk.
+    """
 
     made: Sequence[tuple[str, str]] = ()
     places: volumes.Places = field(default_factory=dict)
+    moved: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING = Facts()
@@ -47,7 +53,7 @@ def edit(change: opcodes.DiskChange) -> Edit:
     action, target = str(change.action), change.target
     if not isinstance(target, opcodes.DiskMod):
         found = Edit(action, "" if str(target) == "-1" else str(target), change.disk)
-    elif action in ("add", "remove"):
+    elif action in ACTIONS and action != "modify":
         found = Edit(action, "", target)
     else:
         found = Edit("modify", "" if action == "-1" else action, target)
@@ -59,28 +65,64 @@ def edit(change: opcodes.DiskChange) -> Edit:
     return found
 
 
+def locks(snapshot: states.Snapshot, vm: instance.Instance, changes: Sequence[opcodes.DiskChange]) -> base.LockSet:
+    """Take the disks that may come and go: what is attached, and for a detach any that the instance has."""
+    edits = [edit(one) for one in changes]
+    uuids = {snapshot.detached_disk(_wanted(one)).uuid for one in edits if one.action == "attach"}
+    if any(one.action == "detach" for one in edits):
+        uuids |= {disk.uuid for disk in vm.disks}
+    return {(base.Level.INSTANCE, uuid): base.Mode.EXCLUSIVE for uuid in uuids}
+
+
+def _wanted(change: Edit) -> str:
+    """Return the UUID or the name of the disk that is attached."""
+    given = {name: value for name, value in structs.asdict(change.disk).items() if value is not None}
+    if len(given) != 1 or not given.keys() <= {"uuid", "name"}:
+        raise errors.InvalidError("a disk is attached by its UUID or its name alone", hint="as in attach:uuid=UUID")
+    return str(*given.values())
+
+
 async def ask(
     environment: base.Environment,
     snapshot: states.Snapshot,
     vm: instance.Instance,
     changes: Sequence[opcodes.DiskChange],
 ) -> Facts:
-    """Ask for names and room of what is added; raises what else is wrong with the changes first."""
+    """Ask for names and room of what is added, and for what is attached; raises what else is wrong first."""
     count = sum(edit(one).action == "add" for one in changes)
     uuids = tuple(environment.inputs.uuid() for _ in range(count))
     draft = Change(environment, snapshot, vm, changes, Facts([(uuid, "draft") for uuid in uuids]))
-    if not uuids:
-        return NOTHING
     target = snapshot.target(snapshot.nodes[vm.primary_node])
+    moved = await _moved(environment, snapshot, draft, target=target)
+    if not uuids:
+        return Facts(moved=moved)
     first = max((index for index, disk in enumerate(draft.vm.disks) if disk.uuid in uuids), default=0)
     paths = calls.BlockdevPath(dev_type=vm.disk_template, instance=vm.name, uuids=uuids, first=first)
     made = [*zip(uuids, await environment.nodes.call(target, paths), strict=True)]
-    new = Change(environment, snapshot, vm, changes, Facts(made)).vm
-    return Facts(made, await volumes.Volumes(environment, snapshot, new, only=uuids).place())
+    new = Change(environment, snapshot, vm, changes, Facts(made, moved=moved)).vm
+    return Facts(made, await volumes.Volumes(environment, snapshot, new, only=uuids).place(), moved)
+
+
+async def _moved(
+    environment: base.Environment, snapshot: states.Snapshot, draft: "Change", *, target: targets.Target
+) -> Mapping[str, str]:
+    """Check that what is attached is there; return the paths that files get, which have the instance's name in them."""
+    moved = {}
+    for disk in filled.fill(snapshot, draft.vm).disks:
+        if disk.uuid in draft.attached:
+            if await environment.nodes.call(target, calls.BlockdevFind(disk=disk)) is None:
+                raise errors.NotFoundError(f"disk {disk.uuid} is not there on node {target.name}")
+            if disk.dev_type in templates.BY_NAME:
+                paths = calls.BlockdevPath(dev_type=disk.dev_type, instance=draft.vm.name, uuids=(disk.uuid,))
+                (moved[disk.uuid],) = await environment.nodes.call(target, paths)
+    return moved
 
 
 class Change:
-    """An instance with its disks after the changes: ``vm``, what was ``added`` and ``removed``, and a ``report``."""
+    """An instance with its disks after the changes: ``vm``, and a ``report``.
+
+    ``added``, ``removed``, ``attached`` and ``detached`` are UUIDs.
+    """
 
     def __init__(
         self,
@@ -93,9 +135,11 @@ class Change:
         self._environment, self._snapshot, self._old = environment, snapshot, old
         self._picks = environment.ledger.mirrors.picks()
         self._facts, self._fresh = facts, list(facts.made)
-        self._disks = list(old.disks)
+        self._disks, self._template = list(old.disks), old.disk_template
         self.added: list[str] = []
         self.removed: list[str] = []
+        self.attached: list[str] = []
+        self.detached: list[str] = []
         self.report: list[tuple[str, object]] = []
         for one in changes:
             self._apply(edit(one))
@@ -103,35 +147,81 @@ class Change:
             raise errors.InvalidError(
                 f"instance {old.name} would have {len(self._disks)} disks, {LIMIT} is the most", hint="remove one first"
             )
-        self.vm = structs.replace(old, disks=tuple(self._disks))
+        self.vm = self._now()
+
+    def _now(self) -> instance.Instance:
+        return structs.replace(self._old, disks=tuple(self._disks), disk_template=self._template)
 
     def _apply(self, change: Edit) -> None:
         match change.action:
             case "add":
                 self._add(change)
-            case "remove":
-                if change.disk != opcodes.DiskMod():
-                    raise errors.InvalidError("remove of a disk takes no parameters")
-                index = self._find(change.ident)
-                gone = self._disks.pop(index).uuid
-                if gone in self.added:
-                    raise errors.InvalidError(f"disk {index} is added and removed at once")
-                self.removed.append(gone)
-                self.report.append((f"disk/{index}", "remove"))
+            case "attach":
+                self._attach(change)
+            case "remove" | "detach":
+                self._take_out(change)
             case _:
                 self._modify(self._find(change.ident), change.disk)
 
+    def _take_out(self, change: Edit) -> None:
+        action = change.action
+        if change.disk != opcodes.DiskMod():
+            raise errors.InvalidError(f"{action} of a disk takes no parameters")
+        index = self._find(change.ident)
+        gone = self._disks.pop(index).uuid
+        if gone in (*self.added, *self.attached):
+            raise errors.InvalidError(f"disk {index} comes and goes at once")
+        (self.removed if action == "remove" else self.detached).append(gone)
+        self.report.append((f"disk/{index}", action))
+
+    def _place(self, ident: str) -> int:
+        """Return where a disk is put in."""
+        last = len(self._disks)
+        if ident and (not ident.isdecimal() or int(ident) > last):
+            raise errors.InvalidError(
+                f"a disk cannot be added at {ident!r}", hint=f"places are 0 to {last}, -1 is behind the last"
+            )
+        return int(ident) if ident else last
+
+    def _attach(self, change: Edit) -> None:
+        index, found = self._place(change.ident), self._snapshot.detached_disk(_wanted(change))
+        disk, old = found.disk, self._old
+        if disk.uuid in self.attached:
+            raise errors.InvalidError(f"disk {disk.uuid} is attached twice")
+        if not self._disks:
+            self._template = disk.dev_type
+        elif disk.dev_type != self._template:
+            raise errors.InvalidError(
+                f"instance {old.name} has disks of template {self._template}, disk {disk.uuid} is of {disk.dev_type}"
+            )
+        if not self._reaches(found):
+            names = " and ".join(self._snapshot.nodes[node].name for node in found.nodes)
+            raise errors.WrongStateError(
+                f"disk {disk.uuid} is on node {names}, instance {old.name} is not", hint="move the instance there first"
+            )
+        if path := self._facts.moved.get(disk.uuid):
+            disk = structs.replace(disk, logical_id=(*disk.logical_id[:-1], path))
+        self._disks.insert(index, disk)
+        self.attached.append(disk.uuid)
+        self.report.append((f"disk/{index}", f"attach:uuid={disk.uuid},size={disk.size}"))
+
+    def _reaches(self, found: instance.DetachedDisk) -> bool:
+        """Tell whether the instance is where a disk is; one that has no disks yet gets its other node with it."""
+        here, nodes = self._now().nodes, self._snapshot.nodes
+        if found.disk.dev_type in templates.SHARED:
+            return nodes[found.nodes[0]].group == nodes[here[0]].group
+        return {*found.nodes} == {*here} if self._disks else here[0] in found.nodes
+
     def _add(self, change: Edit) -> None:
-        index, template = len(self._disks), self._old.disk_template
+        template = self._template
         if template == "diskless":
             raise errors.InvalidError(f"instance {self._old.name} is diskless, a disk cannot be added")
-        if change.ident:
-            if not change.ident.isdecimal() or int(change.ident) > index:
-                raise errors.InvalidError(
-                    f"a disk cannot be added at {change.ident!r}",
-                    hint=f"places are 0 to {index}, -1 is behind the last",
-                )
-            index = int(change.ident)
+        index, nodes = self._place(change.ident), self._now().nodes
+        if template == "drbd" and len(nodes) < 2:
+            raise errors.WrongStateError(
+                f"instance {self._old.name} has no disks, and so no secondary node for a new one",
+                hint="attach one that was detached",
+            )
         given = {name: value for name, value in structs.asdict(change.disk).items() if value is not None}
         spec = opcodes.DiskSpec(**given)
         disks.check(spec, index, template=template)
@@ -139,7 +229,7 @@ class Change:
             raise errors.InvalidError("disks are adopted when an instance is created", hint="gnt-instance add")
         size = disks.size(self._snapshot, spec, index)
         uuid, name = self._fresh.pop(0)
-        maker = disks.Maker(self._snapshot, template, self._old.nodes, self._environment.inputs, self._picks)
+        maker = disks.Maker(self._snapshot, template, nodes, self._environment.inputs, self._picks)
         made = maker.make(index, spec, size=size, uuid=uuid, name=name)
         self._disks.insert(index, made)
         self.added.append(uuid)
@@ -174,9 +264,22 @@ class Change:
             raise fault(f"the instance has {len(found) or 'no'} disks named {ident}", hint=known)
         return found[0]
 
+    def changes(self) -> list[states.Change]:
+        """Return what becomes of disks without an instance, beside the change of the instance."""
+        leaving = [disk for disk in self._old.disks if disk.uuid in self.detached]
+        loose = [
+            instance.DetachedDisk(
+                disk=disk,
+                nodes=self._old.nodes if disk.mirror else (self._old.primary_node,),
+                instance=self._old.name,
+            )
+            for disk in leaving
+        ]
+        return [*map(states.Put, loose), *(states.Delete("disks", uuid) for uuid in self.attached)]
+
     def check_running(self, running: calls.RunningInstance | None, *, hotplug: bool) -> None:
         """Refuse to take from a running instance what it cannot do without, or does not let go."""
-        if not running or not self.removed:
+        if not running or not (self.removed or self.detached):
             return
         stop = f"gnt-instance stop {self._old.name}"
         if not self._disks:
@@ -192,7 +295,7 @@ class Change:
             return []
         name, known = self._old.name, {disk.uuid: disk.mode for disk in self._old.disks}
         notes = []
-        if self.added and not (hotplug and running.hotplug):
+        if (self.added or self.attached) and not (hotplug and running.hotplug):
             notes.append(f"instance {name} runs: it gets the new disks with its next start")
         if any(known.get(disk.uuid, disk.mode) != disk.mode for disk in self._disks):
             notes.append(f"instance {name} runs: the mode of its disks changes with its next start")
@@ -203,23 +306,57 @@ class Change:
     ) -> list[base.Step]:
         """Return the steps for what goes and what comes; ``new`` is the instance with all its changes."""
         plugs = bool(running and hotplug and running.hotplug)
-        own = volumes.Volumes(self._environment, self._snapshot, new, only=self.added)
+        own = self._volumes(new, self.added)
         wipes = self._snapshot.the_cluster.prealloc_wipe_disks
         used = plugs or wipes or bool(new.secondary_nodes)
         return [
-            *(self._plugged(self._old, self.removed, into=False) if plugs else []),
+            *(self._plugged(self._old, [*self.removed, *self.detached], into=False) if plugs else []),
+            *self._taken(new),
+            *(self._volumes(new, self.attached).activate() if plugs else []),
             *own.create(self._facts.places),
             *(own.activate(fresh=True) if used else []),
             *(own.wipe() if wipes else []),
             *(own.wait() if wait else []),
-            *(self._plugged(new, self.added, into=True) if plugs else []),
+            *(self._plugged(new, [*self.added, *self.attached], into=True) if plugs else []),
             *(own.deactivate() if used and not plugs else []),
         ]
 
     def after(self) -> list[base.Step]:
         """Return the steps that remove what is not the instance's any more."""
-        gone = volumes.Volumes(self._environment, self._snapshot, self._old, only=self.removed, ignore_secondaries=True)
-        return [*gone.deactivate(), *gone.remove(tolerant=True)]
+        loose, gone = (self._volumes(self._old, uuids) for uuids in (self.detached, self.removed))
+        return [*loose.deactivate(), *gone.deactivate(), *gone.remove(tolerant=True)]
+
+    def _volumes(self, vm: instance.Instance, uuids: Sequence[str]) -> volumes.Volumes:
+        return volumes.Volumes(self._environment, self._snapshot, vm, only=uuids, ignore_secondaries=vm is self._old)
+
+    def _taken(self, new: instance.Instance) -> list[base.Step]:
+        """Return the steps that make attached disks the instance's on its nodes: a file's place, a volume's owner."""
+        nodes, found = self._environment.nodes, []
+
+        def pair(target: targets.Target, first: calls.Call[object], second: calls.Call[object]) -> list[base.Action]:
+            async def do() -> None:
+                await nodes.call(target, first)
+
+            async def undo() -> None:
+                await nodes.call(target, second)
+
+            return [do, undo]
+
+        for target, seen in self._volumes(new, self.attached).seats():
+            for disk in seen:
+                before = self._snapshot.disks[disk.uuid]
+                old = structs.replace(disk, logical_id=before.disk.logical_id)
+                if old.logical_id != disk.logical_id:
+                    move = calls.BlockdevRename(disk=old, to=disk.logical_id)
+                    back = calls.BlockdevRename(disk=disk, to=old.logical_id)
+                    found.append(
+                        base.Step(f"move disk {disk.index} to {disk.logical_id[-1]}", *pair(target, move, back))
+                    )
+                mark = calls.BlockdevSetinfo(disk=disk, owner=new.name)
+                unmark = calls.BlockdevSetinfo(disk=disk, owner=before.instance)
+                text = f"write the name {new.name} down with disk {disk.index} on {target.name}"
+                found.append(base.Step(text, *pair(target, mark, unmark)))
+        return found
 
     def _plugged(self, vm: instance.Instance, uuids: Sequence[str], *, into: bool) -> list[base.Step]:
         whole = filled.fill(self._snapshot, vm)

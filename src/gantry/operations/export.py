@@ -82,9 +82,13 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
         if self.op.remove_instance:
             # There is no way back from these, so they come last.
             steps += copy.own.remove(tolerant=self.op.ignore_remove_failures)
+        private = ", ".join(sorted(vm.osparams_private))
+        notes = [f"private parameters are not exported, an import is told them anew: {private}"] if private else []
         return base.Plan(
-            lines=[f"export instance {vm.name} from {source.name} to {target.name}"] + [step.text for step in steps],
-            steps=steps,
+            lines=[f"export instance {vm.name} from {source.name} to {target.name}"]
+            + notes
+            + [step.text for step in steps],
+            steps=[*base.noted(notes), *steps],
             finish=(lambda _: [states.Delete("instances", vm.uuid)]) if self.op.remove_instance else None,
             result=lambda: [True, [True] * len(vm.disks)],
             hooks=self._hooks(snapshot, vm, target),
@@ -269,6 +273,7 @@ class _Copy:
             tags=self.vm.tags,
             hvparams={name: str(value) for name, value in self.vm.hvparams.items()},
             beparams={name: str(value) for name, value in self.vm.beparams.items()},
+            # Private ones stay here; an import is told them anew.
             osparams={name: str(value) for name, value in self.vm.osparams.items()},
         )
 

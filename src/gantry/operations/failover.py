@@ -69,7 +69,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
             if not self.op.ignore_consistency:
                 raise errors.EnvironmentFaultError(
                     f"node {node.name} cannot be told to stop instance {vm.name}: {error.message}",
-                    hint=f"when it is really down: gnt-node modify --offline yes {node.name}",
+                    hint=f"when it is really down: gnt-node modify -f --offline yes {node.name}",
                 ) from None
             self.environment.log.warning(f"{node.name} is taken for dead, as was asked: {error.message}")
             return False, True
@@ -88,9 +88,9 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         except errors.WrongStateError as error:
             raise errors.WrongStateError(f"instance {vm.name} cannot go to {target.name}: {error.message}") from None
         keeper = snapshot.nodes[pair.primary if pair.swapped else pair.secondary]
-        await remirror.check_copy(
-            self.environment, snapshot, vm, node=keeper, lenient=self.op.ignore_consistency or failed
-        )
+        lenient = self.op.ignore_consistency or failed
+        follows = keeper is secondary and not lenient
+        await remirror.check_copy(self.environment, snapshot, vm, node=keeper, follows=follows, lenient=lenient)
         return pair
 
     async def _check_room(
@@ -120,6 +120,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         before: list[base.Step] = []
         later: list[base.Step] = []
         if facts.pair and not facts.pair.swapped:
+            steps = [*([] if facts.runs else self._same(snapshot, vm, facts.pair)), *steps]
             before = again.begin(facts.pair, wait=self.op.wait_for_sync)
             later = again.end(facts.pair)
         up = vm.admin_state is instance.AdminState.UP
@@ -144,6 +145,13 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
                 SHUTDOWN_TIMEOUT=self.op.shutdown_timeout,
             ),
         )
+
+    def _same(self, snapshot: states.Snapshot, vm: instance.Instance, pair: pairing.Pairing) -> list[base.Step]:
+        """Return the steps that bring idle disks to the same state, if both nodes work: S2 may have missed writes."""
+        if snapshot.nodes[vm.primary_node].offline or self.op.ignore_consistency or pair.secondary == vm.primary_node:
+            return []
+        own = volumes.Volumes(self.environment, snapshot, vm)
+        return [*own.activate(), *own.wait()]
 
 
 def _said(

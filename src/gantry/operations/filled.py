@@ -7,7 +7,7 @@ application").
 import ipaddress
 
 from gantry import errors
-from gantry.model import cluster, instance, network, parameters
+from gantry.model import cluster, confidential, instance, network, parameters
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -28,7 +28,7 @@ def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> ca
         tags=vm.tags,
         hvparams=parameters.fill_hypervisor(owner, vm),
         beparams=parameters.fill_backend(owner, vm),
-        osparams={**owner.osparams.get(vm.os, {}), **vm.osparams},
+        osparams=confidential.filled(owner, vm),
         disks=tuple(fill_disk(state, vm, index, disk, node=node) for index, disk in enumerate(vm.disks)),
         nics=tuple(
             fill_nic(owner, index, nic, net=state.networks.get(nic.network)) for index, nic in enumerate(vm.nics)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, opcodes, parameters
-from gantry.operations import base, candidacy, hooks, levels
+from gantry.operations import accelerators, base, candidacy, hooks, levels
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -19,7 +19,7 @@ ROLES = ("master_candidate", "drained", "offline")
 FLAGS = (*ROLES, "master_capable", "vm_capable")
 
 
-class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
+class NodeSetParams(base.Unit[opcodes.NodeSetParams, calls.NodeStatus | None]):
     """Changes a node's flags and parameters; the result lists what has changed."""
 
     OPCODE = opcodes.NodeSetParams
@@ -29,17 +29,36 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
         node = snapshot.node(self.op.node_name).uuid
         return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
 
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Make sure that a node which is to be online again answers."""
-        node = snapshot.node(self.op.node_name)
-        if node.offline and self.op.offline is False and not self.op.force:
-            target = dataclasses.replace(snapshot.target(node), offline=False)
-            await self.environment.nodes.call(target, calls.Version())
+    async def inspect(self, snapshot: states.Snapshot) -> calls.NodeStatus | None:
+        """Ask a node that is to be online again: it has to answer, and may be another machine now.
 
-    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Set the flags and take a former candidate's copy; then fill the pool."""
-        del facts
+        One that is given up with its instances on it must not answer.
+        """
         node = snapshot.node(self.op.node_name)
+        if self._gives_up(snapshot, node):
+            await self._check_silent(snapshot.target(node))
+        if not node.offline or self.op.offline is not False or self.op.force:
+            return None
+        target = dataclasses.replace(snapshot.target(node), offline=False)
+        return await self.environment.nodes.call(target, accelerators.question(snapshot.the_cluster))
+
+    def _gives_up(self, snapshot: states.Snapshot, node: cluster.Node) -> bool:
+        """Tell whether a node is to be offline though instances are on it, which only ``force`` does."""
+        return bool(self.op.force and self.op.offline and snapshot.on_node.get(node.uuid))
+
+    async def _check_silent(self, target: targets.Target) -> None:
+        try:
+            await self.environment.nodes.call(target, calls.Version())
+        except errors.RemoteError:
+            return
+        raise errors.WrongStateError(
+            f"node {target.name} answers and may run instances, it is not down",
+            hint=f"gnt-node migrate {target.name} or gnt-node failover {target.name} moves them first",
+        )
+
+    def plan(self, snapshot: states.Snapshot, facts: calls.NodeStatus | None) -> base.Plan:
+        """Set the flags and take a former candidate's copy; then fill the pool."""
+        node = accelerators.told(snapshot.node(self.op.node_name), facts)
         new = self._wanted(snapshot, node)
         self._check(snapshot, node, new)
         told = [(name, getattr(new, name)) for name in FLAGS if getattr(new, name) != getattr(node, name)]
@@ -129,10 +148,10 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, None]):
             )
         vms = sorted(snapshot.instances[uuid].name for uuid in snapshot.on_node.get(node.uuid) or ())
         lost = [word for word, gone in _losses(node, new) if gone]
-        if vms and lost:
+        if vms and lost and not (lost == ["offline"] and self._gives_up(snapshot, node)):
             raise errors.WrongStateError(
                 f"node {node.name} cannot be {lost[0]}: it is the primary node of instance {', '.join(vms[:5])}",
-                hint="move or remove them first",
+                hint="move or remove them first; -f gives up a node that is really down",
             )
         copies = sorted(snapshot.instances[uuid].name for uuid in snapshot.copies_on.get(node.uuid) or ())
         if copies and node.vm_capable and not new.vm_capable:

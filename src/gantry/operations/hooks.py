@@ -193,6 +193,16 @@ def of_group(snapshot: states.Snapshot, group: clusters.NodeGroup, *, path: str,
     )
 
 
+def of_group_evacuate(
+    snapshot: states.Snapshot, group: clusters.NodeGroup, others: Iterable[clusters.NodeGroup]
+) -> base.Hooks:
+    """Return the hooks around bringing all instances of a node group to others, on the master and the group's nodes."""
+    where = _targets(snapshot, [snapshot.the_cluster.master_node, *(snapshot.nodes_in.get(group.uuid) or ())])
+    names = " ".join(sorted(other.name for other in others))
+    told = {"OP_TARGET": group.name, "GROUP_NAME": group.name, "TARGET_GROUPS": names}
+    return base.Hooks(path="group-evacuate", object_type="GROUP", environment=told, nodes_pre=where, nodes_post=where)
+
+
 def of_group_rename(snapshot: states.Snapshot, group: clusters.NodeGroup, *, new_name: str) -> base.Hooks:
     """Return the hooks around renaming a node group, on the master and the group's nodes."""
     where = _targets(snapshot, [snapshot.the_cluster.master_node, *(snapshot.nodes_in.get(group.uuid) or ())])

@@ -5,20 +5,34 @@ Shared by the units that install. Everything is refused here, before anything is
 
 import difflib
 
+from msgspec import structs
+
 from gantry import errors
-from gantry.model import parameters
+from gantry.model import base as entities
+from gantry.model import cluster, parameters
 from gantry.operations import base
 from gantry.rpc import calls, targets
 
 
 async def check(
-    nodes: base.Nodes, target: targets.Target, whole: calls.Instance, *, force_variant: bool = False
+    nodes: base.Nodes,
+    target: targets.Target,
+    whole: calls.Instance,
+    *,
+    owner: cluster.Cluster,
+    force_variant: bool = False,
 ) -> calls.OsScript:
     """Return the definition of an instance's OS on a node; InvalidError, NotFoundError when it cannot be used.
 
-    Its verify script, where there is one, looks at the parameters.
+    WrongStateError when the cluster does not want it installed. Its verify script, where there is one, looks at the
+    parameters.
     """
     name, _, variant = whole.os.partition("+")
+    if forbidden := {name, whole.os} & {*owner.blacklisted_os}:
+        raise errors.WrongStateError(
+            f"OS {', '.join(sorted(forbidden))} is blacklisted, so it is not installed",
+            hint=f"gnt-os modify --blacklisted no {min(forbidden)} allows it again",
+        )
     definition = await nodes.call(target, calls.OsValidate(name=name))
     if definition.problem:
         raise errors.InvalidError(f"OS {name} cannot be installed: {definition.problem}")
@@ -49,3 +63,8 @@ def _check_parameters(definition: calls.OsScript, whole: calls.Instance) -> None
     wrong = sorted(name for name in whole.osparams if name.lower() not in known)
     if wrong:
         raise parameters.unknown(f"parameter of OS {definition.name}:", wrong, sorted(known))
+
+
+def with_secrets(whole: calls.Instance, secrets: entities.Parameters) -> calls.Instance:
+    """Return an instance as the scripts of its OS get it; no other call to a node has its secrets."""
+    return structs.replace(whole, osparams=whole.osparams | secrets)

@@ -165,6 +165,7 @@ class Passage:
         self._mirrored = any(disk.mirror for disk in old.disks)
         self._old_disks = volumes.Volumes(environment, snapshot, old, nodes=[old.primary_node])
         self._new_disks = volumes.Volumes(environment, snapshot, new, nodes=[new.primary_node])
+        self._all_disks = volumes.Volumes(environment, snapshot, old)
 
     @property
     def _nodes(self) -> base.Nodes:
@@ -204,7 +205,7 @@ class Passage:
             for disk in self._coming.disks
             if disk.mirror
         ]
-        return attached + opened
+        return attached + self._all_disks.wait() + opened
 
     def _single(self, target: targets.Target, disk: calls.Disk) -> base.Action:
         return self._tolerant(target, calls.DrbdAttachNet(disk=disk))

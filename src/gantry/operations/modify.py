@@ -11,9 +11,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, diskset, filled, hooks, levels, nics
-from gantry.rpc import calls, targets
+from gantry.model import confidential, instance, opcodes, parameters
+from gantry.operations import base, diskset, filled, hooks, hotplug, levels, nics
+from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 NICS = 8
@@ -40,13 +40,14 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
     OPCODE = opcodes.InstanceSetParams
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the instance; share its node, its networks, and those that its NICs shall be in."""
+        """Take the instance and disks that come or go; share its node, its networks, those that its NICs get."""
         vm = snapshot.instance(self.op.instance_name)
         wanted = {nics.edit(change).nic.network for change in self.op.nics}
         networks = {nic.network for nic in vm.nics if nic.network}
         networks |= {snapshot.network(str(name)).uuid for name in wanted if nics.given(name)}
         return {
             (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
+            **diskset.locks(snapshot, vm, self.op.disks),
             **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
             **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
         }
@@ -60,6 +61,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         op = self.op
         if (
             not (op.nics or op.disks or op.hvparams or op.beparams or op.osparams or op.runtime_mem)
+            and not op.osparams_private
             and op.offline is None
         ):
             raise errors.InvalidError(
@@ -89,20 +91,23 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the changed instance; then change the running one."""
-        old, running, hotplug = snapshot.instance(self.op.instance_name), facts.running, self.op.hotplug
+        old, running, plugs = snapshot.instance(self.op.instance_name), facts.running, self.op.hotplug
         change = _Change(self, snapshot, facts.disks)
         new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running))
         # The guest may go on with any of its addresses when a step fails and cannot be undone.
         first = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running, told=False))
         steps = [*self._memory_steps(snapshot, new, running=running), *self._steps(snapshot, old, new, running=running)]
-        steps += change.disks.steps(new, running, hotplug=hotplug, wait=self.op.wait_for_sync)
+        steps += change.disks.steps(new, running, hotplug=plugs, wait=self.op.wait_for_sync)
         after = change.disks.after()
-        notes = self._notes(old, new, running=running) + change.disks.notes(running, hotplug=hotplug)
+        notes = self._notes(old, new, running=running) + change.disks.notes(running, hotplug=plugs)
         return base.Plan(
             lines=[f"{what}: {_text(value)}" for what, value in change.report]
             + [step.text for step in [*steps, *after]]
             + notes,
-            changes=[states.Put(base.changed(first, self.environment.inputs.now))] if first != old else [],
+            changes=[
+                *([states.Put(base.changed(first, self.environment.inputs.now))] if first != old else []),
+                *change.disks.changes(),
+            ],
             steps=[*steps, *(base.Step(note, base.nothing) for note in notes)],
             finish=None if first == new else lambda _: [states.Put(base.changed(new, self.environment.inputs.now))],
             after=after,
@@ -184,7 +189,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         """Return the steps on the node: NICs out, NICs connected anew, NICs in."""
         if running is None or not self.op.hotplug:
             return []
-        do = _NodeSteps(
+        do = hotplug.HotPlug(
             self.environment,
             snapshot.target(snapshot.nodes[old.primary_node]),
             before=filled.fill(snapshot, old),
@@ -223,12 +228,16 @@ class _Change:
         self.vm = structs.replace(
             old,
             disks=self.disks.vm.disks,
+            disk_template=self.disks.vm.disk_template,
             nics=tuple(self._nics),
             hvparams=self._set("hv", old.hvparams, parameters.instance_hypervisor(old.hypervisor, unit.op.hvparams)),
             beparams=self._set("be", old.beparams, parameters.backend(unit.op.beparams)),
             osparams=self._set("os", old.osparams, unit.op.osparams),
+            osparams_private=parameters.merge(old.osparams_private, unit.op.osparams_private),
             admin_state=self._state(old, offline=unit.op.offline),
         )
+        self.report += [(f"os_private/{name}", confidential.BLANK) for name in unit.op.osparams_private]
+        confidential.check_apart(public=self.vm.osparams, private=self.vm.osparams_private)
         backend = parameters.fill_backend(snapshot.the_cluster, self.vm)
         parameters.check_memory(backend)
         if unit.op.runtime_mem is not None:
@@ -306,68 +315,6 @@ class _Change:
             fault = errors.InvalidError if found else errors.NotFoundError
             raise fault(f"the instance has {len(found) or 'no'} NICs named {ident}", hint=known)
         return found[0]
-
-
-class _NodeSteps:
-    """The steps that bring a running instance's NICs from ``before`` to ``after``."""
-
-    def __init__(
-        self, environment: base.Environment, target: targets.Target, *, before: calls.Instance, after: calls.Instance
-    ) -> None:
-        self._environment = environment
-        self._target = target
-        self._before, self._after = before, after
-        self._old = {(nic.uuid, nic.mac): nic for nic in before.nics}
-        self._new = {(nic.uuid, nic.mac): nic for nic in after.nics}
-
-    def out(self) -> list[base.Step]:
-        """Return the steps for NICs that go; one with another MAC address goes and comes."""
-        return [
-            base.Step(
-                f"unplug NIC {nic.index} ({nic.mac}) of {self._before.name}",
-                self._call(calls.NicUnplug(instance=self._before, nic=nic)),
-                self._call(calls.NicPlug(instance=self._before, nic=nic)),
-            )
-            for key, nic in self._old.items()
-            if key not in self._new
-        ]
-
-    def into(self) -> list[base.Step]:
-        """Return the steps for NICs that come."""
-        return [
-            base.Step(
-                f"plug NIC {nic.index} ({nic.mac}) into {self._after.name}",
-                self._call(calls.NicPlug(instance=self._after, nic=nic)),
-                self._call(calls.NicUnplug(instance=self._after, nic=nic)),
-            )
-            for key, nic in self._new.items()
-            if key not in self._old
-        ]
-
-    def anew(self) -> list[base.Step]:
-        """Return the steps for NICs that stay and differ in more than their place."""
-        return [
-            base.Step(
-                f"connect NIC {nic.index} ({nic.mac}) of {self._after.name} anew",
-                self._update(self._after, nic),
-                self._update(self._before, self._old[key]),
-            )
-            for key, nic in self._new.items()
-            if key in self._old and structs.replace(self._old[key], index=nic.index) != nic
-        ]
-
-    def _call(self, what: calls.Call[None]) -> base.Action:
-        async def action() -> None:
-            await self._environment.nodes.call(self._target, what)
-
-        return action
-
-    def _update(self, vm: calls.Instance, nic: calls.Nic) -> base.Action:
-        async def action() -> None:
-            if not await self._environment.nodes.call(self._target, calls.NicUpdate(instance=vm, nic=nic)):
-                self._environment.log.info(f"NIC {nic.index} is not plugged in: it changes with the next start")
-
-        return action
 
 
 def _check_runtime(name: str, memory: int, backend: entities.Parameters) -> None:

@@ -3,7 +3,7 @@
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, opcodes
-from gantry.operations import base, candidacy, hooks, joining, levels
+from gantry.operations import accelerators, base, candidacy, hooks, joining, levels
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
@@ -91,7 +91,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
 
     async def _look(self, target: targets.Target) -> None:
         nodes = self.environment.nodes
-        self.status = await nodes.call(target, calls.NodeInfo(probe=True))
+        self.status = await nodes.call(target, accelerators.question(self.environment.snapshot().the_cluster))
         # What is sent when the state changes may have come before the node had its certificate.
         await nodes.call(target, calls.WriteSsconf(values=ssconf.values(self.environment.snapshot())))
         self.trusted = self.op.master_capable and candidacy.missing(self.environment.snapshot()) > 0
@@ -99,20 +99,10 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             await candidacy.give_papers(self.environment, target)
 
     def _finish(self, newest: states.Snapshot, uuid: str) -> list[states.Change]:
-        node, status = newest.nodes[uuid], self.status
+        node = accelerators.told(newest.nodes[uuid], self.status)
         candidate = self.trusted and candidacy.missing(newest) > 0
-        return [
-            states.Put(
-                base.changed(
-                    node,
-                    self.environment.inputs.now,
-                    master_candidate=candidate,
-                    joining=False,
-                    accelerator=status.accelerator if status else "",
-                    accelerator_reason=status.accelerator_reason if status else "",
-                )
-            )
-        ]
+        now = self.environment.inputs.now
+        return [states.Put(base.changed(node, now, master_candidate=candidate, joining=False))]
 
 
 class NodeRemove(base.Unit[opcodes.NodeRemove, None]):

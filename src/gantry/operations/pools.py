@@ -65,7 +65,10 @@ def _locate(
         listed = " and ".join(str(cidr) for _, cidr in touched)
         raise errors.InvalidError(f"{what} {_text(given)} reaches out of {listed}", hint="it has to lie in one subnet")
     known = ", ".join(subnet.cidr for subnet in net.subnets) or "none"
-    raise errors.InvalidError(f"{what} {_text(given)} is outside every subnet of the network ({known})")
+    raise errors.InvalidError(
+        f"{what} {_text(given)} is outside every subnet of the network ({known})",
+        hint="add its subnet first: --subnet add:cidr=CIDR",
+    )
 
 
 def _all(net: network.Network) -> list[network.Pool]:
@@ -81,14 +84,17 @@ def _put(net: network.Network, old: network.Subnet, new: network.Subnet) -> netw
     return structs.replace(net, subnets=tuple(new if subnet == old else subnet for subnet in net.subnets))
 
 
-def _check_apart(family: ranges.Family, new: Iterable[ranges.Range], old: Iterable[str], *, what: str) -> None:
-    """Refuse new ranges that overlap one another or an old one."""
+def _check_apart(family: ranges.Family, new: Iterable[ranges.Range], old: Mapping[str, str], *, what: str) -> None:
+    """Refuse new ranges that overlap one another or an old one; ``old`` has a name, or none, for each."""
     both = sorted([(run, True) for run in new] + [(ranges.parse_range(text)[1], False) for text in old])
     for (first, _), (second, is_new) in itertools.pairwise(both):
         if first.overlaps(second):
             pair = (second, first) if is_new else (first, second)
             one, two = (ranges.format_range(family, run) for run in pair)
-            raise errors.InvalidError(f"{what} {one} overlaps {what} {two}")
+            name = f" ({old[two]})" if old.get(two) else ""
+            raise errors.InvalidError(
+                f"{what} {one} overlaps {what} {two}{name}", hint="choose a range beside it, or remove that one first"
+            )
 
 
 def add(net: network.Network, spec: opcodes.PoolSpec | opcodes.PoolMod, *, force: bool) -> network.Network:
@@ -101,7 +107,7 @@ def add(net: network.Network, spec: opcodes.PoolSpec | opcodes.PoolMod, *, force
     else:
         subnet, family, run = _locate(net, spec.range, what="pool", force=force)
     name = _new_name(spec.name or "", others=_all(net))
-    _check_apart(family, [run], (pool.range for pool in subnet.pools), what="pool")
+    _check_apart(family, [run], {pool.range: pool.name for pool in subnet.pools}, what="pool")
     new = network.Pool(range=ranges.format_range(family, run), name=name)
     return _put(net, subnet, structs.replace(subnet, pools=(*subnet.pools, new)))
 
@@ -193,7 +199,7 @@ def reserve(net: network.Network, texts: Iterable[str], *, force: bool) -> netwo
 
 def _with_external(subnet: network.Subnet, added: Sequence[ranges.Range]) -> network.Subnet:
     family = ranges.parse_cidr(subnet.cidr).family
-    _check_apart(family, added, subnet.external, what="external reservation")
+    _check_apart(family, added, dict.fromkeys(subnet.external, ""), what="external reservation")
     listed = sorted([*added, *(ranges.parse_range(text)[1] for text in subnet.external)])
     return structs.replace(subnet, external=tuple(ranges.format_range(family, run) for run in listed))
 

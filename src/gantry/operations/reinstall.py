@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes, parameters
+from gantry.model import confidential, instance, opcodes, parameters
 from gantry.operations import base, filled, hooks, installation, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -32,21 +32,26 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         target, nodes = snapshot.target(snapshot.nodes[vm.primary_node]), self.environment.nodes
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
             raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
-        draft = filled.fill(snapshot, new)
-        await installation.check(nodes, target, draft, force_variant=self.op.force_variant)
+        draft = installation.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
+        await installation.check(nodes, target, draft, owner=snapshot.the_cluster, force_variant=self.op.force_variant)
 
     def _wanted(self, snapshot: states.Snapshot) -> instance.Instance:
         """Return the instance as it is to be; parameters of another operating system do not stay."""
         vm = snapshot.instance(self.op.instance_name)
         system = self.op.os_type or vm.os
         stays = system.partition("+")[0] == vm.os.partition("+")[0]
-        return structs.replace(vm, os=system, osparams=parameters.merge(vm.osparams if stays else {}, self.op.osparams))
+        public, private = (vm.osparams, vm.osparams_private) if stays else ({}, {})
+        public = parameters.merge(public, self.op.osparams)
+        private = parameters.merge(private, self.op.osparams_private)
+        confidential.check_apart(public=public, private=private, secret=self.op.osparams_secret)
+        return structs.replace(vm, os=system, osparams=public, osparams_private=private)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Record what is to be installed, then run the create script over the disks."""
         del facts
         vm, new = snapshot.instance(self.op.instance_name), self._wanted(snapshot)
-        target, whole = snapshot.target(snapshot.nodes[vm.primary_node]), filled.fill(snapshot, new)
+        target = snapshot.target(snapshot.nodes[vm.primary_node])
+        whole = installation.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
         now, own = self.environment.inputs.now, volumes.Volumes(self.environment, snapshot, new)
 
         async def install() -> None:

@@ -4,6 +4,8 @@
 is recorded, each has an undo that brings the old one back; the copy that is given up stays until the new one is whole.
 """
 
+from collections.abc import Collection
+
 from msgspec import structs
 
 from gantry import errors
@@ -38,20 +40,35 @@ async def check_copy(
     vm: instance.Instance,
     *,
     node: cluster.Node,
+    only: Collection[str] | None = None,
+    follows: bool = False,
     lenient: bool = False,
 ) -> None:
-    """Refuse to build on a copy that is not complete, as far as its node can tell before anything is activated."""
-    whole = filled.fill(snapshot, vm, node=node.uuid)
-    found = await environment.nodes.call(snapshot.target(node), calls.BlockdevStatus(disks=whole.disks))
-    for disk, state in zip(whole.disks, found, strict=True):
+    """Refuse to build on a copy that is not complete, as far as its node can tell before anything is activated.
+
+    One that ``follows`` a primary node that works has to be connected to it, which two that have just been activated
+    get a while for. ``only`` are UUIDs of disks, all without it.
+    """
+    own = filled.fill(snapshot, vm, node=node.uuid).disks
+    disks = tuple(disk for disk in own if only is None or disk.uuid in only)
+    for _ in range(volumes.LOOKS):
+        found = await environment.nodes.call(snapshot.target(node), calls.BlockdevStatus(disks=disks))
+        if not (follows and any(state and state.connection in pairing.MEETING for state in found)):
+            break
+        await environment.sleep(1.0)
+    for disk, state in zip(disks, found, strict=True):
         if state is None or state.active:
-            _refuse(vm.name, disk, node.name, state, lenient=lenient)
+            _refuse(vm.name, disk, node.name, state, follows=follows, lenient=lenient)
 
 
-def _refuse(name: str, disk: calls.Disk, node: str, state: calls.DiskState | None, *, lenient: bool) -> None:
-    if why := pairing.problem(state.local if state else None, lenient=lenient):
+def _refuse(
+    name: str, disk: calls.Disk, node: str, state: calls.DiskState | None, *, follows: bool = False, lenient: bool
+) -> None:
+    connection = {"connection": state.connection} if state and follows else {}
+    if why := pairing.problem(state.local if state else None, **connection, lenient=lenient):
+        more = f"; {state.problem}" if state and state.problem else ""
         raise errors.WrongStateError(
-            f"disk {disk.index} of instance {name} on {node} is no good copy: {why}",
+            f"disk {disk.index} of instance {name} on {node} is no good copy: {why}{more}",
             hint="wait until it is synchronised; gnt-instance info shows how far it is",
         )
 

@@ -3,16 +3,13 @@
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes
+from gantry.model import instance, opcodes, templates
 from gantry.operations import base, filled, hooks, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
 Places = tuple[tuple[str, ...], ...]
 """The logical ids of the disks under the new name."""
-
-BY_NAME = ("file", "sharedfile")
-"""The kinds of disks that lie in a place which has the name of their instance."""
 
 
 class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
@@ -48,7 +45,7 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
         return tuple([await self._place(target, disk, index) for index, disk in enumerate(vm.disks)])
 
     async def _place(self, target: targets.Target, disk: instance.Disk, index: int) -> tuple[str, ...]:
-        if disk.dev_type not in BY_NAME:
+        if disk.dev_type not in templates.BY_NAME:
             return disk.logical_id
         ask = calls.BlockdevPath(dev_type=disk.dev_type, instance=self.op.new_name, uuids=(disk.uuid,), first=index)
         (path,) = await self.environment.nodes.call(target, ask)

@@ -1,9 +1,11 @@
 """OP_INSTANCE_REPLACE_DISKS: one side of mirrored disks made anew, while the other goes on.
 
-On one of the nodes (``replace_on_primary``, ``replace_on_secondary``): both volumes are taken from under the disk, made
-anew under the same names, and filled from the peer. With another secondary node (``replace_new_secondary``): the disk
-is made there, the primary node turns to it, and when both are the same the old copy is removed. ``replace_auto`` takes
-the side that is broken. Before anything is changed the side that stays has to be whole: it is all there is for a while.
+On one of the nodes (``replace_on_primary``, ``replace_on_secondary``): both volumes are made anew under the same names
+and filled from the peer. Under a disk that the primary node uses they are changed while it goes on over the network;
+elsewhere the disk is taken down first, so that nothing of it has to be left. With another secondary node
+(``replace_new_secondary``): the disk is made there, the primary node turns to it, and when both are the same the old
+copy is removed. ``replace_auto`` takes the side that is broken. Before anything is changed the side that stays has to
+be whole: it is all there is for a while.
 
 What lies on the new node is undone when a step fails; volumes that were taken away are not brought back, and the next
 attempt goes on from there.
@@ -16,7 +18,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, filled, hooks, placement, volumes
+from gantry.operations import allocation, base, filled, hooks, placement, remirror, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -33,7 +35,10 @@ States = dict[str, tuple[calls.DiskState | None, ...]]
 
 @dataclass(frozen=True)
 class Facts:
-    """What is done on which node, for which disks (UUIDs), with which physical volumes; nothing without a mode."""
+    """What is done on which node, for which disks (UUIDs), with which physical volumes; nothing without a mode.
+
+    ``whole`` is whether that node has them all now, so that the other one can be compared with it.
+    """
 
     mode: str
     node: str
@@ -41,6 +46,7 @@ class Facts:
     runs: bool
     places: volumes.Places
     why: Sequence[str] = ()
+    whole: bool = True
 
 
 class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
@@ -73,7 +79,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         if mode != NEW:
             node = vm.primary_node if mode == PRIMARY else vm.secondary_nodes[0]
             self._check_peer(snapshot, vm, chosen, seen, leaves=node)
-            return Facts(mode, node, chosen, runs, {})
+            return Facts(mode, node, chosen, runs, {}, whole=not _is_bad(vm, node, chosen, seen))
         self._check_peer(snapshot, vm, chosen, seen, leaves=vm.secondary_nodes[0])
         choice = await self._new_node(snapshot, vm)
         draft = self._moved(snapshot, vm, choice.nodes[0].uuid)
@@ -141,7 +147,8 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         """Replace what the facts say."""
         vm = snapshot.instance(self.op.instance_name)
         if not facts.mode:
-            return base.Plan(lines=[f"nothing is to be done: both sides of the disks of instance {vm.name} are whole"])
+            said = [f"nothing is to be done: both sides of the disks of instance {vm.name} are whole"]
+            return base.Plan(lines=said, steps=base.noted(said))
         node = snapshot.nodes[facts.node]
         told = hooks.of_instance(
             snapshot,
@@ -154,8 +161,12 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         if facts.mode == NEW:
             return self._plan_new(snapshot, vm, node, facts=facts, told=told)
         own = volumes.Volumes(self.environment, snapshot, vm, only=facts.chosen)
+        compared = facts.mode == PRIMARY and facts.whole
+        stay = {*vm.nodes} - (set() if compared else {facts.node})
+        there = volumes.Volumes(self.environment, snapshot, vm, only=facts.chosen, nodes=stay)
         steps = [
-            *([] if facts.runs else own.activate()),
+            *([] if facts.runs else there.assemble()),
+            *(self._compared(snapshot, vm, facts) if compared else []),
             *self._anew(snapshot, vm, node, facts=facts),
             *own.wait(),
             *([] if facts.runs else own.deactivate()),
@@ -167,20 +178,40 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
             hooks=told,
         )
 
+    def _compared(self, snapshot: states.Snapshot, vm: instance.Instance, facts: Facts) -> list[base.Step]:
+        """Return the step that looks whether the secondary node has all that was written, for it alone keeps that."""
+        node = snapshot.nodes[vm.secondary_nodes[0]]
+
+        async def check() -> None:
+            await remirror.check_copy(self.environment, snapshot, vm, node=node, only=facts.chosen, follows=True)
+
+        return [base.Step(f"see that {node.name} has all of the disks", check)]
+
     def _anew(
         self, snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node, *, facts: Facts
     ) -> list[base.Step]:
-        """Return the steps that take volumes from under disks and put new ones there."""
+        """Return the steps that make volumes anew, under a disk in use or with the disk."""
         nodes, target = self.environment.nodes, snapshot.target(node)
+        used = facts.runs and facts.mode == PRIMARY
+
+        def work(disk: calls.Disk) -> list[calls.Call[object]]:
+            if not used:
+                return [
+                    calls.BlockdevRemove(disk=disk, owner=vm.name),
+                    calls.BlockdevCreate(disk=disk, owner=vm.name),
+                    calls.BlockdevAssemble(disk=disk, primary=False),
+                ]
+            return [
+                calls.BlockdevRemovechildren(disk=disk),
+                *(calls.BlockdevRemove(disk=child, owner=vm.name) for child in disk.children),
+                *(calls.BlockdevCreate(disk=child, owner=vm.name) for child in disk.children),
+                calls.BlockdevAddchildren(disk=disk),
+            ]
 
         def replace(disk: calls.Disk) -> base.Action:
             async def action() -> None:
-                await nodes.call(target, calls.BlockdevRemovechildren(disk=disk))
-                for child in disk.children:
-                    await nodes.call(target, calls.BlockdevRemove(disk=child, owner=vm.name))
-                for child in disk.children:
-                    await nodes.call(target, calls.BlockdevCreate(disk=child, owner=vm.name))
-                await nodes.call(target, calls.BlockdevAddchildren(disk=disk))
+                for call in work(disk):
+                    await nodes.call(target, call)
 
             return action
 
@@ -200,7 +231,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         gone = volumes.Volumes(self.environment, snapshot, vm, nodes=set(vm.secondary_nodes)).remove(tolerant=True)
         turned = [
             base.Step(f"turn to {node.name} with {step.text.removeprefix('activate ')}", step.do, back.do)
-            for step, back in zip(here.activate(), before.activate(), strict=True)
+            for step, back in zip(here.assemble(), before.assemble(), strict=True)
         ]
         steps = [
             *([] if facts.runs else before.activate()),
@@ -227,17 +258,19 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
 
 def broken_side(vm: instance.Instance, chosen: frozenset[str], seen: States) -> str:
     """Return what has to be replaced of the chosen disks, empty for nothing; raises WrongStateError. Pure."""
-    bad = {
-        uuid: uuid not in seen
-        or any(disk.uuid in chosen and not _is_whole(state) for disk, state in zip(vm.disks, seen[uuid], strict=True))
-        for uuid in vm.nodes
-    }
+    bad = {uuid: _is_bad(vm, uuid, chosen, seen) for uuid in vm.nodes}
     primary, secondary = vm.nodes
     if bad[primary] and bad[secondary]:
         raise errors.WrongStateError(
             f"disks of instance {vm.name} are broken on both nodes, none can be replaced from the other"
         )
     return PRIMARY if bad[primary] else SECONDARY if bad[secondary] else ""
+
+
+def _is_bad(vm: instance.Instance, node: str, chosen: frozenset[str], seen: States) -> bool:
+    """Tell whether a node does not answer, or does not have all of a chosen disk."""
+    states = zip(vm.disks, seen.get(node, ()), strict=node in seen)
+    return node not in seen or any(disk.uuid in chosen and not _is_whole(state) for disk, state in states)
 
 
 def _is_whole(state: calls.DiskState | None) -> bool:

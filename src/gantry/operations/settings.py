@@ -8,17 +8,18 @@ A pool of candidates that gets another size is filled or emptied at once, by the
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from msgspec import structs
 
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, candidacy, disks, filled, hooks, levels, nics
+from gantry.operations import accelerators, base, candidacy, disks, filled, hooks, levels, nics
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
-LISTS = ("enabled_hypervisors", "enabled_disk_templates", "network_thresholds")
+LISTS = ("enabled_hypervisors", "enabled_disk_templates", "network_thresholds", "hidden_os", "blacklisted_os")
 SETTINGS = (
     *parameters.CLUSTER,
     *LISTS,
@@ -29,6 +30,7 @@ SETTINGS = (
     "ndparams",
     "diskparams",
     "osparams",
+    "osparams_private_cluster",
     "os_hvp",
     "ipolicy",
     "default_iallocator_params",
@@ -60,7 +62,10 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
         ndparams=levels.node(owner.ndparams, op.ndparams),
         diskparams=levels.disks(owner.diskparams, op.diskparams),
         osparams=levels.merged(owner.osparams, op.osparams or {}),
+        osparams_private_cluster=levels.merged(owner.osparams_private_cluster, op.osparams_private_cluster or {}),
         os_hvp=levels.systems(owner.os_hvp, op.os_hvp),
+        hidden_os=_listed(owner.hidden_os, op.hidden_os or ()),
+        blacklisted_os=_listed(owner.blacklisted_os, op.blacklisted_os or ()),
         ipolicy=levels.limits(owner.ipolicy, op.ipolicy),
         default_iallocator_params=parameters.merge(owner.default_iallocator_params, op.default_iallocator_params or {}),
     )
@@ -124,6 +129,14 @@ def _chosen(
     return tuple(dict.fromkeys(names))
 
 
+def _listed(kept: tuple[str, ...], changes: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return a list of names after changes of it, by name; one that says what is so already changes nothing."""
+    names = {*kept}
+    for action, name in changes:
+        names = names | {name} if action == "add" else names - {name}
+    return tuple(sorted(names))
+
+
 def _with_first(names: tuple[str, ...], first: str | None) -> tuple[str, ...]:
     if first is None:
         return names
@@ -150,7 +163,16 @@ def differences(old: cluster.Cluster, new: cluster.Cluster) -> list[str]:
     plain = [(name, getattr(old, name), getattr(new, name)) for name in (*parameters.CLUSTER, *LISTS)]
     text = levels.text
     lines = [f"{name}: {text(before)} becomes {text(after)}" for name, before, after in plain if before != after]
+    lines += _private_differences(old.osparams_private_cluster, new.osparams_private_cluster)
     return [*lines, *levels.differences(_classes(old, new)), *levels.limit_differences(old.ipolicy, new.ipolicy)]
+
+
+def _private_differences(old: levels.ByName, new: levels.ByName) -> Iterator[str]:
+    for system in sorted({*old, *new}):
+        before, after = old.get(system, {}), new.get(system, {})
+        for name in sorted({*before, *after}):
+            if before.get(name) != after.get(name):
+                yield f"OS {system} {name}: its private value is {'another' if name in after else 'taken back'}"
 
 
 def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[levels.Class]:
@@ -166,34 +188,58 @@ def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[levels.Clas
         yield from levels.by_name(f"OS {system}: hypervisor", {}, before, after)
 
 
-Lagging = frozenset[str]
-"""Names of candidates whose copy of the state is behind, or that do not answer."""
+@dataclass(frozen=True)
+class Facts:
+    """What nodes said before a change.
+
+    ``lagging`` are the names of candidates whose copy of the state is behind, or that do not answer; ``told`` the nodes
+    with an accelerator that the cluster had not asked for until now.
+    """
+
+    lagging: frozenset[str] = frozenset()
+    told: tuple[cluster.Node, ...] = ()
 
 
-class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
+class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
     """Changes settings of the cluster, and the number of its candidates with the size of their pool."""
 
     OPCODE = opcodes.ClusterSetParams
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the cluster's own entry and the pool of candidates; share the instances where they may be in the way."""
-        own = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
-        if self.op.enabled_hypervisors is None and self.op.enabled_disk_templates is None:
-            return own
-        return {**own, (base.Level.INSTANCE, base.ALL_NAMES): base.Mode.SHARED}
+        """Take the cluster's own entry and the pool of candidates; share what may be in the way, or is to be asked."""
+        needed = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
+        if self.op.enabled_hypervisors is not None:
+            needed[base.Level.NODE, base.ALL_NAMES] = base.Mode.SHARED
+        if self.op.enabled_hypervisors is not None or self.op.enabled_disk_templates is not None:
+            needed[base.Level.INSTANCE, base.ALL_NAMES] = base.Mode.SHARED
+        return needed
 
-    async def inspect(self, snapshot: states.Snapshot) -> Lagging:
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Try the change and have nodes check the values; when candidates have to go, find out who is behind."""
         old, new = snapshot.the_cluster, self._wanted(snapshot)
         await self._ask(snapshot, old, new)
+        told = await self._accelerators(snapshot, old, new)
         if not self._leaving(snapshot, new):
-            return frozenset()
-        return frozenset(name for name, _ in await candidacy.lagging(self.environment, snapshot))
+            return Facts(told=told)
+        behind = await candidacy.lagging(self.environment, snapshot)
+        return Facts(lagging=frozenset(name for name, _ in behind), told=told)
 
-    def plan(self, snapshot: states.Snapshot, facts: Lagging) -> base.Plan:
+    async def _accelerators(
+        self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster
+    ) -> tuple[cluster.Node, ...]:
+        """Return the nodes with their accelerators, where it is now that guests are to need one."""
+        if accelerators.needed(old) or not accelerators.needed(new):
+            return ()
+        online = {node.uuid: node for node in snapshot.nodes.values() if not node.offline}
+        where = [snapshot.target(node) for node in online.values()]
+        answers = await self.environment.nodes.fan_out(where, accelerators.question(new))
+        return tuple(accelerators.told(online[answer.target.uuid], answer.value) for answer in answers if answer.value)
+
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the cluster without the candidates that go; then take their copies, or fill the pool."""
+        snapshot = levels.with_changes(snapshot, *facts.told)
         old, new, now = snapshot.the_cluster, self._wanted(snapshot), self.environment.inputs.now
-        leaving, coming = self._leaving(snapshot, new, first=facts), self._coming(snapshot, new)
+        leaving, coming = self._leaving(snapshot, new, first=facts.lagging), self._coming(snapshot, new)
         said = [*differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
         if not said and not coming:
             note = f"nothing changes: cluster {old.name} has these settings already"
@@ -206,6 +252,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
             lines=[*said, *(f"{node.name} becomes a master candidate" for node in coming)],
             changes=[
                 states.Put(base.changed(new, now)),
+                *(states.Put(base.changed(node, now)) for node in facts.told if node not in leaving),
                 *(states.Put(base.changed(node, now, master_candidate=False)) for node in leaving),
             ],
             steps=[*steps, promotion.step] if coming else steps,
@@ -270,10 +317,14 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Lagging]):
                 validate = calls.HypervisorValidate(hypervisor=name, hvparams=values)
                 for answer in await self.environment.nodes.fan_out(where, validate):
                     self._heed(answer, f"hypervisor {name}" + (f" with OS {system}" if system else ""))
-        tuned, set_here = self.op.os_hvp or {}, self.op.osparams or {}
-        for name in sorted({*tuned, *set_here}):
+        tuned, private = self.op.os_hvp or {}, self.op.osparams_private_cluster or {}
+        public = self.op.osparams or {}
+        set_here = {name: {**public.get(name, {}), **private.get(name, {})} for name in {**public, **private}}
+        changes = (*(self.op.hidden_os or ()), *(self.op.blacklisted_os or ()))
+        listed = {name for action, name in changes if action == "add"}
+        for name in sorted({*tuned, *set_here, *listed}):
             given = {key for key, value in set_here.get(name, {}).items() if value != parameters.RESET}
-            needed = bool(given) or any(_sets(values) for values in tuned.get(name, {}).values())
+            needed = bool(given) or name in listed or any(_sets(values) for values in tuned.get(name, {}).values())
             await self._check_system(where, name, given, needed=needed)
         plug = _plug(new)
         if plug != _plug(old):

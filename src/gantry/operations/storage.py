@@ -67,14 +67,14 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
 
 def _owners(snapshot: states.Snapshot) -> dict[tuple[str, str, str], str]:
     """Return the instance of each volume, by UUID of the node, group and name."""
-    return {
-        (node, *volume): vm.name for vm in snapshot.instances.values() for node in vm.nodes for volume in volumes_of(vm)
-    }
+    held = [(vm.name, vm.nodes, vm.disks) for vm in snapshot.instances.values()]
+    held += [("(detached)", one.nodes, (one.disk,)) for one in snapshot.disks.values()]
+    return {(node, *volume): name for name, nodes, disks in held for node in nodes for volume in volumes_of(disks)}
 
 
-def volumes_of(vm: instance.Instance) -> list[tuple[str, str]]:
-    """Return the logical volumes that an instance has on each of its nodes, group and name."""
-    plain = [part for disk in vm.disks for part in (disk.children or (disk,)) if part.dev_type == "plain"]
+def volumes_of(disks: Iterable[instance.Disk]) -> list[tuple[str, str]]:
+    """Return the logical volumes that disks have on each of their nodes, group and name."""
+    plain = [part for disk in disks for part in (disk.children or (disk,)) if part.dev_type == "plain"]
     return [(part.logical_id[0], part.logical_id[1]) for part in plain]
 
 
@@ -103,7 +103,10 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
                 if kind == "lvm-vg":
                     rows.append(_row(answer.target, kind, group.name, size=group.size, free=group.free))
                 else:
-                    rows += [_row(answer.target, kind, name, size=None, free=free) for name, free in group.on.items()]
+                    rows += [
+                        _row(answer.target, kind, one.name, size=one.size, free=one.free, allocatable=one.allocatable)
+                        for one in group.physical
+                    ]
         return rows
 
     async def _folders(self, where: list[targets.Target], kind: str) -> list[dict[str, object]]:
@@ -129,17 +132,54 @@ def _first_kind(snapshot: states.Snapshot) -> str:
     return "file"
 
 
-def _row(target: targets.Target, kind: str, name: str, *, size: int | None, free: int) -> dict[str, object]:
-    used = None if size is None else size - free
+def _row(
+    target: targets.Target, kind: str, name: str, *, size: int, free: int, allocatable: bool = True
+) -> dict[str, object]:
     return {
         "node": target.name,
         "type": kind,
         "name": name,
         "size": size,
-        "used": used,
+        "used": size - free,
         "free": free,
-        "allocatable": True,
+        "allocatable": allocatable,
     }
+
+
+class NodeModifyStorage(base.Unit[opcodes.NodeModifyStorage, calls.PhysicalVolume]):
+    """Keeps new volumes off a physical volume, or lets them use it; those that are there stay."""
+
+    OPCODE = opcodes.NodeModifyStorage
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the node."""
+        return {(base.Level.NODE, snapshot.node(self.op.node_name).uuid): base.Mode.EXCLUSIVE}
+
+    async def inspect(self, snapshot: states.Snapshot) -> calls.PhysicalVolume:
+        """Find the physical volume; raises NotFoundError with those there are."""
+        target = snapshot.target(snapshot.node(self.op.node_name))
+        groups = await self.environment.nodes.call(target, calls.VgList())
+        known = {one.name: one for group in groups for one in group.physical}
+        if self.op.name not in known:
+            raise errors.NotFoundError(
+                f"node {target.name} has no physical volume {self.op.name}",
+                hint=f"there are {', '.join(sorted(known)) or 'none'}",
+            )
+        return known[self.op.name]
+
+    def plan(self, snapshot: states.Snapshot, facts: calls.PhysicalVolume) -> base.Plan:
+        """Change it, unless it is so already."""
+        target, wanted = snapshot.target(snapshot.node(self.op.node_name)), self.op.changes.allocatable
+
+        def change(allocatable: bool) -> base.Action:
+            async def action() -> None:
+                await self.environment.nodes.call(target, calls.PvChange(device=facts.name, allocatable=allocatable))
+
+            return action
+
+        text = f"{'let new volumes use' if wanted else 'keep new volumes off'} {facts.name} on {target.name}"
+        steps = [base.Step(text, change(wanted), change(facts.allocatable))] if wanted != facts.allocatable else []
+        return base.Plan(lines=[step.text for step in steps] or [f"{facts.name} is so already"], steps=steps)
 
 
 class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
@@ -163,7 +203,7 @@ class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
             lost = {one.name for one in await self.environment.nodes.call(snapshot.target(node), ask) if one.partial}
             if alone := sorted(_only_here(snapshot, node, self.op.name, lost)):
                 raise errors.WrongStateError(
-                    f"instance {', '.join(alone)} has its only copy of a disk on what is missing of volume group "
+                    f"{', '.join(alone)} has its only copy of a disk on what is missing of volume group "
                     f"{self.op.name} on node {node.name}",
                     hint="--ignore-consistency gives it up",
                 )
@@ -192,10 +232,12 @@ class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
 
 
 def _only_here(snapshot: states.Snapshot, node: cluster.Node, group: str, lost: set[str]) -> set[str]:
-    """Return the instances that have lost volumes on a node, and no copy elsewhere."""
-    here = snapshot.on_node.get(node.uuid) or ()
-    vms = (snapshot.instances[uuid] for uuid in here)
-    return {vm.name for vm in vms if not vm.secondary_nodes and any((group, name) in volumes_of(vm) for name in lost)}
+    """Return the instances that have lost volumes on a node, and no copy elsewhere; and disks without an instance."""
+    here = [snapshot.instances[uuid] for uuid in snapshot.on_node.get(node.uuid) or ()]
+    loose = [snapshot.disks[uuid] for uuid in snapshot.disks_on.get(node.uuid) or ()]
+    alone = [(f"instance {vm.name}", vm.disks) for vm in here if not vm.secondary_nodes]
+    alone += [(f"disk {one.uuid}", (one.disk,)) for one in loose if not one.disk.mirror]
+    return {what for what, disks in alone if any((group, name) in volumes_of(disks) for name in lost)}
 
 
 @dataclass(frozen=True)

@@ -149,10 +149,13 @@ def _check_beside(others: Iterable[network.Subnet], new: network.Subnet) -> None
             raise errors.InvalidError(f"subnets {two} and {one} overlap", hint="subnets of one network must not")
         if one.family == two.family and new.dhcp and other.dhcp:
             raise errors.InvalidError(
-                f"subnets {two} and {one} both have dhcp", hint="one of each IP version may have it"
+                f"subnets {two} and {one} both have dhcp",
+                hint=f"one of each IP version may have it; --subnet {two}:modify,dhcp=no takes it away",
             )
         if new.name and new.name == other.name:
-            raise errors.InvalidError(f"two subnets are named {new.name}: {two} and {one}")
+            raise errors.InvalidError(
+                f"two subnets are named {new.name}: {two} and {one}", hint="names of subnets are unique in a network"
+            )
 
 
 def change(

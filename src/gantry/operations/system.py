@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gantry import errors
-from gantry.model import fields, opcodes
+from gantry.model import cluster, fields, opcodes
 from gantry.operations import base
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -28,7 +28,8 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
         nodes = [node for node in snapshot.nodes.values() if node.vm_capable and not node.offline]
         where = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
         answers = await self.environment.nodes.fan_out(where, calls.OsDiagnose())
-        rows = [_row(name, answers) for name in sorted({one.name for answer in answers for one in answer.value or ()})]
+        found = sorted({one.name for answer in answers for one in answer.value or ()})
+        rows = [_row(name, answers, owner=snapshot.the_cluster) for name in found]
         missing = [name for name in self.op.names if name not in {row["name"] for row in rows}]
         if missing:
             raise errors.NotFoundError(
@@ -41,12 +42,14 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
         return base.Plan(result=lambda: [[row[name] for name in self.op.output_fields] for row in facts])
 
 
-def _row(name: str, answers: Answers) -> dict[str, object]:
+def _row(name: str, answers: Answers, *, owner: cluster.Cluster) -> dict[str, object]:
     by_node = {answer.target.name: [one for one in answer.value or () if one.name == name] for answer in answers}
     known = [one for found in by_node.values() for one in found]
     same = len({(one.variants, one.parameters, one.api_versions) for one in known}) == 1
     valid = same and all(found and not found[0].problem for found in by_node.values())
     first = known[0]
+    kept = {*owner.hidden_os, *owner.blacklisted_os}
+    offered = [f"{name}+{variant}" for variant in first.variants] or [name]
     return {
         "name": name,
         "valid": valid,
@@ -60,4 +63,9 @@ def _row(name: str, answers: Answers) -> dict[str, object]:
         "parameters": [list(parameter) for parameter in first.parameters],
         "api_versions": list(first.api_versions),
         "hypervisors": list(first.hypervisors),
+        "hidden": name in owner.hidden_os,
+        "blacklisted": name in owner.blacklisted_os,
+        "offered": [one for one in offered if one not in kept] if valid and name not in kept else [],
+        "osparams": owner.osparams.get(name, {}),
+        "os_hvp": owner.os_hvp.get(name, {}),
     }

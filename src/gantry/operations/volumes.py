@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes, templates
+from gantry.model import instance, opcodes, pairing, templates
 from gantry.operations import base, filled
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -19,6 +19,9 @@ from gantry.state import snapshot as states
 POLL_INTERVAL = 2.0
 PATIENCE = 15
 """How often a mirrored disk may be seen that is neither whole nor on its way, before it is given up."""
+
+LOOKS = 15
+"""How many looks, a second apart, two nodes get to find each other before one goes on alone."""
 
 WIPE_PART, WIPE_PARTS = 1024, 10
 """A disk is wiped in tenths, of a GiB at most."""
@@ -53,6 +56,7 @@ class Volumes:
     nodes: Collection[str] | None = None
     ignore_secondaries: bool = False
     _seats: list[_Seat] = field(init=False)
+    _alone: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         wanted = [uuid for uuid in reversed(self.vm.nodes) if self.nodes is None or uuid in self.nodes]
@@ -115,28 +119,60 @@ class Volumes:
     def activate(self, *, fresh: bool = False) -> list[base.Step]:
         """Return the steps that make the disks usable; ``fresh`` ones hold nothing yet, and the primary's side counts.
 
+        Others are written to only when both nodes have compared what they have: the older copy then follows.
+        """
+        opened = [
+            base.Step(
+                f"let {seat.target.name} write to disk {disk.index}",
+                self._call(seat, calls.BlockdevOpen(disk=disk, force=fresh)),
+            )
+            for seat in self._seats
+            for disk in seat.disks
+            if seat.primary and disk.mirror
+        ]
+        return [*self.assemble(fresh=fresh), *([] if fresh else self._meet()), *opened]
+
+    def assemble(self, *, fresh: bool = False, opened: bool = False) -> list[base.Step]:
+        """Return the steps that set the disks up, mirrored ones to be written to if they are to be ``opened`` at once.
+
         Their undo takes them out of use again.
         """
-        steps = [
+        return [
             base.Step(
                 f"activate disk {disk.index} on {seat.target.name}",
-                self._call(seat, calls.BlockdevAssemble(disk=disk, primary=seat.primary and not fresh), lenient=True),
+                self._call(
+                    seat,
+                    calls.BlockdevAssemble(
+                        disk=disk, primary=seat.primary and not fresh and (opened or not disk.mirror)
+                    ),
+                    lenient=True,
+                ),
                 self._call(seat, calls.BlockdevShutdown(disk=disk), lenient=True),
             )
             for seat in self._seats
             for disk in seat.disks
             if disk.dev_type not in templates.ALWAYS_ACTIVE
         ]
-        opened = [
-            base.Step(
-                f"let {seat.target.name} write to disk {disk.index}",
-                self._call(seat, calls.BlockdevOpen(disk=disk, force=True)),
+
+    def _meet(self) -> list[base.Step]:
+        """Return the step that waits until the nodes have compared their mirrored disks, if there are two of them."""
+        if all(seat.primary or seat.target.offline for seat in self._seats):
+            return []
+        text = f"let the nodes of {self.vm.name} compare their disks"
+        return [base.Step(text, self._meeting(seat)) for seat in self._seats if seat.primary and _mirrored(seat)]
+
+    def _meeting(self, seat: _Seat) -> base.Action:
+        async def action() -> None:
+            for _ in range(LOOKS):
+                found = [] if self._alone else await self._states(seat, _mirrored(seat))
+                if not any(state and state.connection in pairing.MEETING for state in found):
+                    return
+                await self.environment.sleep(1.0)
+            self.environment.log.warning(
+                f"{seat.target.name} hears nothing from the other node, and goes on with its own copy of the disks"
             )
-            for seat in self._seats
-            for disk in seat.disks
-            if fresh and seat.primary and disk.mirror
-        ]
-        return steps + opened
+
+        return action
 
     async def on(self) -> None:
         """Activate the disks; when one cannot be, those that were are taken out of use again."""
@@ -160,7 +196,7 @@ class Volumes:
         """Return the steps that take the disks out of use, on the primary node first."""
         return [
             base.Step(step.text.replace("activate", "deactivate", 1), step.undo, step.do)
-            for step in reversed(self.activate())
+            for step in reversed(self.assemble(opened=True))
         ]
 
     def remove(self, *, tolerant: bool = False) -> list[base.Step]:
@@ -209,12 +245,12 @@ class Volumes:
 
     def wait(self) -> list[base.Step]:
         """Return the step that waits until mirrored disks are the same on both nodes; none where none is mirrored."""
-        seats = [seat for seat in self._seats if seat.primary and any(disk.mirror for disk in seat.disks)]
+        seats = [seat for seat in self._seats if seat.primary and _mirrored(seat)]
         text = f"wait until the disks of {self.vm.name} are the same on both nodes"
         return [base.Step(text, self._waiting(seat)) for seat in seats]
 
     def _waiting(self, seat: _Seat) -> base.Action:
-        mirrored = tuple(disk for disk in seat.disks if disk.mirror)
+        mirrored = _mirrored(seat)
 
         async def action() -> None:
             stuck = polls = 0
@@ -253,9 +289,14 @@ class Volumes:
             except errors.GantryError as error:
                 if not (lenient or tolerant):
                     raise
+                self._alone = self._alone or lenient
                 self.environment.log.warning(f"ignored: {error}")
 
         return action
+
+
+def _mirrored(seat: _Seat) -> tuple[calls.Disk, ...]:
+    return tuple(disk for disk in seat.disks if disk.mirror)
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance) -> base.LockSet:

@@ -7,8 +7,8 @@ change like any other, and may be lost itself as long as it is not safe. Safe is
 may be in different histories, whoever is the master.
 
 One that is not safe was given alone, after the time limit for candidates that do not answer, and the master must count
-those as lost (``docs/explanation/guarantees.md``, "What is not"). It is forgiven if the role went to another machine
-meanwhile, and only then.
+those as lost (``docs/explanation/guarantees.md``, "What is not"). It is forgiven if another machine has begun an epoch
+without it since, and only then: who told it has it on its own disk, and must not begin one without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,8 +69,13 @@ class Acknowledgements:
         return len(self.all) - 1
 
     def hear_of_archive(self, master: str, number: int, tag: str) -> None:
-        """Note that a client was told that a job is in the archive; the master's newest frame has it, or one before."""
-        one = Acknowledgement(number, tag, ARCHIVED, master, self._copies.frames[self._copies.end(master)])
+        """Note that a client was told that a job is in the archive; that must be on the master's stable storage."""
+        frame = self._copies.archiving(self._copies.end(master), number)
+        if frame is None:
+            raise Violation(
+                KEPT, f"job {number} archived on stable storage of {master}", "its journal does not have it"
+            )
+        one = Acknowledgement(number, tag, ARCHIVED, master, frame)
         self.all.append(one)
         self._open.append(one)
 
@@ -98,7 +103,10 @@ class Acknowledgements:
             raise Violation(ONE_MASTER, f"a history that has both: {newest}", f"{one}, in another history")
 
     def _keepers(self, one: Acknowledgement) -> list[str]:
-        """Return who shall have an acknowledgement's frame: the master and its candidates; nobody if it has ended."""
+        """Return who shall have an acknowledgement's frame: the master and its candidates; nobody if it has ended.
+
+        What reaches more than half only later may be left aside all the same: another epoch may have begun meanwhile.
+        """
         daemon = self._lab.daemons.get(one.master)
         if daemon is None:
             return []
@@ -138,14 +146,14 @@ class Acknowledgements:
             raise Violation(KEPT, f"what a client was told: {one}", f"the history of {master} does not have it")
 
     def is_forgiven(self, one: Acknowledgement) -> bool:
-        """Tell whether an acknowledgement may be forgotten: never safe, and another machine has been the master."""
+        """Tell whether an acknowledgement may be forgotten: never safe, and another machine has begun without it."""
         return not one.safe and any(self._is_replaced(one, name) for name in self._lab.names)
 
     def _is_replaced(self, one: Acknowledgement, name: str) -> bool:
-        end = self._copies.frames.get(self._copies.end(name))
-        return (
-            end is not None and end.epoch > one.frame.epoch and not self._copies.follows(end.digest, one.frame.digest)
-        )
+        end = self._copies.end(name)
+        if end not in self._copies.frames or self._copies.follows(end, one.frame.digest):
+            return False
+        return self._copies.successor(end, one.frame.digest) not in ("", one.master)
 
     def is_lost(self, number: int) -> bool:
         """Tell whether an acknowledgement is one that was forgiven."""

@@ -44,7 +44,6 @@ class Clients:
         self.facts = known
         self.jobs: dict[int, str] = {}
         self.ended: dict[int, str] = {}
-        self.archiving: set[int] = set()
         self._lab = lab
         self._told = told
         self._story = story
@@ -207,8 +206,6 @@ class Clients:
             ("SetDrainFlag", [True]),
         ]
         method, arguments = self._chance.choice(kinds)
-        if method == "ArchiveJob":
-            self.archiving.add(number)
         self._story.tell(mark, f"to {master}: {method} {arguments[0]}")
         try:
             answer = await self.ask(method, *arguments, on=master)

@@ -5,12 +5,15 @@ frame is known by its chain hash, which tells all before it too, so a copy is a 
 read as far as they have grown since the last look.
 """
 
+import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
+from gantry.model import instance
 from gantry.sim import cluster
 from gantry.state import frame, journal
 
@@ -36,10 +39,15 @@ class _Job(msgspec.Struct):
         return "success" if set(ends) == {"success"} else failed[0] if failed else "queued"
 
 
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
 class _Record(msgspec.Struct):
     serial: int
     time: float
     epoch: int
+    cause: _Cause
     changes: list[tuple[str, str, msgspec.Raw]]
 
 
@@ -53,15 +61,13 @@ class _Checkpoint(msgspec.Struct):
     journal: _Position
 
 
-class _Guest(msgspec.Struct, frozen=True):
-    uuid: str
-    name: str
-
-
 _RECORD = msgspec.json.Decoder(_Record)
 _JOB = msgspec.json.Decoder(_Job)
-_GUEST = msgspec.json.Decoder(_Guest)
+_INSTANCE = msgspec.json.Decoder(instance.Instance)
+_KEY = msgspec.json.Decoder(str)
 _CHECKPOINT = msgspec.json.Decoder(_Checkpoint)
+_BEGUN = re.compile(r"node (\S+) confirmed as master")
+"""The reason that the first record of an epoch gives."""
 
 ACCEPTED = "queued"
 """What the first record of a job says of it."""
@@ -71,7 +77,8 @@ ACCEPTED = "queued"
 class Frame:
     """A frame: the one before it, serial and epoch of its last record, ends of jobs by number and tag, instances.
 
-    ``instances`` are the names of those that were put, by UUID.
+    ``instances`` are those that were put, ``archived`` the jobs that left the queue, ``master`` the machine that began
+    the epoch with this frame, empty for the frames that follow.
     """
 
     digest: str
@@ -80,12 +87,17 @@ class Frame:
     epoch: int
     time: float
     jobs: tuple[tuple[int, str, str], ...]
-    instances: dict[str, str]
+    instances: tuple[instance.Instance, ...]
+    archived: frozenset[int]
+    master: str
 
 
 @dataclass
 class _Segment:
+    """What was read of a segment: its bytes, which frame its first one follows, and the last."""
+
     data: bytes = b""
+    after: str = ""
     end: str = ""
 
 
@@ -105,6 +117,8 @@ class Copies:
         self._copies: dict[str, _Copy] = defaultdict(_Copy)
         self._index: dict[tuple[int, str, str], list[str]] = defaultdict(list)
         self.frames: dict[str, Frame] = {}
+        # who began an epoch, ever, by its number
+        self.begun: dict[int, set[str]] = defaultdict(set)
 
     def end(self, name: str) -> str:
         """Return the chain hash where a machine's copy ends; empty where there is none."""
@@ -119,36 +133,51 @@ class Copies:
         for first in sorted(int(one[:16]) for one in disk.stable_names(cluster.FOLDERS.journal)):
             path = journal.segment_path(cluster.FOLDERS.journal, first)
             found = self._read(copy, path, disk.stable(path) or b"")
-            if first > copy.serial and found:
-                end = found
+            if first > copy.serial and found.end:
+                if found.after != end:
+                    break
+                end = found.end
         return end
 
-    def _read(self, copy: _Copy, path: str, data: bytes) -> str:
-        """Return where a segment ends, reading what is new in it."""
+    def _read(self, copy: _Copy, path: str, data: bytes) -> _Segment:
+        """Read what is new in a segment, as far as each frame follows the one before it: no daemon would read more."""
         known = copy.segments.setdefault(path, _Segment())
-        if data != known.data:
-            grown = data.startswith(known.data)
-            start = len(known.data) if grown else 0
-            end = known.end if grown else ""
-            for line in _whole_lines(data[start:]):
-                end = self._learn(line)
-                start += len(line)
-            known.data, known.end = data[:start], end
-        return known.end
+        if not data.startswith(known.data):
+            known.data, known.after, known.end = b"", "", ""
+        for line in _whole_lines(data[len(known.data) :]):
+            digest = self._learn(line)
+            previous = self.frames[digest].previous
+            if known.end and previous != known.end:
+                break
+            known.after, known.end = known.after or previous, digest
+            known.data += line
+        return known
 
     def _learn(self, line: bytes) -> str:
+        """Take in a frame; return its chain hash."""
         digest = frame.digest(line)
         if digest not in self.frames:
             (one,) = frame.scan(line)
             records = [_RECORD.decode(raw) for raw in one.records]
             last = records[-1]
-            changes = [change for record in records for change in record.changes if change[0] == "put"]
-            jobs = [_JOB.decode(value) for _, kind, value in changes if kind == "jobs"]
-            vms = [_GUEST.decode(value) for _, kind, value in changes if kind == "instances"]
+            changes = [change for record in records for change in record.changes]
+            jobs = [_JOB.decode(value) for verb, kind, value in changes if (verb, kind) == ("put", "jobs")]
+            vms = [_INSTANCE.decode(value) for verb, kind, value in changes if (verb, kind) == ("put", "instances")]
+            gone = [_KEY.decode(value) for verb, kind, value in changes if (verb, kind) == ("delete", "jobs")]
             told = tuple((job.id, job.ops[0].input.comment or "", job.status) for job in jobs)
+            begun = [found[1] for record in records if (found := _BEGUN.fullmatch(record.cause.reason))]
             self.frames[digest] = Frame(
-                digest, one.previous, last.serial, last.epoch, last.time, told, {vm.uuid: vm.name for vm in vms}
+                digest,
+                one.previous,
+                last.serial,
+                last.epoch,
+                last.time,
+                told,
+                tuple(vms),
+                frozenset(map(int, gone)),
+                begun[0] if begun else "",
             )
+            self.begun[last.epoch].update(begun)
             for key in told:
                 self._index[key].append(digest)
         return digest
@@ -165,6 +194,20 @@ class Copies:
         end = self.end(name)
         found = [one for one in self._index[number, tag, status] if self.follows(end, one)]
         return self.frames[min(found, key=lambda one: self.frames[one].serial)] if found else None
+
+    def archiving(self, end: str, number: int) -> Frame | None:
+        """Return the frame with which a job left the queue, in the chain that ends with ``end``."""
+        return next((one for one in self.chain(end) if number in one.archived), None)
+
+    def successor(self, end: str, digest: str) -> str:
+        """Return who began the first later epoch of the chain that ends with ``end``, where it has left a frame's own.
+
+        Empty where no later epoch has begun there.
+        """
+        ours = {one.digest for one in self.chain(digest)}
+        apart = itertools.takewhile(lambda one: one.digest not in ours, self.chain(end))
+        later = [one for one in apart if one.epoch > self.frames[digest].epoch]
+        return later[-1].master if later else ""
 
     def chain(self, end: str) -> Iterator[Frame]:
         """Yield the frames of a chain, the newest first."""

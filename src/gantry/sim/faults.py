@@ -21,6 +21,7 @@ HEALING_ROUNDS = 40
 NEVER = 1 << 30
 ENDS = "the cluster comes back by itself and its administrators"
 
+GUEST_FOLDERS = (cluster.FOLDERS.instances, cluster.FOLDERS.instances, cluster.FOLDERS.file_storage)
 SKEWS = (-86400.0, -30.0, 5.0, 3600.0, 86400.0)
 
 
@@ -48,7 +49,8 @@ class Faults:
     def begin(self) -> None:
         """Let something go wrong."""
         kinds = [self._end_machine] * 4 + [self._end_at_write] * 4 + [self._cut] * 3 + [self._noise] * 3
-        kinds += [self._failing_disk] * 2 + [self._full_disk, self._skew, self._isolate, self._take_over]
+        kinds += [self._failing_disk] * 2 + [self._failing_guests] * 4
+        kinds += [self._full_disk, self._skew, self._isolate, self._take_over]
         self._chance.choice(kinds)()
 
     def pass_time(self, step: int) -> None:
@@ -150,6 +152,14 @@ class Faults:
         free, total = disk.free_space("/")
         disk.capacity = total - free + room
         self._last(f"{name}'s disk has {room} bytes left", lambda: setattr(disk, "capacity", None))
+
+    def _failing_guests(self) -> None:
+        """A node that answers cannot start what it has made disks for, or cannot make the disks."""
+        name = self._chance.choice(self._lab.names)
+        disk, folder = self._lab.world.machine(name).disk, self._chance.choice(GUEST_FOLDERS)
+        share = self._chance.choice([0.3, 0.7, 1.0])
+        disk.broken = {folder: share}
+        self._last(f"{name}'s {folder} fails: {share}", lambda: setattr(disk, "broken", {}))
 
     def _skew(self) -> None:
         name, seconds = self._chance.choice(self._lab.names), self._chance.choice(SKEWS)

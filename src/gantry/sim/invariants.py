@@ -1,16 +1,19 @@
-"""What must hold after each step, whatever has happened: looked at from outside, in memory and on disks.
+"""What must hold at every moment, whatever has happened: looked at from outside, in memory and on disks.
+
+``glance`` is cheap and comes before any time passes, ``check`` looks at everything and comes after each step.
 
 ``acknowledged`` has what concerns acknowledgements, ``outcome`` what must hold in the end, when all is healed.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 import msgspec
 
 from gantry.address import ranges
 from gantry.daemons import master
-from gantry.model import job
+from gantry.model import instance, job
 from gantry.node import fake
 from gantry.sim import cluster, copies
 from gantry.sim.story import Story, Violation
@@ -26,8 +29,20 @@ SOUND = "no daemon fails in a way that its authors excluded"
 LEDGER = "the ledger of addresses knows what the state holds"
 
 Guest = fake.Guest
+Thing = tuple[str, ...]
 
 _GUEST = msgspec.json.Decoder(fake.Guest)
+
+
+def glance(lab: cluster.SimulatedCluster) -> None:
+    """Check that jobs at work, and those whose steps are undone, hold their locks: none may be without for a moment."""
+    for name in lab.masters():
+        daemon = lab.daemons[name]
+        if working := daemon.queue.executing():
+            holders = {owner for usage in daemon.locks.owners_and_waiters() for owner in usage.owners}
+            for number in working:
+                if number not in holders:
+                    raise Violation(HELD, f"locks held by job {number}, which is at work", "it holds none")
 
 
 def check(lab: cluster.SimulatedCluster, found: copies.Copies, told: Story) -> None:
@@ -38,7 +53,7 @@ def check(lab: cluster.SimulatedCluster, found: copies.Copies, told: Story) -> N
         daemon = lab.daemons[name]
         _check_state(daemon.store.snapshot)
         _check_locks(daemon)
-    _check_epochs(lab)
+    _check_epochs(lab, found)
     _check_guests(lab, found)
 
 
@@ -58,13 +73,19 @@ def _check_state(state: states.Snapshot) -> None:
     _check_once(UNIQUE, "address", (place[:2] for vm in vms for place in vm.places() if place.network))
     _check_once(UNIQUE, "port of a console", (vm.network_port for vm in vms if vm.network_port))
     _check_once(UNIQUE, "place of a node daemon", ((node.primary_ip, node.port) for node in nodes))
-    _check_once(UNIQUE, "file of a disk", (disk.logical_id for vm in vms for disk in vm.disks))
+    _check_once(UNIQUE, "file of a disk", (disk.logical_id for disk in _disks(state)))
     for nic in nics:
         for ip in nic.ip if nic.network else ():
             address = ranges.parse_address(ip)
             cidrs = [ranges.parse_cidr(subnet.cidr) for subnet in state.networks[nic.network].subnets]
             if not any(cidr.family is address.family and address.value in cidr.range for cidr in cidrs):
                 raise Violation(WITHIN, f"{ip} in one of {', '.join(map(str, cidrs)) or 'no subnets'}", "it is in none")
+
+
+def _disks(state: states.Snapshot) -> Iterator[instance.Disk]:
+    for vm in state.instances.values():
+        yield from vm.disks
+    yield from (one.disk for one in state.disks.values())
 
 
 def _check_locks(daemon: master.Master) -> None:
@@ -74,13 +95,13 @@ def _check_locks(daemon: master.Master) -> None:
         for owner in (*usage.owners, *waiting):
             if owner not in living:
                 raise Violation(LOCKS, f"lock {usage.name} with living jobs", f"job {owner}, which has ended")
-    holders = {owner for usage in daemon.locks.owners_and_waiters() for owner in usage.owners}
-    for number in daemon.queue.executing():
-        if number not in holders:
-            raise Violation(HELD, f"locks held by job {number}, which is at work", "it holds none")
 
 
-def _check_epochs(lab: cluster.SimulatedCluster) -> None:
+def _check_epochs(lab: cluster.SimulatedCluster, found: copies.Copies) -> None:
+    """Check that no two living masters have one epoch, and that no two machines ever began one, by any disk."""
+    for epoch, names in found.begun.items():
+        if len(names) > 1:
+            raise Violation(ONE_EPOCH, f"one machine that begins epoch {epoch}", " and ".join(sorted(names)))
     epochs: dict[int, str] = {}
     for name in lab.masters():
         other = epochs.setdefault(lab.daemons[name].store.epoch, name)
@@ -101,27 +122,55 @@ def _check_guests(lab: cluster.SimulatedCluster, found: copies.Copies) -> None:
     try:
         _check_apart(running)
     except Violation:
-        strays = left_behind(lab, found)
-        _check_apart([guest for guest in running if guest.running.uuid not in strays])
+        _check_apart(running, but=left_behind(lab, found).things)
 
 
-def _check_apart(running: Sequence[Guest]) -> None:
-    nics = [nic for guest in running for nic in guest.nics]
+def _check_apart(running: Sequence[Guest], *, but: Set[Thing] = frozenset()) -> None:
+    nics = [(guest.running.uuid, nic) for guest in running for nic in guest.nics]
+    places = [(uuid, nic.network.uuid, address.ip) for uuid, nic in nics if nic.network for address in nic.addresses]
     _check_once(GUESTS, "guest", (guest.running.uuid for guest in running))
-    _check_once(GUESTS, "MAC address", (nic.mac for nic in nics))
-    places = [(nic.network.uuid, address.ip) for nic in nics if nic.network for address in nic.addresses]
-    _check_once(GUESTS, "address", places)
+    _check_once(GUESTS, "MAC address", (nic.mac for uuid, nic in nics if (uuid, nic.mac) not in but))
+    _check_once(GUESTS, "address", (place[1:] for place in places if place not in but))
 
 
-def left_behind(lab: cluster.SimulatedCluster, found: copies.Copies, *, unknown: bool = False) -> dict[str, str]:
-    """Return the instances that a history made or changed which was left behind: names by UUID.
+@dataclass(frozen=True)
+class LeftBehind:
+    """What only histories know of that were left behind: instances, names by UUID, and what they gave to any instance.
 
-    A master alone did that and lost its role. Its acknowledgements are forgiven (``acknowledged``), and so is what it
-    did to guests, which nobody else can know of. With ``unknown`` only those that the history which counts never knew.
+    A master alone did that and lost its role: what it acknowledged is forgiven (``acknowledged``), and so is what it
+    did on nodes, which its successor cannot know of (guests are shown by ``gnt-cluster verify``). Forgiven is no more
+    than the very disk, MAC address or address that was given after such a history had parted from the one that counts.
     """
+
+    strays: Mapping[str, str]
+    things: Set[Thing]
+
+
+def things(vm: instance.Instance) -> Iterator[Thing]:
+    """Yield what an instance has to itself: files of disks, MAC addresses and addresses, the last two with its UUID."""
+    for disk in vm.disks:
+        yield (disk.logical_id[-1],)
+    for nic in vm.nics:
+        yield vm.uuid, nic.mac
+    for place in vm.places():
+        yield vm.uuid, place.network, place.ip
+
+
+def left_behind(lab: cluster.SimulatedCluster, found: copies.Copies) -> LeftBehind:
+    """Return what is left of the histories that do not lead to the newest epoch."""
     ends = [found.frames[end] for end in map(found.end, lab.names) if end in found.frames]
     newest = max((end.epoch for end in ends), default=0)
     kept = {one.digest: one for end in ends if end.epoch == newest for one in found.chain(end.digest)}
-    known = {uuid for one in kept.values() for uuid in one.instances} if unknown else set()
-    others = [one.instances for digest, one in found.frames.items() if digest not in kept]
-    return {uuid: name for instances in others for uuid, name in instances.items() if uuid not in known}
+    versions: dict[str, list[tuple[int, instance.Instance]]] = defaultdict(list)
+    for one in sorted(kept.values(), key=lambda one: one.serial):
+        for vm in one.instances:
+            versions[vm.uuid].append((one.serial, vm))
+    strays, given = dict[str, str](), set[Thing]()
+    for one in [one for one in found.frames.values() if one.digest not in kept]:
+        parted = next((before.serial for before in found.chain(one.digest) if before.digest in kept), 0)
+        for vm in one.instances:
+            known = [version for serial, version in versions[vm.uuid] if serial <= parted]
+            given |= set(things(vm)) - set(things(known[-1]) if known else ())
+            if not versions[vm.uuid]:
+                strays[vm.uuid] = vm.name
+    return LeftBehind(strays, given)

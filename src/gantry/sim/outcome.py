@@ -4,7 +4,7 @@ Jobs have ended, their ends are those that were heard of, the objects are as the
 run and keep what the state says and nothing else, and every candidate has the whole state.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
@@ -23,7 +23,7 @@ JOBS_END = "every job ends"
 ENDS_STAY = "the end of a job stays as it was told"
 FACTS = "what a successful job has done stays done"
 NODES = "the state equals what the nodes hold"
-CANDIDATES = "candidates equal the master, or are known to lag"
+CANDIDATES = "candidates equal the master"
 COUNTED = "the ledger of addresses equals the state"
 
 WATCHER_ROUNDS = 3
@@ -49,7 +49,7 @@ class Outcome:
         self._told = told
         self._copies = found
         self._blocked: set[str] = set()
-        self._touched: Mapping[str, str] = {}
+        self._left = invariants.LeftBehind({}, frozenset())
 
     @property
     def _master(self) -> str:
@@ -99,10 +99,10 @@ class Outcome:
         await self._check_counts()
 
     async def _check_jobs(self) -> None:
-        """Compare the jobs with what was told of them.
+        """Compare the jobs with what was told of them; those that were archived can still be asked for.
 
-        An archived job is no part of the state any more: a machine that was behind when it was archived has no file of
-        it, and nobody has if that machine is the master now.
+        A machine that was behind when a job was archived has got its file since, with the record or with the whole
+        state: a run has fewer jobs than go along with that (``state.copies``).
         """
         rows = await self._clients.ask("QueryJobs", None, ["id", "status"], on=self._master)
         jobs = dict(msgspec.convert(rows, list[tuple[int, str]]))
@@ -116,7 +116,7 @@ class Outcome:
             if one.status == acknowledged.ARCHIVED:
                 if one.number in jobs:
                     raise Violation(ENDS_STAY, str(one), f"it is in the queue: {now}")
-            elif now != one.status and (now or one.number not in self._clients.archiving):
+            elif now != one.status:
                 raise Violation(ENDS_STAY, str(one), f"it is {now}")
 
     async def _archived(self, number: int) -> str | None:
@@ -135,25 +135,22 @@ class Outcome:
 
     def _check_nodes(self) -> None:
         state = self._state
-        self._touched = invariants.left_behind(self._lab, self._copies)
-        strays = invariants.left_behind(self._lab, self._copies, unknown=True)
+        self._left = invariants.left_behind(self._lab, self._copies)
         everywhere = {
             name: {guest.running.uuid: guest for guest in invariants.guests(self._lab, name)}
             for name in self._lab.names
         }
         guests = [guest.running for running in everywhere.values() for guest in running.values()]
         # What runs under an instance's name elsewhere keeps the watcher from starting it; verify tells of it.
-        self._blocked = {guest.name for guest in guests if guest.uuid in strays}
+        self._blocked = {guest.name for guest in guests if guest.uuid in self._left.strays}
         for name, running in everywhere.items():
-            self._check_machine(state, name, running=running, strays=strays)
+            self._check_machine(state, name, running=running)
             self._check_disks(state, name)
 
-    def _check_machine(
-        self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest], strays: Mapping[str, str]
-    ) -> None:
+    def _check_machine(self, state: states.Snapshot, name: str, *, running: dict[str, invariants.Guest]) -> None:
         uuid = state.names.get(("nodes", name), "")
         home = set(state.on_node.get(uuid) or ())
-        strangers = sorted(running[key].running.name for key in running.keys() - home - strays.keys())
+        strangers = sorted(running[key].running.name for key in running.keys() - home - self._left.strays.keys())
         if strangers:
             raise Violation(NODES, f"no guest on {name} that does not belong there", strangers[0])
         if uuid and state.nodes[uuid].offline:
@@ -166,8 +163,7 @@ class Outcome:
             # Who was told that a stop has failed knows that it may go on running.
             if known is False and not up and vm.uuid in running:
                 raise Violation(NODES, f"{vm.name} stopped on {name}", "it runs")
-            if vm.uuid not in self._touched:
-                self._check_nics(vm, running.get(vm.uuid))
+            self._check_nics(vm, running.get(vm.uuid))
 
     def _known(self, vm: instance.Instance, field: str) -> object:
         """Return what clients know of an instance; None where they know nothing, or need not any more."""
@@ -176,10 +172,10 @@ class Outcome:
 
     def _check_nics(self, vm: instance.Instance, guest: invariants.Guest | None) -> None:
         """Every address that a guest uses is reserved for it: it has it, or it lingers."""
-        held = {(place.network, place.ip) for place in vm.places()}
+        held = {*invariants.things(vm), *self._left.things}
         for nic in guest.nics if guest else ():
             for address in nic.addresses if nic.network else ():
-                if nic.network and (nic.network.uuid, address.ip) not in held:
+                if nic.network and (vm.uuid, nic.network.uuid, address.ip) not in held:
                     raise Violation(NODES, f"{vm.name} without {address.ip}, which it gave back", "its guest uses it")
 
     def _check_disks(self, state: states.Snapshot, name: str) -> None:
@@ -188,8 +184,7 @@ class Outcome:
         wanted = {one.logical_id[-1] for vm in vms for one in vm.disks}
         folders = disk.names(STORAGE) if disk.exists(STORAGE) else []
         there = {f"{STORAGE}/{folder}/{file}" for folder in folders for file in disk.names(f"{STORAGE}/{folder}")}
-        forgiven = set(self._touched.values())
-        strange = sorted(path for path in there - wanted if path.split("/")[-2] not in forgiven)
+        strange = sorted(path for path in there - wanted if (path,) not in self._left.things)
         if strange:
             raise Violation(NODES, f"no disks on {name} that belong to nobody", strange[0])
         # Who was told that it was made may rely on it; of one whose making was broken off nobody was told anything.
@@ -199,12 +194,15 @@ class Outcome:
             raise Violation(NODES, f"a disk on {name}: {min(lost)}", "there is none")
 
     def _check_candidates(self) -> None:
-        state, daemon = self._state, self._lab.daemons[self._master]
-        end = self._copies.end(self._master)
+        """Every candidate has caught up: the longest pause between two tries is shorter than the settling.
+
+        One that left the cluster by a history that was left behind has no copy, and answers no call: the master knows.
+        """
+        state, end = self._state, self._copies.end(self._master)
+        gone = {name for name in self._lab.daemons[self._master].candidates.lagging() if not self._copies.end(name)}
         for node in sorted(state.nodes.values(), key=lambda one: one.name):
-            if node.role(state.the_cluster) is not clusters.Role.CANDIDATE or node.name in daemon.candidates.lagging():
-                continue
-            if self._copies.end(node.name) != end:
+            candidate = node.role(state.the_cluster) is clusters.Role.CANDIDATE and node.name not in gone
+            if candidate and self._copies.end(node.name) != end:
                 theirs, ours = (self._copies.frames.get(self._copies.end(one)) for one in (node.name, self._master))
                 raise Violation(CANDIDATES, f"{node.name} at {_place(ours)}", _place(theirs))
 

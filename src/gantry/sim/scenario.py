@@ -20,6 +20,9 @@ STEPS = 60
 CLIENTS = 6
 """How many jobs are under way at once, at most."""
 
+GLANCE_EVERY = 3
+"""How many moments pass from one glance to the next; there are some thousands in a run."""
+
 UNBROKEN = "a scenario comes to its end"
 """What an error breaks that neither a client nor an administrator has expected."""
 
@@ -54,6 +57,9 @@ class Scenario:
         self._clients = client.Clients(lab, self._facts, self._acknowledged, story=told)
         # A dictionary, for its order.
         self._busy: dict[asyncio.Task[None], None] = {}
+        self._moments = 0
+        self._glimpsed: story.Violation | None = None
+        lab.world.loop.between = self._glance
         fresh = {facts.THERE: True, "offline": False, "drained": False}
         self._facts.begin({("node", name): fresh for name in lab.names})
         self._facts.begin({("instance", name): {facts.THERE: False} for name in instances.NAMES})
@@ -108,7 +114,19 @@ class Scenario:
         disk, path = self._lab.world.machine(name).disk, f"{cluster.FOLDERS.lib}/join-token"
         return self._lab.address(name), disk.read(path).decode().strip() if disk.exists(path) else ""
 
+    def _glance(self) -> None:
+        """Look at what may be over before the next step; nothing is raised in the middle of the event loop."""
+        self._moments += 1
+        if self._moments % GLANCE_EVERY == 0 and self._glimpsed is None:
+            try:
+                invariants.glance(self._lab)
+            except story.Violation as violation:
+                self._story.tell(story.OUTSIDE, str(violation))
+                self._glimpsed = violation
+
     def _look(self) -> None:
+        if self._glimpsed is not None:
+            raise self._glimpsed
         for task in [one for one in self._busy if one.done()]:
             del self._busy[task]
             task.result()

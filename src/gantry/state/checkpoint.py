@@ -3,7 +3,8 @@
     {"checksum": SHA-256 of all that follows this line,
      "version": ..., "serial_no": ..., "ctime": ..., "mtime": ...,
      "journal": {"serial", "digest", "epoch", "last_job", "jobs"},
-     "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ..., "resting": ...}
+     "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ..., "disks": ...,
+     "resting": ...}
 
 Names of the keys are the contract's (configuration data, top level). ``journal`` is what recovery needs: the record up
 to which the file holds everything, the chain hash of its frame, the epoch, the highest job number ever given out, and
@@ -27,7 +28,7 @@ from gantry.state import frame, jobfiles, journal, reserved, snapshot
 VERSION = 10_000_000
 """Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are the seed's own lineage."""
 
-COLLECTIONS = ("nodegroups", "nodes", "networks", "instances", "resting")
+COLLECTIONS = ("nodegroups", "nodes", "networks", "instances", "disks", "resting")
 
 
 class _Journal(msgspec.Struct, frozen=True):
@@ -49,6 +50,7 @@ class _File(msgspec.Struct, frozen=True):
     nodes: dict[str, clusters.Node]
     networks: dict[str, reserved.Network]
     instances: dict[str, instance.Instance]
+    disks: dict[str, instance.DetachedDisk] = {}
     resting: dict[str, network.Rest] = {}
 
 
@@ -125,6 +127,7 @@ def decode(data: bytes, *, path: str) -> Loaded:
             *file.nodes.values(),
             *map(reserved.without_reservations, file.networks.values()),
             *file.instances.values(),
+            *file.disks.values(),
             *file.resting.values(),
         ),
         edited=edited,

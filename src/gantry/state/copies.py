@@ -1,7 +1,8 @@
 """The whole state as it goes to a master candidate: in parts, so that a message has a bound and the cluster has none.
 
 ``transaction`` makes a copy, ``replication`` sends its parts in order (call CheckpointStore). A job's file is encoded
-when its part is asked for.
+when its part is asked for. The newest archived jobs go along, though they are no part of the state: who was away while
+they ended and were archived has no record of them.
 """
 
 import hashlib
@@ -9,21 +10,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gantry.rpc import calls
-from gantry.state import jobfiles, journal, snapshot
+from gantry.state import archive, jobfiles, journal, snapshot
 
 PART = 8 << 20
 """Characters of files in one part. Quoted and encoded they may be some times as many bytes; a node takes 64 MiB."""
+
+ARCHIVED = 1000
+"""How many archived jobs go along at most: a bound, so that the cost does not grow with the years."""
 
 _CONFIG = "config.data"
 
 
 @dataclass(frozen=True)
 class Copy:
-    """The state at ``position``; ``config`` is the ``config.data`` of that moment."""
+    """The state at ``position``; ``config`` is the ``config.data`` of that moment, ``archived`` what goes along."""
 
     state: snapshot.Snapshot
     position: journal.Position
     config: str
+    archived: archive.Archive
 
     def parts(self) -> Iterator[calls.CheckpointStore]:
         """Yield what to send, in order: the queue's files, then ``config.data``; a small state is one part."""
@@ -52,5 +57,10 @@ class Copy:
         yield "version", jobfiles.VERSION.decode()
         for one in sorted(self.state.jobs.values(), key=lambda job: job.id):
             yield f"job-{one.id}", jobfiles.encode(one).decode()
+        for one in self.archived.newest(ARCHIVED):
+            # What a master of the past left here may be of a history that does not count.
+            if one.id <= self.state.last_job and str(one.id) not in self.state.jobs:
+                name = f"archive/{one.id // jobfiles.ARCHIVE_SIZE}/job-{one.id}"
+                yield name, jobfiles.encode(one).decode()
         for start in range(0, len(self.config), PART):
             yield _CONFIG, self.config[start : start + PART]

@@ -8,9 +8,10 @@ import re
 
 import msgspec
 
+from gantry.model import confidential
 from gantry.state import checkpoint, snapshot
 
-BLANK = "(blanked)"
+BLANK = confidential.BLANK
 SECRET = re.compile(r"passw|secret|token|private|credential|api_?key", re.IGNORECASE)
 """A key with one of these in it names a secret."""
 

@@ -33,6 +33,8 @@ def check(before: Snapshot, after: Snapshot, value: Stored) -> None:
                     raise errors.NotFoundError(f"node group {group.name}: no such network: {uuid}")
         case instance.Instance() as vm:
             _check_instance(after, vm)
+        case instance.DetachedDisk() as disk:
+            _check_detached(after, disk)
         case network.Network() as cable:
             _check_network(before, after, cable)
         case _:
@@ -49,6 +51,11 @@ def check_unused(after: Snapshot, kind: str, *, key: str) -> None:
         noun = "node" if kind == "nodegroups" else "instance"
         names = sorted(_entity_name(after, uuid) for uuid in held_by)
         raise errors.WrongStateError(f"{NOUNS[kind]} is in use by {noun} {', '.join(names[:5])}")
+    if kind == "nodes" and (disks := after.disks_on.get(key)):
+        raise errors.WrongStateError(
+            f"node keeps disk {', '.join(sorted(disks)[:5])} without an instance",
+            hint="gnt-instance modify --disk attach:uuid=UUID gives it to one; remove it there if nobody needs it",
+        )
     if kind == "networks":
         groups = [group.name for group in after.nodegroups.values() if key in group.networks]
         if groups:
@@ -60,7 +67,28 @@ def check_unused(after: Snapshot, kind: str, *, key: str) -> None:
 def number_in_use(number: instance.Number, nodes: Mapping[str, clusters.Node], *, holder: str) -> errors.NotUniqueError:
     """Return the error for a minor or port that a disk has."""
     where = f"minor {number.number} of node {nodes[number.space].name}" if number.space else f"port {number.number}"
-    return errors.NotUniqueError(f"{where} is in use by a disk of instance {holder}")
+    return errors.NotUniqueError(f"{where} is in use by {holder}")
+
+
+def address_in_use(cable: network.Network | None, ip: str, *, holder: instance.Instance) -> errors.NotUniqueError:
+    """Return the error for an address that somebody uses."""
+    where = f" in network {cable.name}" if cable else ""
+    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in holder.lingering):
+        return errors.NotUniqueError(
+            f"address {ip}{where} was taken from instance {holder.name}, whose guest still uses it",
+            hint=f"stop that instance, or gnt-instance reboot -t full {holder.name}; or choose another address",
+        )
+    return errors.NotUniqueError(
+        f"address {ip}{where} is in use by instance {holder.name}", hint="choose another, or a pool"
+    )
+
+
+def _check_detached(after: Snapshot, one: instance.DetachedDisk) -> None:
+    for node in one.nodes:
+        if node not in after.nodes:
+            raise errors.NotFoundError(f"disk {one.uuid} without an instance: no such node: {node}")
+    if one.disk.mirror and {*one.disk.mirror.minors} != {*one.nodes}:
+        raise errors.InternalError(f"disk {one.uuid} without an instance is not kept on the nodes that mirror it")
 
 
 def _check_instance(after: Snapshot, vm: instance.Instance) -> None:
@@ -70,6 +98,8 @@ def _check_instance(after: Snapshot, vm: instance.Instance) -> None:
     for index, disk in enumerate(vm.disks):
         if disk.mirror and vm.primary_node not in disk.mirror.minors:
             raise errors.InternalError(f"instance {vm.name}: disk {index} is not kept on its primary node")
+        if disk.uuid in after.disks:
+            raise errors.InternalError(f"disk {disk.uuid} is instance {vm.name}'s, and without an instance too")
     for nic in vm.nics:
         if nic.network and nic.network not in after.networks:
             raise errors.NotFoundError(f"instance {vm.name}: no such network: {nic.network}")

@@ -9,7 +9,8 @@
 
 What keeps a job safe is its record in the journal. A file shows only what is durable there, is replaced as a whole,
 and is about ``DELAY`` seconds behind; so many changes of a job cost one write, and no sync at all. ``flush`` before a
-checkpoint and one sync of the file system after it make the files as safe as the journal.
+checkpoint and one sync of the file system after it make the files as safe as the journal. Only the archive is more than
+a view: once a file is there, recovery looks for the job nowhere else. So its content is synced before it is moved.
 """
 
 import asyncio
@@ -83,25 +84,34 @@ class JobFiles:
                 batch = dict(itertools.islice(self._due.items(), BATCH))
                 for number in batch:
                     del self._due[number]
-                outcomes = await asyncio.gather(*map(self._write, batch, batch.values()), return_exceptions=True)
-                self._check(batch, outcomes)
+                left = dict(batch)
+                try:
+                    await self._write_all(batch, left)
+                finally:
+                    for number, archived in left.items():
+                        self._due.setdefault(number, archived)
 
-    def _check(self, batch: dict[int, job.Job | None], outcomes: list[BaseException | None]) -> None:
-        failed = {number: error for number, error in zip(batch, outcomes, strict=True) if error}
-        for number in failed:
-            self._due.setdefault(number, batch[number])
-        for error in failed.values():
+    async def _write_all(self, batch: dict[int, job.Job | None], left: dict[int, job.Job | None]) -> None:
+        """Write a batch, then move those that are archived; what is done goes out of ``left``."""
+        outcomes = await asyncio.gather(*map(self._write, batch, batch.values()), return_exceptions=True)
+        written = [number for number, error in zip(batch, outcomes, strict=True) if error is None]
+        archived = [number for number in written if batch[number]]
+        for number in written:
+            if not batch[number]:
+                del left[number]
+        if archived:
+            await self._disk.sync(self._folder)
+        for number in archived:
+            await move_to_archive(self._disk, self._folder, number)
+            del self._leaving[number], left[number]
+        for error in filter(None, outcomes):
             raise error
 
     async def _write(self, number: int, archived: job.Job | None) -> None:
         content = archived or self._durable().jobs.get(str(number))
         if content is None:
             return
-        path = job_path(self._folder, number)
-        await self._disk.write(path, encode(content), sync=False)
-        if archived:
-            await move_to_archive(self._disk, self._folder, number)
-            del self._leaving[number]
+        await self._disk.write(job_path(self._folder, number), encode(content), sync=False)
 
     async def _show_drained(self) -> None:
         owner = self._durable().cluster

@@ -3,7 +3,8 @@
 ``transaction`` appends, a frame at a time; recovery reads what follows the checkpoint; ``frame`` says what a line is.
 A segment holds the records from its name's serial up to the next segment's; a checkpoint at serial S starts the segment
 S + 1, and older ones stay, for history. The chain of hashes runs through all segments. A write that failed is cut off
-before anything else is written, so what follows the last acknowledged frame is at most one torn frame.
+before anything else is written, here or in the next segment, so what follows the last acknowledged frame is at most one
+torn frame. An empty segment is none: a disk that fails may leave one behind, and the segment before it goes on.
 """
 
 import logging
@@ -143,6 +144,7 @@ class Journal:
         path = segment_path(self._folder, serial)
         if path == self.path:
             return
+        await self._repair()
         file = await self._disk.append_file(path)
         self._file.close()
         self._file, self.path, self.written = file, path, file.size
@@ -158,8 +160,9 @@ def segment_path(folder: str, serial: int) -> str:
 
 
 def segments(disk: interface.Disk, folder: str) -> list[int]:
-    """Return the serials that the kept segments begin with, in order."""
+    """Return the serials that the kept segments begin with, in order; those without any are left out."""
     if not disk.exists(folder):
         return []
     names = [name.removesuffix(".log") for name in disk.names(folder) if name.endswith(".log")]
-    return sorted(int(name) for name in names if len(name) == 16 and name.isdigit())
+    firsts = sorted(int(name) for name in names if len(name) == 16 and name.isdigit())
+    return [first for first in firsts if disk.status(segment_path(folder, first)).size]

@@ -21,9 +21,10 @@ from gantry.model import cluster as clusters
 from gantry.rpc import targets
 from gantry.state import integrity
 
-Stored = (
-    clusters.Cluster | clusters.NodeGroup | clusters.Node | network.Network | network.Rest | instance.Instance | job.Job
-)
+Keeper = instance.Instance | instance.DetachedDisk
+"""Who has minors and ports."""
+
+Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | network.Network | network.Rest | Keeper | job.Job
 
 KINDS: dict[str, type[Stored]] = {
     "cluster": clusters.Cluster,
@@ -32,6 +33,7 @@ KINDS: dict[str, type[Stored]] = {
     "networks": network.Network,
     "resting": network.Rest,
     "instances": instance.Instance,
+    "disks": instance.DetachedDisk,
     "jobs": job.Job,
 }
 """The collections of the configuration (contract: configuration data) and the queue."""
@@ -82,7 +84,8 @@ class Snapshot:
     ``names`` finds a UUID by kind and name, ``addresses`` the owner of an address by network UUID and canonical
     text, ``macs`` the instance of a MAC address, ``on_node`` and ``in_network`` the instances of a node and of a
     network, ``copies_on`` those whose disks a node keeps as their secondary one, ``nodes_in`` the nodes of a group,
-    ``numbers`` the instance of a minor or port.
+    ``disks_on`` the disks without an instance that a node keeps, ``numbers`` the instance, or the disk without one, of
+    a minor or port.
     """
 
     serial: int = 0
@@ -93,6 +96,7 @@ class Snapshot:
     networks: HashTrieMap[str, network.Network] = field(default_factory=HashTrieMap)
     resting: HashTrieMap[str, network.Rest] = field(default_factory=HashTrieMap)
     instances: HashTrieMap[str, instance.Instance] = field(default_factory=HashTrieMap)
+    disks: HashTrieMap[str, instance.DetachedDisk] = field(default_factory=HashTrieMap)
     jobs: HashTrieMap[str, job.Job] = field(default_factory=HashTrieMap)
     names: HashTrieMap[tuple[str, str], str] = field(default_factory=HashTrieMap)
     addresses: HashTrieMap[tuple[str, str], AddressOwner] = field(default_factory=HashTrieMap)
@@ -102,6 +106,7 @@ class Snapshot:
     in_network: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
     numbers: HashTrieMap[instance.Number, str] = field(default_factory=HashTrieMap)
     nodes_in: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    disks_on: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
 
     @property
     def the_cluster(self) -> clusters.Cluster:
@@ -155,6 +160,21 @@ class Snapshot:
         """Return a network by name or UUID; NotFoundError."""
         return self.networks[self.resolve("networks", name)]
 
+    def detached_disk(self, name: str) -> instance.DetachedDisk:
+        """Return a disk without an instance by its name or UUID; NotFoundError, or InvalidError where several fit."""
+        found = [self.disks[name]] if name in self.disks else [one for one in self.disks.values() if one.name == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            uuids = ", ".join(sorted(one.uuid for one in found))
+            raise errors.InvalidError(
+                f"{len(found)} disks without an instance are named {name}", hint=f"UUIDs: {uuids}"
+            )
+        raise errors.NotFoundError(
+            f"there is no disk {name} without an instance",
+            hint="gnt-node list -o name,detached_disks shows those there are",
+        )
+
     def instance(self, name: str) -> instance.Instance:
         """Return an instance by name or UUID; NotFoundError."""
         return self.instances[self.resolve("instances", name)]
@@ -206,6 +226,7 @@ class _Draft:
         self.networks = base.networks
         self.resting = base.resting
         self.instances = base.instances
+        self.disks = base.disks
         self.jobs = base.jobs
         self.names = base.names
         self.addresses = base.addresses
@@ -215,6 +236,7 @@ class _Draft:
         self.in_network = base.in_network
         self.numbers = base.numbers
         self.nodes_in = base.nodes_in
+        self.disks_on = base.disks_on
 
     def freeze(self, serial: int) -> Snapshot:
         """Return what was made."""
@@ -260,6 +282,9 @@ class _Draft:
             case network.Rest():
                 self.resting = self.resting.remove(key)
                 return
+            case instance.DetachedDisk():
+                self._forget_disk(old)
+                return
             case clusters.NodeGroup():
                 self.nodegroups = self.nodegroups.remove(key)
             case clusters.Node():
@@ -285,6 +310,13 @@ class _Draft:
         for place in old.places():
             self.addresses = self.addresses.discard((place.network, place.ip))
 
+    def _forget_disk(self, old: instance.DetachedDisk) -> None:
+        self.disks = self.disks.remove(old.uuid)
+        for node in old.nodes:
+            self.disks_on = _drop(self.disks_on, node, old.uuid)
+        for number in old.numbers():
+            self.numbers = self.numbers.discard(number)
+
     def remember(self, new: Stored) -> None:
         """Put an object into its collection and the indexes; raises what is not unique."""
         match new:
@@ -293,6 +325,12 @@ class _Draft:
                 return
             case job.Job() | network.Rest():
                 raise errors.InternalError("neither jobs nor rests are in an index")
+            case instance.DetachedDisk():
+                self.disks = self.disks.insert(new.uuid, new)
+                for node in new.nodes:
+                    self.disks_on = _add(self.disks_on, node, new.uuid)
+                self._take_numbers(new)
+                return
             case clusters.NodeGroup():
                 self.nodegroups = self.nodegroups.insert(new.uuid, new)
             case clusters.Node():
@@ -312,10 +350,7 @@ class _Draft:
         self.on_node = _add(self.on_node, new.primary_node, new.uuid)
         for node in new.secondary_nodes:
             self.copies_on = _add(self.copies_on, node, new.uuid)
-        for number in new.numbers():
-            if number in self.numbers:
-                raise integrity.number_in_use(number, self.nodes, holder=self.instances[self.numbers[number]].name)
-            self.numbers = self.numbers.insert(number, new.uuid)
+        self._take_numbers(new)
         for nic in new.nics:
             if nic.mac in self.macs:
                 holder = self.instances[self.macs[nic.mac]].name
@@ -327,8 +362,20 @@ class _Draft:
             at = place.network, place.ip
             owner = self.addresses.get(at)
             if owner is not None:
-                raise _in_use(self.networks.get(place.network), place.ip, holder=self.instances[owner.instance])
+                raise integrity.address_in_use(
+                    self.networks.get(place.network), place.ip, holder=self.instances[owner.instance]
+                )
             self.addresses = self.addresses.insert(at, AddressOwner(new.uuid, place.nic))
+
+    def _take_numbers(self, new: Keeper) -> None:
+        for number in new.numbers():
+            if number in self.numbers:
+                raise integrity.number_in_use(number, self.nodes, holder=self._holder(self.numbers[number]))
+            self.numbers = self.numbers.insert(number, new.uuid)
+
+    def _holder(self, uuid: str) -> str:
+        vm = self.instances.get(uuid)
+        return f"a disk of instance {vm.name}" if vm else f"disk {uuid}, which has no instance"
 
 
 def _indexed(vm: instance.Instance) -> tuple[object, ...]:
@@ -338,23 +385,6 @@ def _indexed(vm: instance.Instance) -> tuple[object, ...]:
 
 def _cables(vm: instance.Instance) -> set[str]:
     return {*(nic.network for nic in vm.nics), *(one.network for one in vm.lingering)} - {""}
-
-
-def in_use(state: Snapshot, network_uuid: str, ip: str, *, holder: instance.Instance) -> errors.NotUniqueError:
-    """Return the error for an address that somebody uses."""
-    return _in_use(state.networks.get(network_uuid), ip, holder=holder)
-
-
-def _in_use(cable: network.Network | None, ip: str, *, holder: instance.Instance) -> errors.NotUniqueError:
-    where = f" in network {cable.name}" if cable else ""
-    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in holder.lingering):
-        return errors.NotUniqueError(
-            f"address {ip}{where} was taken from instance {holder.name}, whose guest still uses it",
-            hint=f"stop that instance, or gnt-instance reboot -t full {holder.name}; or choose another address",
-        )
-    return errors.NotUniqueError(
-        f"address {ip}{where} is in use by instance {holder.name}", hint="choose another, or a pool"
-    )
 
 
 def _add(index: HashTrieMap[str, HashTrieSet[str]], key: str, member: str) -> HashTrieMap[str, HashTrieSet[str]]:

@@ -24,6 +24,7 @@ from gantry import errors
 from gantry.model import job
 from gantry.runtime import interface, paths
 from gantry.state import (
+    archive,
     checkpoint,
     copies,
     extension,
@@ -61,7 +62,7 @@ class Limits:
 class Store:
     """All that survives; made by ``open``, ended by ``close``.
 
-    ``leaving`` are the archived jobs whose files are not in the archive yet.
+    ``archive`` has the jobs that were archived, ``leaving`` those of them whose files are not there yet.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Store:
         self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable)
         self._files.mark(found.due)
         self.leaving: Mapping[int, job.Job] = self._files.leaving
+        self.archive = archive.Archive(runtime.disk, where.queue, self.leaving)
         self._candidates = candidates
         candidates.start(self._position, self._copy)
         self._writer = asyncio.create_task(self._write_groups(), name="journal writer")
@@ -340,7 +342,7 @@ class Store:
 
     async def _copy(self) -> copies.Copy:
         state, position = self._durable, self._position
-        return copies.Copy(state, position, (await self._encode(state, position)).decode())
+        return copies.Copy(state, position, (await self._encode(state, position)).decode(), self.archive)
 
 
 async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequence[states.Change]) -> None:

@@ -17,7 +17,7 @@ _gantry() {
     COMPREPLY=()
     [ "$COMP_CWORD" -gt 1 ] || command=
     case "$program $command" in
-        'gnt-cluster ') values='init modify info show version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
+        'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
             options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -79,6 +79,11 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster info'|'gnt-cluster show')
+            options='-d --debug --reason -h --help'; kind=none
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-cluster show-ispecs-cmd')
             options='-d --debug --reason -h --help'; kind=none
             case $previous in
                 --reason) values=''; kind=none ;;
@@ -176,7 +181,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-node ') values='add list list-fields info show modify remove evacuate migrate failover volumes list-storage repair-storage list-tags add-tags remove-tags' ;;
+        'gnt-node ') values='add list list-fields info show modify remove evacuate migrate failover volumes list-storage modify-storage repair-storage list-tags add-tags remove-tags' ;;
         'gnt-node add')
             options='--join-token-file --join-token --primary-ip --port -g --node-group --master-capable --vm-capable --node-parameters --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
@@ -273,6 +278,13 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-node modify-storage')
+            options='--allocatable --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
+            case $previous in
+                --allocatable) values='yes no'; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-node repair-storage')
             options='--ignore-consistency --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=node
             case $previous in
@@ -298,7 +310,7 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gnt-group ') values='add modify rename assign-nodes list list-fields info show remove list-tags add-tags remove-tags' ;;
+        'gnt-group ') values='add modify rename assign-nodes evacuate list list-fields info show show-ispecs-cmd remove list-tags add-tags remove-tags' ;;
         'gnt-group add')
             options='--alloc-policy --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
             case $previous in
@@ -338,6 +350,14 @@ _gantry() {
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
+        'gnt-group evacuate')
+            options='--to -I --iallocator --early-release --sequential --force-failover --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=group
+            case $previous in
+                --to) values=''; kind=group ;;
+                -I|--iallocator) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
         'gnt-group list')
             options='--no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=group
             case $previous in
@@ -355,6 +375,11 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-group info'|'gnt-group show')
+            options='-d --debug --reason -h --help'; kind=group
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gnt-group show-ispecs-cmd')
             options='-d --debug --reason -h --help'; kind=group
             case $previous in
                 --reason) values=''; kind=none ;;
@@ -386,7 +411,7 @@ _gantry() {
             esac ;;
         'gnt-instance ') values='add list list-fields info show modify startup start up shutdown stop down reboot remove console reinstall rename batch-create failover migrate move change-group grow-disk activate-disks deactivate-disks recreate-disks replace-disks list-tags add-tags remove-tags' ;;
         'gnt-instance add')
-            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='-t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 -t|--disk-template) values=''; kind=none ;;
                 -s|--os-size) values=''; kind=none ;;
@@ -394,6 +419,8 @@ _gantry() {
                 --net) values=''; kind=none ;;
                 -o|--os-type) values=''; kind=os ;;
                 -O|--os-parameters) values=''; kind=none ;;
+                --os-parameters-private) values=''; kind=none ;;
+                --os-parameters-secret) values=''; kind=none ;;
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
                 -I|--iallocator) values=''; kind=none ;;
@@ -426,13 +453,14 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance modify')
-            options='--net --disk --no-wait-for-sync -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug -m --runtime-memory --offline --online --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='--net --disk --no-wait-for-sync -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --os-parameters-private --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug -m --runtime-memory --offline --online --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 --net) values=''; kind=none ;;
                 --disk) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 -O|--os-parameters) values=''; kind=none ;;
+                --os-parameters-private) values=''; kind=none ;;
                 -m|--runtime-memory) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -474,10 +502,12 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance reinstall')
-            options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -o --os-type --select-os -O --os-parameters --force-variant --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='-f --force --all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -o --os-type --select-os -O --os-parameters --os-parameters-private --os-parameters-secret --force-variant --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 -o|--os-type) values=''; kind=os ;;
                 -O|--os-parameters) values=''; kind=none ;;
+                --os-parameters-private) values=''; kind=none ;;
+                --os-parameters-secret) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -548,10 +578,11 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance recreate-disks')
-            options='--disk -n --node --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='--disk -n --node -I --iallocator --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 --disk) values=''; kind=none ;;
                 -n|--node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -734,10 +765,13 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-os modify')
-            options='-O --os-parameters -H --hypervisor-parameters --hypervisor --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=os
+            options='-O --os-parameters --os-parameters-private -H --hypervisor-parameters --hypervisor --hidden --blacklisted --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=os
             case $previous in
                 -O|--os-parameters) values=''; kind=none ;;
+                --os-parameters-private) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
+                --hidden) values='yes no'; kind=none ;;
+                --blacklisted) values='yes no'; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -758,7 +792,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-backup import')
-            options='--src-node --src-dir -t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--src-node --src-dir -t --disk-template -s --os-size --disk --net --no-nics -o --os-type -O --os-parameters --os-parameters-private --os-parameters-secret -n --node -g --node-group -I --iallocator -B --backend-parameters -H --hypervisor-parameters --hypervisor --no-start --no-wait-for-sync --no-install --force-variant --no-conflicts-check --ignore-ipolicy --tags -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --src-node) values=''; kind=none ;;
                 --src-dir) values=''; kind=none ;;
@@ -768,6 +802,8 @@ _gantry() {
                 --net) values=''; kind=none ;;
                 -o|--os-type) values=''; kind=os ;;
                 -O|--os-parameters) values=''; kind=none ;;
+                --os-parameters-private) values=''; kind=none ;;
+                --os-parameters-secret) values=''; kind=none ;;
                 -n|--node) values=''; kind=node ;;
                 -g|--node-group) values=''; kind=group ;;
                 -I|--iallocator) values=''; kind=none ;;

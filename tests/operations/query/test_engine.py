@@ -169,6 +169,18 @@ async def test_what_an_instance_has_now(asked: Asked) -> None:
     assert [value for _, value in row] == [True, 128, 1]
 
 
+async def test_a_running_instance_tells_its_console_and_only_when_that_is_asked_for(asked: Asked) -> None:
+    assert await asked.cell("instance", "vm1", "console") == (UNAVAILABLE, None)
+    asked.runs("node1")
+    await asked.cell("instance", "vm1", "status")
+    assert asked.house.nodes.asked(calls.InstanceConsole) == []
+    status, found = await asked.cell("instance", "vm1", "console")
+    assert status == NORMAL
+    assert msgspec.convert(found, calls.Console).instance == "vm1"
+    asked.house.machine("node1").down = True
+    assert await asked.cell("instance", "vm1", "console") == (NO_DATA, None)
+
+
 @pytest.mark.promise("cluster-78")
 async def test_parameters_one_by_one_and_as_a_whole_in_the_seeds_spelling(asked: Asked) -> None:
     owner = msgspec.structs.replace(build.OWNER, beparams={"default": {"vcpus": 3}}, osparams={"plain": {"a": "b"}})

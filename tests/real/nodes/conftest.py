@@ -1,4 +1,7 @@
-"""Two nodes for all tests of this folder: booting them takes longer than most tests."""
+"""Two nodes for all tests of this folder: booting them takes longer than most tests.
+
+Who uses them is in the group ``nodes``, which one process of a parallel run has for its own: they are booted once.
+"""
 
 from collections.abc import Iterator
 

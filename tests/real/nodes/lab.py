@@ -55,15 +55,20 @@ Found = TypeVar("Found")
 
 
 def image() -> Path:
-    """Return the nodes' root file system, made now if it was not before; several may ask at once."""
-    script = HERE / "image.sh"
+    """Return the nodes' root file system."""
+    return made("node", HERE / "image.sh", suffix=".ext4")
+
+
+def made(name: str, *scripts: Path, suffix: str = "") -> Path:
+    """Return what the first of the scripts makes, made now if it was not before; several may ask at once."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gantry"
     cache.mkdir(parents=True, exist_ok=True)
-    found = cache / f"node-{hashlib.sha256(script.read_bytes()).hexdigest()[:12]}.ext4"
-    with open(cache / "node.lock", "w") as lock:
+    content = b"".join(script.read_bytes() for script in scripts)
+    found = cache / f"{name}-{hashlib.sha256(content).hexdigest()[:12]}{suffix}"
+    with open(cache / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not found.exists():
-            done = subprocess.run([script, found], capture_output=True, text=True, check=False)
+            done = subprocess.run([scripts[0], found], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
     return found
 
@@ -85,6 +90,11 @@ class Node:
     folder: Path
     disks: list[Path] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Make what nodes of this kind boot from."""
+        image()
 
     @property
     def name(self) -> str:
@@ -185,11 +195,18 @@ class Node:
             self.process.wait()
             self.process = None
 
+    def reboot(self) -> None:
+        """Switch it on again; return when its daemon listens."""
+        self.start()
+        self.wait()
+        self.start_daemon()
+
     def start_daemon(self) -> None:
         """Start gantry-noded from this checkout and return when it listens."""
         source = Path(gantry.__file__).parents[1]
         path = f"/host{source}:/host{sysconfig.get_path('purelib')}"
         self.sh(
+            f"mkdir -p {ROOT}/run; mountpoint -q {ROOT}/run || mount -t tmpfs run {ROOT}/run;"
             f"export PYTHONPATH={path} PYTHONDONTWRITEBYTECODE=1;"
             f"setsid python3 -m gantry.daemons.node --root {ROOT} --name {self.name} >/root/daemon 2>&1 &"
         )
@@ -250,8 +267,11 @@ class Lab:
             str(self.folder / "master.pem"), str(self.folder / "master.key"), authority=self.authority.certificate
         )
 
-    async def join(self, node: Node) -> None:
+    def join(self, node: Node) -> None:
         """Take a node whose daemon runs into the cluster."""
+        asyncio.run(self._join(node))
+
+    async def _join(self, node: Node) -> None:
         token, target = node.token(), node.target
         secret = security.JoinToken.decode(token).secret
         master = client.Client(real.RealRuntime().network, self._tls())
@@ -277,16 +297,16 @@ def _plug_in(namespace: str, nodes: list[Node]) -> None:
 
 
 @contextlib.contextmanager
-def up(count: int, *, disks: tuple[int, ...]) -> Iterator[Lab]:
-    """Boot nodes with disks of these sizes in MiB, their daemons running and joined."""
-    image()
+def up(count: int, *, disks: tuple[int, ...], kind: type[Node] = Node, joined: bool = True) -> Iterator[Lab]:
+    """Boot nodes with disks of these sizes in MiB and run their daemons, ``joined`` to a master of the lab's own."""
+    kind.prepare()
     namespace = f"gn{uuid.uuid4().hex[:8]}"
     subprocess.run(["ip", "netns", "add", namespace], check=True)
     with tempfile.TemporaryDirectory(prefix="gn") as folder:  # short: a socket's path ends at 107 bytes
         authority = security.make_authority("lab", time.time())
         lab = Lab(
             Path(folder),
-            [Node(number + 1, Path(folder) / str(number + 1)) for number in range(count)],
+            [kind(number + 1, Path(folder) / str(number + 1)) for number in range(count)],
             namespace,
             authority,
         )
@@ -304,7 +324,8 @@ def up(count: int, *, disks: tuple[int, ...]) -> Iterator[Lab]:
                 for node in lab.nodes:
                     node.wait()
                     node.start_daemon()
-                    asyncio.run(lab.join(node))
+                    if joined:
+                        lab.join(node)
             yield lab
         finally:
             for node in lab.nodes:

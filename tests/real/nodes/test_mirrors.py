@@ -282,19 +282,13 @@ def test_a_new_local_disk_gets_its_data_from_the_peer_at_the_rate_that_is_set(no
         assert checksum(disk.two, disk.path) == before
 
 
-def reboot(node: Node) -> None:
-    node.start()
-    node.wait()
-    node.start_daemon()
-
-
 def test_a_killed_peer_is_done_without_and_caught_up_with(nodes: Lab, disk: Pair) -> None:
     scribble(disk.one, disk.path, megabytes=8)
     disk.two.kill()
     disk.until(disk.one, lambda found: found.connection != "Connected", "the peer's death is not noticed")
     scribble(disk.one, disk.path, megabytes=8, offset=4)
     before = checksum(disk.one, disk.path)
-    reboot(disk.two)
+    disk.two.reboot()
     disk.assemble()
     disk.synced(disk.one)
     disk.close(disk.one)
@@ -311,7 +305,7 @@ def test_a_killed_primary_is_replaced_by_its_peer_and_comes_back_as_the_other(no
     assert checksum(disk.two, disk.path) == before
     scribble(disk.two, disk.path, megabytes=4, offset=2)
     after = checksum(disk.two, disk.path)
-    reboot(disk.one)
+    disk.one.reboot()
     disk.assemble()
     disk.synced(disk.two)
     disk.close(disk.two)

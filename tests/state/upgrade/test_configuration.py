@@ -103,7 +103,7 @@ def test_nodes_and_groups_keep_their_roles_and_connections(new: snapshot.Snapsho
 def test_the_cluster_stores_only_what_differs_from_the_defaults(new: snapshot.Snapshot) -> None:
     owner = new.the_cluster
     assert owner.master_node == new.node("node1.example.com").uuid
-    assert owner.enabled_hypervisors == ("kvm", "fake")
+    assert owner.enabled_hypervisors == ("kvm", "xen-pvm", "fake")
     assert owner.hvparams == {"kvm": {"kernel_path": "/boot/vmlinuz-3-kvmU", "use_localtime": True}}
     assert owner.beparams == {"default": {"maxmem": 512, "minmem": 512}}
     assert (owner.candidate_pool_size, owner.tags, owner.mac_prefix) == (10, ("owner:ops",), "aa:bb:cc")
@@ -111,9 +111,16 @@ def test_the_cluster_stores_only_what_differs_from_the_defaults(new: snapshot.Sn
 
 def test_what_there_is_no_counterpart_for_is_told() -> None:
     told = notes(samples.V3)
-    for name in ("xen-pvm", "drbd", "kvm_flag"):
+    for name in ("lxc", "drbd", "kvm_flag"):
         assert name in told
     assert "kvm_path" not in told
+
+
+def test_disks_that_no_instance_has_are_told() -> None:
+    loose = {"dev_type": "file", "size": 8, "logical_id": ["loop", "/x/y/z"]}
+    told = notes(samples.put(samples.V3, ("disks", "loose"), loose))
+    assert "left out, disks that no instance has: loose" in told
+    assert "disks that no instance has" not in notes(samples.V3)
 
 
 def test_a_2_0_configuration_that_names_everything_by_name_is_read(old: snapshot.Snapshot) -> None:
@@ -145,8 +152,8 @@ NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-0
     [
         (
             ("instances", WEB, "hypervisor"),
-            "xen-pvm",
-            "hypervisor xen-pvm does not exist here: instance web.example.com",
+            "lxc",
+            "hypervisor lxc does not exist here: instance web.example.com",
         ),
         (("disks", DISK, "dev_type"), "drbd", "disk template drbd does not exist here: instance web.example.com"),
         (("disks", DISK, "logical_id"), ["loop", "/else/disk0"], "not at /srv/ganeti/file-storage/INSTANCE/DISK"),
@@ -156,7 +163,7 @@ NODE, GROUP = "9a12d554-75c0-4cb1-8064-103365145d00", "5244a46d-7506-4e14-922d-0
         (("instances", WEB, "hvparams"), {"nic_type": "ne2k_isa"}, "'ne2k_isa' is not one of"),
         (("instances", WEB, "nics"), [{"mac": "aa:00:00:00:00:01", "ip": "1.2.3"}], "'1.2.3' is not an IP address"),
         (("instances", WEB, "nics"), [{"mac": "aa:00:00:00:00:01", "network": "n"}], "there is no network n"),
-        (("cluster", "enabled_hypervisors"), ["xen-pvm"], "no hypervisor that exists here is enabled"),
+        (("cluster", "enabled_hypervisors"), ["lxc"], "no hypervisor that exists here is enabled"),
         (("cluster", "master_node"), "nodeX", "the master is none of the nodes: nodeX"),
         (("nodes", NODE, "group"), "groupX", "there is no node group groupX: node node1.example.com"),
         (("nodegroups", GROUP, "networks"), {PUBLIC: {"mode": "openvswitch", "link": "x"}}, "mode openvswitch"),
@@ -177,13 +184,13 @@ def test_what_cannot_be_carried_over_is_refused_by_name(path: tuple[str, ...], v
 
 def test_all_that_stands_in_the_way_is_told_at_once() -> None:
     whole = msgspec.json.decode(samples.V3)["instances"][WEB]
-    many = {f"vm{number}": {**whole, "name": f"vm{number}", "hypervisor": "xen-hvm"} for number in range(7)}
+    many = {f"vm{number}": {**whole, "name": f"vm{number}", "hypervisor": "lxc"} for number in range(7)}
     data = samples.put(samples.V3, ("instances",), many)
     data = samples.put(data, ("networks", PUBLIC, "gateway"), "192.0.3.1")
     with pytest.raises(errors.ConfigurationError) as refused:
         upgraded(data)
     told = str(refused.value)
-    assert "xen-hvm does not exist here: instance vm0, instance vm1" in told
+    assert "lxc does not exist here: instance vm0, instance vm1" in told
     assert "instance vm4 and 2 more; gateway 192.0.3.1" in told
     assert "nothing was changed" in told
 

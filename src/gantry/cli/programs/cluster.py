@@ -20,6 +20,7 @@ from gantry.cli import (
     failures,
     machine,
     output,
+    policies,
     settings,
     ssh,
     storage,
@@ -306,6 +307,9 @@ COMMANDS = (
     ),
     settings.MODIFY,
     command.Command("info", info, "Show the cluster", aliases=("show",)),
+    command.Command(
+        "show-ispecs-cmd", policies.show_cluster, "Print the command that makes a cluster with these sizes of instances"
+    ),
     command.Command("version", version, "Show the cluster's versions"),
     command.Command("getmaster", getmaster, "Print the master's name"),
     command.Command(

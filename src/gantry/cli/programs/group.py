@@ -1,6 +1,6 @@
 """``gnt-group``: node groups, what their nodes and instances have in common."""
 
-from gantry.cli import command, description, output, policies, query, tags, waiting
+from gantry.cli import command, description, moves, output, policies, query, tags, waiting
 
 ABOUT = "Makes and changes node groups, and puts nodes into them."
 
@@ -83,8 +83,15 @@ COMMANDS = (
             *command.JOB,
         ),
     ),
+    *moves.GROUPS,
     *query.commands(LISTING, "node groups", arguments=SOME),
     command.Command("info", info, "Show node groups in full", SOME, aliases=("show",)),
+    command.Command(
+        "show-ispecs-cmd",
+        policies.show_groups,
+        "Print the command that makes node groups with their sizes of instances",
+        SOME,
+    ),
     command.Command("remove", remove, "Remove a node group without nodes", ONE, command.JOB),
     *tags.commands("nodegroup", *ONE),
 )

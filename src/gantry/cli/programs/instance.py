@@ -53,10 +53,10 @@ def modify(call: command.Call) -> int:
     op |= {"wait_for_sync": False} if options.no_wait_for_sync else {}
     op |= {"runtime_mem": options.runtime_memory} if options.runtime_memory is not None else {}
     op |= {"offline": options.offline} if options.offline or options.online else {}
-    if (
-        not any(op.get(key) for key in ("nics", "disks", "hvparams", "beparams", "osparams", "runtime_mem"))
-        and "offline" not in op
-    ):
+    op |= {"osparams_private": options.os_parameters_private} if options.os_parameters_private else {}
+    if not any(
+        op.get(key) for key in ("nics", "disks", "hvparams", "beparams", "osparams", "runtime_mem")
+    ) and not op.keys() & {"offline", "osparams_private"}:
         raise failures.InvalidError("Please give at least one of the parameters.", hint="--net, --disk, -H, -B or -O")
     if options.no_hotplug and (options.hotplug or options.hotplug_if_possible):
         raise failures.InvalidError("--hotplug and --no-hotplug exclude each other")
@@ -216,7 +216,8 @@ MODIFY_OPTIONS = (
         dest="hypervisor",
         parse=_own_hypervisor,
     ),
-    command.Option(("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters),
+    command.OS_PARAMETERS,
+    command.OS_PRIVATE,
     command.Option(("--no-conflicts-check",), "Allow addresses that belong to a network the NIC is not in"),
     command.Option(("-f", "--force"), "Allow addresses that are reserved externally"),
     command.Option(("--hotplug",), "Change NICs and disks of a running instance at once, where it can be: the default"),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gantry.cli import client, command, failures, machine, moments, output, query, syntax, waiting
+from gantry.cli import client, command, failures, machine, moments, output, query, syntax, tables, waiting
 
 if TYPE_CHECKING:
     from gantry.cli import ledger, maps
@@ -34,7 +34,8 @@ HISTORY = (
     client.Field("instance_uuid", "InstanceUUID", "text", "UUID of the instance"),
     client.Field("network_uuid", "NetworkUUID", "text", "UUID of the network"),
 )
-SHOWN = tuple(field.name for field in HISTORY[:8])
+SHOWN = ("address", "instance", "from", "to", "job", "reason")
+SHORT = {"from": output.minute, "to": output.minute}
 ROWS = 1000
 """Rows of a history when nobody says how many."""
 
@@ -57,7 +58,8 @@ def history(call: command.Call) -> int:
     columns = query.chosen_columns(call.option("output"), SHOWN)
     fields = [known.get(name) or client.Field(name, name, "unknown", "") for name in columns]
     table = client.Table(fields, [[_cell(row, field) for field in fields] for row in shown])
-    code = query.print_table(call, table)
+    chosen = call.option("output") or call.option("separator") or call.option("format") != "table"
+    code = query.print_table(call, table, formatters=tables.NO_FORMATTERS if chosen else SHORT)
     if len(rows) > len(shown):
         print(f"Only the last {len(shown)} are shown; --limit shows more", file=sys.stderr)
     moment = call.option("at")
@@ -224,6 +226,8 @@ HISTORY_TEXT = """
     The answer comes from the journal: it reaches back as far as this master keeps it.
       gnt-network history --address 192.0.2.7 net1
       gnt-network history --at 2026-05-04T13:00 net1
+    By which opcode and for whom, and times with their seconds, is shown with more columns:
+      gnt-network history -o +opcode,user net1
     A network that is gone is found by the name or UUID that it had.
 """
 MAP_TEXT = """

@@ -15,18 +15,10 @@ def _diagnose(call: command.Call, fields: Sequence[str]) -> list[dict[str, objec
 
 
 def show_list(call: command.Call) -> int:
-    """List the names that ``gnt-instance add -o`` takes: each valid system, with each of its variants."""
-    names = [
-        [name] for one in _diagnose(call, ["name", "valid", "variants"]) if one["valid"] for name in _variants(one)
-    ]
-    table = client.Table([client.Field("name", "Name", "text", "")], [[(0, name) for name in row] for row in names])
+    """List the names that ``gnt-instance add -o`` takes: valid systems with their variants, but those hidden."""
+    names = [str(name) for one in _diagnose(call, ["offered"]) for name in client.expect(one["offered"], list)]
+    table = client.Table([client.Field("name", "Name", "text", "")], [[(0, name)] for name in names])
     return query.print_table(call, table)
-
-
-def _variants(found: dict[str, object]) -> list[str]:
-    variants = found["variants"]
-    name = str(found["name"])
-    return [f"{name}+{variant}" for variant in variants] if isinstance(variants, list) and variants else [name]
 
 
 INFO_FIELDS = {
@@ -35,6 +27,10 @@ INFO_FIELDS = {
     "parameters": "parameters",
     "api_versions": "api versions",
     "hypervisors": "hypervisors",
+    "hidden": "hidden",
+    "blacklisted": "blacklisted",
+    "osparams": "default parameters",
+    "os_hvp": "default hypervisor parameters",
 }
 
 
@@ -77,9 +73,8 @@ COMMANDS = (
         "Change the defaults of an operating system's parameters",
         (command.Argument("OS", completes="os"),),
         (
-            command.Option(
-                ("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters
-            ),
+            command.OS_PARAMETERS,
+            command.OS_PRIVATE,
             command.Option(
                 command.HYPERVISOR_NAMES,
                 "Hypervisor parameters of instances with it, as in kvm:disk_type=ide",
@@ -87,6 +82,12 @@ COMMANDS = (
                 dest="hypervisor",
                 many=True,
                 parse=syntax.hypervisor,
+            ),
+            command.Option(
+                ("--hidden",), "Whether gnt-os list leaves it, or one variant, out", "YES|NO", choices=("yes", "no")
+            ),
+            command.Option(
+                ("--blacklisted",), "Whether it is not installed, and not listed", "YES|NO", choices=("yes", "no")
             ),
             *command.JOB,
         ),

@@ -120,6 +120,11 @@ def _storage(op: Op) -> list[Op]:
     return _listed("node_name", "nodes")(op)
 
 
+def _modified(op: Op) -> list[Op]:
+    op["changes"] = {name: op.pop(name) for name in ("allocatable",) if name in op}
+    return [op]
+
+
 def _query(*names: str, **others: str) -> dict[str, str]:
     """Return query arguments: those that are called as their field, and those that are not."""
     return {name: name for name in names} | others
@@ -169,6 +174,10 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "GET", NODE + "/storage", "OP_NODE_QUERY_STORAGE", _query("storage_type", "output_fields"), body=False,
         arrange=_storage,
+    ),
+    Change(
+        "PUT", NODE + "/storage/modify", "OP_NODE_MODIFY_STORAGE", _query("storage_type", "name", "allocatable"),
+        body=False, arrange=_modified,
     ),
     Change("PUT", NODE + "/storage/repair", "OP_REPAIR_NODE_STORAGE", _query("storage_type", "name"), body=False),
     Change("POST", "/2/networks", "OP_NETWORK_ADD", aliases={"name": "network_name"}, arrange=_without_nulls),

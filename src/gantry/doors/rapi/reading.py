@@ -142,6 +142,9 @@ class _System(msgspec.Struct, array_like=True):
     variants: list[str]
     parameters: object
     api_versions: object
+    hidden: bool
+    blacklisted: bool
+    offered: list[str]
 
 
 async def _systems(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
@@ -150,8 +153,7 @@ async def _systems(master: routes.Master, request: http.Request, names: Names) -
     found = msgspec.convert(result, list[_System])
     if request.flag("bulk"):
         return http.Answer([msgspec.structs.asdict(one) for one in found])
-    valid = [one for one in found if one.valid]
-    return http.Answer([f"{one.name}+{v}" if v else one.name for one in valid for v in one.variants or [""]])
+    return http.Answer([name for one in found for name in one.offered])
 
 
 async def _console(master: routes.Master, request: http.Request, names: Names) -> http.Answer:

@@ -31,6 +31,7 @@ from gantry.model.opcodes.cluster import (
 from gantry.model.opcodes.disk import (
     ClusterRepairStorage,
     ClusterVerifyDisks,
+    DiskAnew,
     DiskChange,
     DiskMod,
     DiskSpec,
@@ -40,6 +41,7 @@ from gantry.model.opcodes.disk import (
     InstanceGrowDisk,
     InstanceRecreateDisks,
     InstanceReplaceDisks,
+    NodeModifyStorage,
     NodeQueryStorage,
     NodeQueryvols,
     RepairNodeStorage,
@@ -61,6 +63,7 @@ from gantry.model.opcodes.instance import (
     NicSpec,
 )
 from gantry.model.opcodes.move import (
+    GroupEvacuate,
     InstanceChangeGroup,
     InstanceFailover,
     InstanceMigrate,
@@ -96,6 +99,7 @@ AnyOpcode = (
     | GroupRename
     | GroupRemove
     | GroupAssignNodes
+    | GroupEvacuate
     | NetworkAdd
     | NetworkSetParams
     | NetworkRename
@@ -128,6 +132,7 @@ AnyOpcode = (
     | InstanceGrowDisk
     | InstanceRecreateDisks
     | InstanceReplaceDisks
+    | NodeModifyStorage
     | NodeQueryStorage
     | NodeQueryvols
     | RepairNodeStorage
@@ -220,11 +225,13 @@ __all__ = [
     "ClusterVerify",
     "ClusterVerifyDisks",
     "Dependency",
+    "DiskAnew",
     "DiskChange",
     "DiskMod",
     "DiskSpec",
     "GroupAdd",
     "GroupAssignNodes",
+    "GroupEvacuate",
     "GroupRemove",
     "GroupRename",
     "GroupSetParams",
@@ -261,6 +268,7 @@ __all__ = [
     "NodeAdd",
     "NodeEvacuate",
     "NodeMigrate",
+    "NodeModifyStorage",
     "NodeQueryStorage",
     "NodeQueryvols",
     "NodeRemove",

@@ -11,6 +11,13 @@ Number = int | str
 Words = Annotated[tuple[Annotated[str, Meta(max_length=32)], ...], Meta(max_length=64)]
 
 
+Listing = Annotated[
+    tuple[tuple[Literal["add", "remove"], Annotated[str, Meta(min_length=1, max_length=255)]], ...],
+    Meta(max_length=1000),
+]
+"""Names that are put on a list and taken off it."""
+
+
 class ClusterDestroy(Opcode, frozen=True):
     """Take the cluster apart: the nodes forget it, the master daemon ends."""
 
@@ -53,7 +60,10 @@ class ClusterSetParams(Opcode, frozen=True):
     ndparams: base.Parameters | None = None
     diskparams: dict[str, base.Parameters] | None = None
     osparams: dict[str, base.Parameters] | None = None
+    osparams_private_cluster: dict[str, base.Parameters] | None = None
     os_hvp: dict[str, dict[str, base.Parameters]] | None = None
+    hidden_os: Listing | None = None
+    blacklisted_os: Listing | None = None
     ipolicy: policy.Change | None = None
     force: bool = False
 

@@ -71,13 +71,17 @@ class DiskMod(base.Part, frozen=True):
     access: Literal["kernelspace", "userspace"] | None = None
     spindles: Annotated[int, Meta(ge=0, le=1024)] | None = None
     params: base.Parameters | None = None
+    uuid: Annotated[str, Meta(max_length=255, description="Which disk is attached; its name does as well")] | None = (
+        None
+    )
 
 
 class DiskChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """``[action, id, {...}]``, or the older ``[action, {...}]`` (contract: device modifications).
 
-    The action is ``add``, ``modify`` or ``remove``, in the older form also an index, which modifies. The id is an
-    index, -1 for the last (``add``: behind the last), a name or a UUID; the older form means the last.
+    The action is ``add``, ``modify``, ``remove``, ``attach`` or ``detach``, in the older form also an index, which
+    modifies. The id is an index, -1 for the last (``add``, ``attach``: behind the last), a name or a UUID; the older
+    form means the last. A disk that is detached stays without an instance, until it is attached to one on its nodes.
     """
 
     action: Annotated[str | int, Meta(description="What is done")]
@@ -120,14 +124,25 @@ class InstanceDeactivateDisks(Opcode, frozen=True):
     force: Annotated[bool, Meta(description="Do not ask whether the instance runs")] = False
 
 
+class DiskAnew(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """``[index, {...}]``: a lost disk that gets another size or mode when it is made anew."""
+
+    index: Annotated[int, Meta(ge=0, description="Which disk, numbered from 0")]
+    disk: Annotated[DiskMod, Meta(description="Its size and mode, where these change")] = DiskMod()
+
+
+Lost = Annotated[tuple[Annotated[int, Meta(ge=0)] | DiskAnew, ...], Meta(max_length=64)]
+
+
 class InstanceRecreateDisks(Opcode, frozen=True):
     """Make lost disks of an instance anew, empty, on its nodes or on others."""
 
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    disks: Annotated[Indices, Meta(description="Which disks; all when none is named")] = ()
+    disks: Annotated[Lost, Meta(description="Which disks, each by its index or as [index, {...}]; empty for all")] = ()
     nodes: Annotated[tuple[Name, ...], Meta(max_length=2, description="Other nodes, the primary one first")] = ()
+    iallocator: Annotated[str, Meta(max_length=255, description="What chooses other nodes")] | None = None
 
 
 class InstanceReplaceDisks(Opcode, frozen=True):
@@ -158,6 +173,23 @@ class NodeQueryStorage(Opcode, frozen=True):
     storage_type: Literal["file", "sharedfile", "lvm-vg", "lvm-pv"] | None = None
     name: Annotated[str, Meta(max_length=255)] | None = None
     output_fields: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
+
+
+class StorageChanges(base.Part, frozen=True):
+    """What changes of a storage unit."""
+
+    allocatable: Annotated[bool, Meta(description="Whether new disks may take room of it")]
+
+
+class NodeModifyStorage(Opcode, frozen=True):
+    """Change a storage unit of a node: keep new disks off a physical volume, or let them use it."""
+
+    DESCRIBES = "node_name"
+
+    node_name: Name
+    name: Annotated[str, Meta(min_length=1, max_length=255, description="Device of the physical volume")]
+    changes: Annotated[StorageChanges, Meta(description="What changes of it")]
+    storage_type: Literal["lvm-pv"] = "lvm-pv"
 
 
 class RepairNodeStorage(Opcode, frozen=True):

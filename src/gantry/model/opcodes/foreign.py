@@ -29,7 +29,6 @@ _OFF: Final = (False, "false", "no")
 _BY_UUID: Final = Foreign("naming objects by UUID in a field of its own")
 _SECONDARY: Final = Foreign("disks that are mirrored to a secondary node")
 _ALLOCATOR: Final = Foreign("allocator programs", (".",))
-_PRIVATE: Final = Foreign("secret parameters of operating systems")
 _FILE_FOLDER: Final = Foreign("a folder of its own for an instance's files")
 _FILE_DRIVER: Final = Foreign("another driver for files", ("loop",))
 _IMPORT: Final = Foreign("moving an instance from another cluster")
@@ -47,7 +46,6 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "drbd_helper": _SECONDARY,
         "hv_state": _HARDWARE,
         "disk_state": _HARDWARE,
-        "osparams_private_cluster": _PRIVATE,
         "max_tracked_jobs": _MEANINGLESS,
         "uid_pool": _USERS,
         "add_uids": _USERS,
@@ -55,8 +53,6 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "maintain_node_health": Foreign("ending what should not run on a node", _OFF),
         "master_netmask": _MASTER_ADDRESS,
         "use_external_mip_script": Foreign("the master's own address", _OFF),
-        "hidden_os": Foreign("hiding operating systems"),
-        "blacklisted_os": Foreign("forbidding operating systems"),
         "modify_etc_hosts": Foreign("writing /etc/hosts", _OFF),
         "file_storage_dir": _FILE_FOLDER,
         "shared_file_storage_dir": _FILE_FOLDER,
@@ -109,8 +105,6 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "source_shutdown_timeout": _MEANINGLESS,
         "compress": _MEANINGLESS,
         "identify_defaults": Foreign("forgetting parameters that equal the defaults", _OFF),
-        "osparams_private": _PRIVATE,
-        "osparams_secret": _PRIVATE,
         "forthcoming": Foreign("an instance that is only planned", _OFF),
         "commit": Foreign("an instance that is only planned", _OFF),
         "instance_communication": _NETWORK,
@@ -143,13 +137,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
         "iallocator": _ALLOCATOR,
         "os_name": Foreign("recording another operating system"),
         "force_variant": _MEANINGLESS,
-        "osparams_private": _PRIVATE,
         "instance_communication": _NETWORK,
     },
     "OP_INSTANCE_REINSTALL": {
         "instance_uuid": _BY_UUID,
-        "osparams_private": _PRIVATE,
-        "osparams_secret": _PRIVATE,
     },
     "OP_INSTANCE_RENAME": {"instance_uuid": _BY_UUID, "ip_check": _MEANINGLESS, "name_check": _MEANINGLESS},
     "OP_BACKUP_EXPORT": {

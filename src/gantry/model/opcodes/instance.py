@@ -42,6 +42,8 @@ class InstanceCreate(Opcode, frozen=True):
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}
     osparams: base.Parameters = {}
+    osparams_private: base.Parameters = {}
+    osparams_secret: base.Parameters = {}
     start: bool = True
     wait_for_sync: Annotated[bool, Meta(description="Wait until mirrored disks are the same on both nodes")] = True
     no_install: bool | None = None
@@ -113,6 +115,8 @@ class InstanceReinstall(Opcode, frozen=True):
     instance_name: Name
     os_type: Annotated[str, Meta(max_length=255)] | None = None
     osparams: base.Parameters = {}
+    osparams_private: base.Parameters = {}
+    osparams_secret: base.Parameters = {}
     force_variant: bool = False
 
 
@@ -177,6 +181,7 @@ class InstanceSetParams(Opcode, frozen=True):
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}
     osparams: base.Parameters = {}
+    osparams_private: base.Parameters = {}
     force: Annotated[bool, Meta(description="Allow addresses that are reserved externally")] = False
     hotplug: Annotated[bool, Meta(description="Change the NICs of a running instance at once, if it can be")] = True
     hotplug_if_possible: Annotated[bool, Meta(description="The same; older clients send it")] = False

@@ -108,3 +108,20 @@ class NodeMigrate(Opcode, frozen=True):
         True
     )
     ignore_ipolicy: bool = False
+
+
+class GroupEvacuate(Opcode, frozen=True):
+    """Bring all instances of a node group to others; the result are the jobs that do it, and what stays."""
+
+    DESCRIBES = "group_name"
+
+    group_name: Name
+    target_groups: Annotated[
+        tuple[Name, ...], Meta(max_length=1000, description="Where they may go; empty for any")
+    ] = ()
+    iallocator: Name | None = None
+    early_release: Annotated[bool, Meta(description="Give up an old copy of a disk before the new one is complete")] = (
+        False
+    )
+    sequential: Annotated[bool, Meta(description="One job after the other")] = False
+    force_failover: Annotated[bool, Meta(description="Fail over instead of migrating")] = False

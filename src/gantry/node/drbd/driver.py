@@ -56,6 +56,7 @@ class Drbd:
             for child in parts:
                 made += [child] if await self._volumes.make(child, owner=owner, on=on) else []
             if await self._ours(disk) is None:
+                await self._clear(mirror.minor)
                 if parts[1] not in made:
                     await self._volumes.activate(parts[1], primary=False)
                 await self._label(mirror.minor, parts[1])
@@ -157,11 +158,15 @@ class Drbd:
             await self._volumes.activate(child, primary=False)
 
     async def _take(self, number: int) -> None:
-        """Make the minor anew; whoever has it is taken down (seed "DRBD minor allocation"), or WrongStateError."""
+        """Make the minor anew."""
+        await self._clear(number)
+        await self._setup.new(number)
+
+    async def _clear(self, number: int) -> None:
+        """Take whoever has the minor down (seed "DRBD minor allocation"), or WrongStateError."""
         if self._setup.minor(number) is not None:
             shown = await self._setup.show(number)
             await self._setup.down(shown.resource if shown else setup.resource(number), number=number)
-        await self._setup.new(number)
 
     async def deactivate(self, disk: calls.Disk) -> None:
         """Take the device down, unless it is somebody else's, and deactivate the volumes."""

@@ -34,6 +34,8 @@ class Live:
     running: Mapping[str, tuple[str, calls.RunningInstance]] = field(default_factory=dict)
     silent: Mapping[str, Missing] = field(default_factory=dict)
     """Nodes without an answer to the list of instances, by UUID."""
+    consoles: Mapping[str, calls.Console] = field(default_factory=dict)
+    """Of instances that run, by name, where they are asked for."""
 
 
 NOTHING_LIVE = Live()

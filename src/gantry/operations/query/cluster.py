@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gantry import __version__
 from gantry.address import ranges
-from gantry.model import cluster, parameters, policy, templates
+from gantry.model import cluster, confidential, parameters, policy, templates
 from gantry.state import checkpoint
 from gantry.state import snapshot as states
 
@@ -34,8 +34,6 @@ _WITHOUT: Final[Mapping[str, object]] = {
     "uid_pool": [],
     "default_iallocator": "",
     "default_iallocator_params": {},
-    "hidden_os": [],
-    "blacklisted_os": [],
     "enabled_user_shutdown": False,
     "enabled_data_collectors": {},
     "data_collector_interval": {},
@@ -73,8 +71,13 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "nicparams": {"default": parameters.fill(parameters.NIC, owner.nicparams.get("default", {}))},
         "ndparams": parameters.fill(parameters.NODE, owner.ndparams),
         "diskparams": {template: parameters.fill_disk(owner, None, template) for template in parameters.DISK},
-        "osparams": owner.osparams,
+        "osparams": {
+            name: owner.osparams.get(name, {}) | confidential.blanked(owner.osparams_private_cluster.get(name, {}))
+            for name in {**owner.osparams, **owner.osparams_private_cluster}
+        },
         "os_hvp": owner.os_hvp,
+        "hidden_os": owner.hidden_os,
+        "blacklisted_os": owner.blacklisted_os,
         "ipolicy": msgspec.to_builtins(_policy(owner)),
         "candidate_pool_size": owner.candidate_pool_size,
         "max_running_jobs": owner.max_running_jobs,

@@ -4,16 +4,18 @@ Called by the doors. ``Source`` is what a query may look at: the newest snapshot
 ahead of the snapshot), the locks, the address ledger and the nodes. Nothing is locked (design section 5).
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gantry import errors
 from gantry.ipam import embedded
 from gantry.model import base as entities
 from gantry.model import cluster, fields, job
-from gantry.operations import base, disks
+from gantry.model import instance as instances
+from gantry.operations import base, disks, filled
 from gantry.operations.query import cells, export, filters, group, instance, network, node
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
@@ -120,6 +122,8 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
     live = cells.NOTHING_LIVE
     if what != "export" and any(field.live for field in (*shown, *looked_at)):
         live = await _ask(source, state, what, objects)
+        if any(field.name == "console" for field in (*shown, *looked_at)):
+            live = replace(live, consoles=await _consoles(source, state, live, objects))
     sight = cells.Context(state, source.ledger, live)
     if wanted is None and filter_ is not None:
         objects = [one for one in objects if predicate(_row(known, sight, one))]
@@ -255,6 +259,23 @@ async def _ask(source: Source, state: states.Snapshot, what: str, objects: Seque
         if answer.value is None
     }
     return cells.Live(running=running, silent=silent)
+
+
+async def _consoles(
+    source: Source, state: states.Snapshot, live: cells.Live, objects: Sequence[object]
+) -> dict[str, calls.Console]:
+    """Ask the node of each instance that runs at home for its console."""
+    vms = [one for one in objects if isinstance(one, instances.Instance) and one.name in live.running]
+    home = [vm for vm in vms if live.running[vm.name][0] == vm.primary_node]
+    lists = await asyncio.gather(
+        *(
+            source.nodes.fan_out(
+                [state.target(state.nodes[vm.primary_node])], calls.InstanceConsole(instance=filled.fill(state, vm))
+            )
+            for vm in home
+        )
+    )
+    return {vm.name: answer.value for vm, (answer,) in zip(home, lists, strict=True) if answer.value}
 
 
 def _is_at_home(state: states.Snapshot, name: str, node_uuid: str) -> bool:

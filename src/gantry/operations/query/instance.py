@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from gantry.model import cluster, fields, instance, parameters
+import msgspec
+
+from gantry.model import cluster, confidential, fields, instance, parameters
 from gantry.operations.query import cells
 
 Nic = instance.Nic
@@ -45,8 +47,17 @@ def _oper_vcpus(context: cells.Context, vm: instance.Instance) -> cells.Cell:
     return running[1].vcpus if running else _silence(context, vm) or cells.Missing.UNAVAILABLE
 
 
+def _console(context: cells.Context, vm: instance.Instance) -> cells.Cell:
+    found = context.live.consoles.get(vm.name)
+    return msgspec.to_builtins(found) if found else _silence(context, vm) or cells.Missing.UNAVAILABLE
+
+
 def _primary(read: Callable[[cells.Context, cluster.Node], cells.Cell]) -> cells.Getter[instance.Instance]:
     return lambda context, vm: read(context, context.state.nodes[vm.primary_node])
+
+
+def _secondary(read: Callable[[cells.Context, cluster.Node], cells.Cell]) -> cells.Getter[instance.Instance]:
+    return lambda context, vm: [read(context, context.state.nodes[uuid]) for uuid in vm.secondary_nodes]
 
 
 def _group_name(context: cells.Context, node: cluster.Node) -> cells.Cell:
@@ -84,6 +95,7 @@ _NIC: dict[str, tuple[str, NicGetter]] = {
 
 _DISK: dict[str, tuple[str, Callable[[instance.Disk], cells.Cell]]] = {
     "size": ("disk.sizes", lambda disk: disk.size),
+    "spindles": ("disk.spindles", lambda _: None),
     "name": ("disk.names", lambda disk: disk.name or None),
     "uuid": ("disk.uuids", lambda disk: disk.uuid),
 }
@@ -140,6 +152,9 @@ _HV_NAMES = sorted({name for known in parameters.HYPERVISORS.values() for name i
 GETTERS: dict[str, cells.Getter[instance.Instance]] = {
     "name": lambda _, vm: vm.name,
     "admin_state": lambda _, vm: vm.admin_state.value,
+    "admin_state_source": lambda *_: "admin",
+    "disks_active": lambda _, vm: vm.admin_state is instance.AdminState.UP,
+    "forthcoming": lambda *_: False,
     "admin_up": lambda _, vm: vm.admin_state is instance.AdminState.UP,
     "hypervisor": lambda _, vm: vm.hypervisor,
     "os": lambda _, vm: vm.os,
@@ -147,15 +162,17 @@ GETTERS: dict[str, cells.Getter[instance.Instance]] = {
     "pnode.group": _primary(_group_name),
     "pnode.group.uuid": _primary(lambda _, node: cells.or_none(node.group)),
     "snodes": lambda context, vm: [context.state.nodes[uuid].name for uuid in vm.secondary_nodes],
+    "snodes.group": _secondary(_group_name),
+    "snodes.group.uuid": _secondary(lambda _, node: node.group),
     "disk_template": lambda _, vm: vm.disk_template,
     "disk_usage": lambda _, vm: sum(disk.size for disk in vm.disks),
     "network_port": lambda _, vm: cells.or_none(vm.network_port or None),
     "hvparams": lambda context, vm: parameters.fill_hypervisor(context.state.the_cluster, vm),
     "beparams": lambda context, vm: parameters.fill_backend(context.state.the_cluster, vm),
-    "osparams": lambda context, vm: {**context.state.the_cluster.osparams.get(vm.os, {}), **vm.osparams},
+    "osparams": lambda context, vm: confidential.filled_shown(context.state.the_cluster, vm),
     "custom_hvparams": lambda _, vm: vm.hvparams,
     "custom_beparams": lambda _, vm: vm.beparams,
-    "custom_osparams": lambda _, vm: vm.osparams,
+    "custom_osparams": lambda _, vm: confidential.own_shown(vm),
     "custom_nicparams": lambda _, vm: [nic.nicparams for nic in vm.nics],
     "be/memory": _backend_parameter("maxmem"),
     "vcpus": _backend_parameter("vcpus"),
@@ -173,6 +190,7 @@ GETTERS: dict[str, cells.Getter[instance.Instance]] = {
     "oper_state": _oper_state,
     "oper_ram": _oper_ram,
     "oper_vcpus": _oper_vcpus,
+    "console": _console,
     **{f"be/{name}": _backend_parameter(name) for name in parameters.BACKEND},
     **{f"hv/{name}": _hypervisor_parameter(name) for name in _HV_NAMES},
     **_devices(),

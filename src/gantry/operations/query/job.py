@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gantry.model import job, opcodes
+from gantry.model import confidential, job, opcodes
 from gantry.operations.query import cells
 
 
@@ -21,7 +21,7 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "status": lambda _, one: one.status,
     "priority": lambda _, one: one.priority,
     "archived": lambda context, one: str(one.id) not in context.state.jobs,
-    "ops": _each(lambda step: opcodes.encode(step.input)),
+    "ops": _each(lambda step: opcodes.encode(confidential.shown(step.input))),
     "opresult": _each(lambda step: step.result),
     "opstatus": _each(lambda step: step.status.value),
     "oplog": _each(lambda step: list(step.log)),

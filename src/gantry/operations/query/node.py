@@ -35,6 +35,11 @@ def copies(context: cells.Context, node: cluster.Node) -> list[str]:
     return sorted(context.state.instances[uuid].name for uuid in context.state.copies_on.get(node.uuid) or ())
 
 
+def _detached_disks(context: cells.Context, node: cluster.Node) -> list[str]:
+    disks = (context.state.disks[uuid] for uuid in context.state.disks_on.get(node.uuid) or ())
+    return sorted(f"{disk.uuid} ({disk.name})" if disk.name else disk.uuid for disk in disks)
+
+
 def _group(context: cells.Context, node: cluster.Node) -> cells.Cell:
     group = context.state.nodegroups.get(node.group)
     return group.name if group else cells.Missing.UNAVAILABLE
@@ -47,6 +52,10 @@ def _parameters(context: cells.Context, node: cluster.Node) -> base.Parameters:
 
 def _parameter(name: str) -> cells.Getter[cluster.Node]:
     return lambda context, node: _parameters(context, node)[name]
+
+
+def _spindles(context: cells.Context, node: cluster.Node) -> cells.Cell:
+    return _live(lambda _: _parameters(context, node)["spindle_count"])(context, node)
 
 
 GETTERS: dict[str, cells.Getter[cluster.Node]] = {
@@ -66,6 +75,7 @@ GETTERS: dict[str, cells.Getter[cluster.Node]] = {
     "sinst_cnt": lambda context, node: len(context.state.copies_on.get(node.uuid) or ()),
     "pinst_list": instances,
     "sinst_list": copies,
+    "detached_disks": _detached_disks,
     "ndparams": _parameters,
     "custom_ndparams": lambda _, node: node.ndparams,
     **{f"ndp/{name}": _parameter(name) for name in parameters.NODE},
@@ -73,6 +83,7 @@ GETTERS: dict[str, cells.Getter[cluster.Node]] = {
     "accelerator_reason": lambda _, node: cells.or_none(node.accelerator_reason),
     "bootid": _live(lambda status: status.bootid),
     "cnodes": _live(lambda status: status.cpu_node),
+    "cnos": _live(lambda status: status.cpu_node),
     "csockets": _live(lambda status: status.cpu_sockets),
     "ctotal": _live(lambda status: status.cpu_total),
     "dfree": _storage(lambda storage: storage.free),
@@ -80,4 +91,7 @@ GETTERS: dict[str, cells.Getter[cluster.Node]] = {
     "mfree": _live(lambda status: status.memory_free),
     "mnode": _live(lambda status: status.memory_node),
     "mtotal": _live(lambda status: status.memory_total),
+    "spfree": _spindles,
+    "sptotal": _spindles,
+    **{name: lambda _, node: cells.Missing.UNAVAILABLE for name in ("powered", "hv_state", "disk_state")},
 }

@@ -111,6 +111,7 @@ class JournalAppend(Call[CandidateState], frozen=True):
 class CheckpointStore(Call[CandidateState], frozen=True):
     """Replace a candidate's copy as a whole, in parts: pieces of ``config.data``, files of the queue by name.
 
+    Archived jobs among them (``archive/0/job-7``) are added to those that the candidate has.
     ``digest`` is the SHA-256 of the whole ``config.data``. Part 0 takes the old copy away; the new one counts from the
     ``last`` on. ProtocolError for a part that does not follow the one before it: then the whole has to be sent again.
     """

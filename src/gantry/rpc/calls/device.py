@@ -251,8 +251,20 @@ class LvList(Call[tuple[Volume, ...]], frozen=True):
     group: str
 
 
+class PhysicalVolume(Message, frozen=True):
+    """A physical volume that is there; ``allocatable`` while new volumes may take extents of it."""
+
+    name: str
+    size: int
+    free: int
+    allocatable: bool = True
+
+
 class VolumeGroup(Message, frozen=True):
-    """A volume group: room, extent size, its physical volumes with what is free, and how many of them are missing."""
+    """A volume group: room, extent size, and how many of its physical volumes are missing.
+
+    ``physical`` are those that are there, ``on`` is what is free on each that takes extents.
+    """
 
     name: str
     size: int
@@ -260,6 +272,7 @@ class VolumeGroup(Message, frozen=True):
     extent: float
     missing: int = 0
     on: dict[str, int] = {}
+    physical: tuple[PhysicalVolume, ...] = ()
 
 
 class VgList(Call[tuple[VolumeGroup, ...]], frozen=True):
@@ -277,6 +290,13 @@ class VgReduce(Call[tuple[str, ...]], frozen=True):
     LIMIT: ClassVar[float] = FAST
     group: str
     force: bool = False
+
+
+class PvChange(Call[None], frozen=True):
+    """Let new volumes take extents of a physical volume, or not; NotFoundError where it is none of a group."""
+
+    device: str
+    allocatable: bool
 
 
 class Provider(Message, frozen=True):

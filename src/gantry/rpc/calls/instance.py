@@ -235,8 +235,8 @@ class DiskResize(Call[bool], frozen=True):
 class Console(Message, frozen=True):
     """How to reach a console on the node ``host``, by ``kind``.
 
-    ``socat``: ``command`` connects a terminal. ``vnc``, ``spice``: a server at ``port``; ``display`` is how VNC counts.
-    ``message``: there is none, and why.
+    ``socat``, ``xl``, ``chroot``: ``command`` connects a terminal. ``vnc``, ``spice``: a server at ``port``; VNC counts
+    by ``display``. ``message``: there is none, and why.
     """
 
     instance: str

@@ -74,7 +74,10 @@ FILES = (StorageUnit(kind="file"),)
 
 
 class NodeStatus(Message, frozen=True):
-    """A node's resources: memory in MiB, processors, room per storage, boot id, what accelerates its guests."""
+    """A node's resources: memory in MiB, processors, room per storage, boot id.
+
+    What accelerates its guests, and why, where that was asked for: the reason is empty otherwise.
+    """
 
     bootid: str
     memory_total: int
@@ -89,7 +92,10 @@ class NodeStatus(Message, frozen=True):
 
 
 class NodeInfo(Call[NodeStatus], frozen=True):
-    """Ask for a node's resources; ``probe`` runs the accelerator's probe again, ``storage`` are places to look at."""
+    """Ask for a node's resources; ``storage`` are places to look at.
+
+    ``probe`` asks for the accelerator too. It is tried out anew, which takes a node seconds where KVM does not work.
+    """
 
     FENCED: ClassVar[bool] = False
     probe: bool = False

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import functools
 import itertools
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any
 
 from gantry.runtime.simulated import boot
@@ -51,10 +51,14 @@ def _make_task(
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop that never waits. It is its own selector: asking for events is where time passes."""
+    """An event loop that never waits. It is its own selector: asking for events is where time passes.
+
+    ``between`` is called before time passes, when all has happened that could; it must not make anything happen.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.between: Callable[[], None] | None = None
         self._time = 0.0
         self._selector = self
         self.set_task_factory(functools.partial(_make_task, itertools.count()))
@@ -72,6 +76,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if timeout is None:
             waiting = ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))
             raise DeadlockError(f"nothing can run any more; these tasks wait: {waiting}")
+        if timeout > 0 and self.between is not None:
+            self.between()
         self._time += max(timeout, 0.0)
         return []
 

@@ -139,6 +139,7 @@ class Disk:
     the probabilities that one fails with EIO (True: always); a failed append has written a part, and what a failed sync
     was to make safe is lost with the power. ``delay`` is the range of seconds that a write or sync takes. ``on_visit``
     is called at each write and sync of the device, in the middle of it: who ends the machine there has it torn.
+    ``broken`` are folders, file systems of their own, below which a share of the files cannot be made or replaced.
     """
 
     def __init__(self, machine_clock: clock.Clock, source: random.Random) -> None:
@@ -147,6 +148,7 @@ class Disk:
         self.fail_read = 0.0
         self.fail_write = 0.0
         self.fail_sync = 0.0
+        self.broken: Mapping[str, float] = {}
         self.delay = (0.0, 0.002)
         self.on_visit: Callable[[], None] | None = None
         self._random = source
@@ -237,6 +239,7 @@ class Disk:
         await self.work()
         if self.fails(self.fail_write):
             raise _error(errno.EIO, path)
+        self._refuse_broken(path)
         node = _Node(mode=mode, mtime=self.clock.now(), content=bytearray(data))
         if sync:
             self.settle(path, node)
@@ -311,6 +314,7 @@ class Disk:
         await self.work()
         if path in self._names:
             raise _error(errno.EEXIST, path)
+        self._refuse_broken(path)
         self._change({path: _Node(mode=mode, mtime=self.clock.now(), hole=size)})
 
     def free_space(self, path: str) -> tuple[int, int]:
@@ -396,6 +400,10 @@ class Disk:
 
     def _parent(self, path: str) -> None:
         self._directory(posixpath.dirname(path))
+
+    def _refuse_broken(self, path: str) -> None:
+        if any(path.startswith(f"{folder}/") and self.fails(share) for folder, share in self.broken.items()):
+            raise _error(errno.EIO, path)
 
     def _refuse_directory(self, path: str) -> None:
         if path in self._names and self._names[path].directory:

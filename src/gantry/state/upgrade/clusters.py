@@ -64,6 +64,8 @@ def owner(old: document.Cluster, nodes: Mapping[str, str], found: findings.Findi
         "ndparams": levels.differing(old.ndparams, parameters.NODE, found, what="the cluster's nodes"),
         "diskparams": levels.disks(old.diskparams, found, what="the cluster"),
         "os_hvp": levels.systems(old.os_hvp, found),
+        "hidden_os": old.hidden_os or (),
+        "blacklisted_os": old.blacklisted_os or (),
         "ipolicy": levels.limits(old.ipolicy, found, what="the cluster"),
     }
     return msgspec.convert(own | _parameters(old, hypervisors, found), cluster.Cluster)
@@ -87,7 +89,13 @@ def _parameters(
             name: levels.differing(set_, parameters.HYPERVISORS[name], found, what=f"the cluster's {name} instances")
             for name, set_ in given.items()
         },
-        "osparams": {name: plain(set_, found, what=f"OS {name}") for name, set_ in (old.osparams or {}).items()},
+        **{
+            field: {name: plain(set_, found, what=f"OS {name}") for name, set_ in (given or {}).items()}
+            for field, given in (
+                ("osparams", old.osparams),
+                ("osparams_private_cluster", old.osparams_private_cluster),
+            )
+        },
     }
     return {kind: {name: values for name, values in levels.items() if values} for kind, levels in classes.items()}
 

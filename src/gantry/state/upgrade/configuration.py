@@ -18,9 +18,6 @@ from gantry.state.upgrade import clusters, document, findings, instances, networ
 LINEAGE = range(2_000_000, 4_000_000)
 """The versions of the seed's own lineage that are understood: 2.0 to 3.x."""
 
-NOT_CARRIED = ("osparams_private_cluster", "hidden_os", "blacklisted_os")
-"""Settings of the cluster that have nothing like them here; the log names those that are set."""
-
 
 @dataclass(frozen=True)
 class Upgraded:
@@ -88,6 +85,9 @@ def _objects(old: document.Document, found: findings.Findings, *, storage: str) 
         storage=storage,
     )
     vms = _instances(old.instances or {}, around, found)
+    listed = {one for vm in (old.instances or {}).values() for one in vm.disks or () if isinstance(one, str)}
+    if loose := sorted({*(old.disks or {})} - listed):
+        found.note(f"left out, disks that no instance has: {', '.join(loose)}")
     used = _used(vms)
     nets = [
         networks.network_of(one, network_names[key], used.get(network_names[key], ()), found, name=one.name or key)
@@ -114,7 +114,4 @@ def _used(vms: list[instance.Instance]) -> dict[str, list[str]]:
 
 def _left_out(data: bytes) -> list[str]:
     raw = msgspec.json.decode(data, type=dict[str, object])
-    owner = raw["cluster"]
-    named = [name for name in NOT_CARRIED if isinstance(owner, dict) and owner.get(name)]
-    named += ["filters"] if raw.get("filters") else []
-    return [f"left out, nothing here is like it: {', '.join(named)}"] if named else []
+    return ["left out, nothing here is like it: filters"] if raw.get("filters") else []

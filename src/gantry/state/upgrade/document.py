@@ -38,9 +38,12 @@ class Cluster(Entity, frozen=True, kw_only=True):
     beparams: dict[str, Given] | None = None
     nicparams: dict[str, Given] | None = None
     osparams: dict[str, Given] | None = None
+    osparams_private_cluster: dict[str, Given] | None = None
     ndparams: Given | None = None
     diskparams: dict[str, Given] | None = None
     os_hvp: dict[str, dict[str, Given]] | None = None
+    hidden_os: tuple[str, ...] | None = None
+    blacklisted_os: tuple[str, ...] | None = None
     ipolicy: Given | None = None
     file_storage_dir: str | None = None
 

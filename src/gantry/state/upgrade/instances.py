@@ -47,8 +47,6 @@ class Conversion:
             self.found.refuse(f"hypervisor {kind or '(none)'} does not exist here", what)
         if old.forthcoming:
             self.found.refuse("it is only planned (forthcoming)", what)
-        if old.osparams_private:
-            self.found.note(f"{what}: left out, private OS parameters: {', '.join(sorted(old.osparams_private))}")
         template, disks = self._disks()
         own = clusters.header(old, self.uuid, name=self.name) | {
             "primary_node": self._node,
@@ -61,6 +59,7 @@ class Conversion:
             "hvparams": self.found.carried(old.hvparams, known, what=what) if known else {},
             "beparams": self.found.carried(clusters.memory(old.beparams), parameters.BACKEND, what=what),
             "osparams": clusters.plain(old.osparams, self.found, what=what),
+            "osparams_private": clusters.plain(old.osparams_private, self.found, what=what),
             "network_port": old.network_port or 0,
         }
         return msgspec.convert(own, instance.Instance)

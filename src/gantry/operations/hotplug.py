@@ -1,0 +1,71 @@
+"""NICs of a running instance, plugged in, taken out and connected anew: the steps on its node, for ``modify``.
+
+A NIC is known by its UUID and MAC address: with another address it is another one for the guest.
+"""
+
+from msgspec import structs
+
+from gantry.operations import base
+from gantry.rpc import calls, targets
+
+
+class HotPlug:
+    """The steps that bring a running instance's NICs from ``before`` to ``after``."""
+
+    def __init__(
+        self, environment: base.Environment, target: targets.Target, *, before: calls.Instance, after: calls.Instance
+    ) -> None:
+        self._environment = environment
+        self._target = target
+        self._before, self._after = before, after
+        self._old = {(nic.uuid, nic.mac): nic for nic in before.nics}
+        self._new = {(nic.uuid, nic.mac): nic for nic in after.nics}
+
+    def out(self) -> list[base.Step]:
+        """Return the steps for NICs that go; one with another MAC address goes and comes."""
+        return [
+            base.Step(
+                f"unplug NIC {nic.index} ({nic.mac}) of {self._before.name}",
+                self._call(calls.NicUnplug(instance=self._before, nic=nic)),
+                self._call(calls.NicPlug(instance=self._before, nic=nic)),
+            )
+            for key, nic in self._old.items()
+            if key not in self._new
+        ]
+
+    def into(self) -> list[base.Step]:
+        """Return the steps for NICs that come."""
+        return [
+            base.Step(
+                f"plug NIC {nic.index} ({nic.mac}) into {self._after.name}",
+                self._call(calls.NicPlug(instance=self._after, nic=nic)),
+                self._call(calls.NicUnplug(instance=self._after, nic=nic)),
+            )
+            for key, nic in self._new.items()
+            if key not in self._old
+        ]
+
+    def anew(self) -> list[base.Step]:
+        """Return the steps for NICs that stay and differ in more than their place."""
+        return [
+            base.Step(
+                f"connect NIC {nic.index} ({nic.mac}) of {self._after.name} anew",
+                self._update(self._after, nic),
+                self._update(self._before, self._old[key]),
+            )
+            for key, nic in self._new.items()
+            if key in self._old and structs.replace(self._old[key], index=nic.index) != nic
+        ]
+
+    def _call(self, what: calls.Call[None]) -> base.Action:
+        async def action() -> None:
+            await self._environment.nodes.call(self._target, what)
+
+        return action
+
+    def _update(self, vm: calls.Instance, nic: calls.Nic) -> base.Action:
+        async def action() -> None:
+            if not await self._environment.nodes.call(self._target, calls.NicUpdate(instance=vm, nic=nic)):
+                self._environment.log.info(f"NIC {nic.index} is not plugged in: it changes with the next start")
+
+        return action

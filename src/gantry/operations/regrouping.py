@@ -1,0 +1,178 @@
+"""OP_INSTANCE_CHANGE_GROUP and OP_GROUP_EVACUATE: instances go to other node groups, each by a job of its own.
+
+Nodes in the groups are chosen for all of them together (``spread``). Where every node reaches the disks the instance is
+migrated; mirrored disks get one new node, the instance goes there, and then they get the other; disks of one node are
+copied while the instance stands still.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from gantry import errors
+from gantry.model import cluster, instance, opcodes
+from gantry.operations import allocation, base, hooks, iallocator, moving
+from gantry.operations import spread as spreads
+from gantry.state import snapshot as states
+
+
+class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
+    """Brings an instance to another node group."""
+
+    OPCODE = opcodes.InstanceChangeGroup
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Share the instance and all nodes; the job locks what it touches."""
+        vm = snapshot.instance(self.op.instance_name)
+        for name in self.op.target_groups:
+            snapshot.group(name)
+        return {
+            (base.Level.INSTANCE, vm.uuid): base.Mode.SHARED,
+            (base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED,
+        }
+
+    def _groups(self, snapshot: states.Snapshot, vm: instance.Instance) -> list[cluster.NodeGroup]:
+        own = snapshot.nodegroups[snapshot.nodes[vm.primary_node].group]
+        return _targets(snapshot, own, self.op.target_groups, what=f"instance {vm.name}")
+
+    async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
+        """Choose nodes in the groups."""
+        op, vm = self.op, snapshot.instance(self.op.instance_name)
+        moving.check_in_use(vm)
+        groups = self._groups(snapshot, vm)
+        chooser = allocation.Allocation(self.environment, snapshot, named=op.iallocator)
+        if chooser.program:
+            raw = await chooser.ask(iallocator.change_group([vm.name], groups=[group.uuid for group in groups]))
+            return self.to_jobs(iallocator.moves(raw, program=chooser.program))
+        spread = await _spread(chooser, snapshot, groups, vms=[vm])
+        _bring(snapshot, spread, vm, groups, early=op.early_release)
+        if vm.name in spread.stay:
+            raise errors.NoRoomError(f"instance {vm.name} cannot leave its node group: {spread.stay[vm.name]}")
+        return self.to_jobs(spread)
+
+    def plan(self, snapshot: states.Snapshot, facts: spreads.Facts) -> base.Plan:
+        """Submit the job."""
+        vm = snapshot.instance(self.op.instance_name)
+        names = " ".join(sorted(group.name for group in self._groups(snapshot, vm)))
+        told = hooks.of_instance(snapshot, vm, path="instance-change-group", TARGET_GROUPS=names)
+        master = [snapshot.target(snapshot.nodes[snapshot.the_cluster.master_node])]
+        hook = replace(told, nodes_pre=master, nodes_post=master)
+        return self.submitted(facts, title=f"bring instance {vm.name} to another node group", hook=hook)
+
+
+class GroupEvacuate(spreads.Many[opcodes.GroupEvacuate]):
+    """Brings all instances of a node group to others."""
+
+    OPCODE = opcodes.GroupEvacuate
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Share the groups and all nodes; the jobs lock the instances."""
+        own = snapshot.group(self.op.group_name)
+        groups = _targets(snapshot, own, self.op.target_groups, what="what is evacuated")
+        return {
+            **{(base.Level.GROUP, group.uuid): base.Mode.SHARED for group in (own, *groups)},
+            (base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED,
+        }
+
+    async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
+        """Choose places for all that is there."""
+        op, own = self.op, snapshot.group(self.op.group_name)
+        groups = _targets(snapshot, own, op.target_groups, what="what is evacuated")
+        members = snapshot.nodes_in.get(own.uuid) or ()
+        vms = spreads.ordered(snapshot, [uuid for node in members for uuid in snapshot.on_node.get(node) or ()])
+        chooser = allocation.Allocation(self.environment, snapshot, named=op.iallocator)
+        if chooser.program and vms:
+            asked = iallocator.change_group([vm.name for vm in vms], groups=[group.uuid for group in groups])
+            found = self.to_jobs(iallocator.moves(await chooser.ask(asked), program=chooser.program))
+        else:
+            spread = await _spread(chooser, snapshot, groups, vms=vms)
+            for vm in vms:
+                if vm.admin_state is instance.AdminState.OFFLINE:
+                    spread.stay[vm.name] = "it is marked offline"
+                else:
+                    _bring(snapshot, spread, vm, groups, early=op.early_release, failover=op.force_failover)
+            found = self.to_jobs(spread)
+        return replace(found, jobs=_chained(found.jobs)) if op.sequential else found
+
+    def plan(self, snapshot: states.Snapshot, facts: spreads.Facts) -> base.Plan:
+        """Submit the jobs."""
+        own = snapshot.group(self.op.group_name)
+        groups = _targets(snapshot, own, self.op.target_groups, what="what is evacuated")
+        hook = hooks.of_group_evacuate(snapshot, own, groups)
+        return self.submitted(facts, title=f"evacuate node group {own.name}", hook=hook)
+
+
+def _targets(
+    snapshot: states.Snapshot, own: cluster.NodeGroup, names: Sequence[str], *, what: str
+) -> list[cluster.NodeGroup]:
+    """Return the node groups that are named, or all others; raises WrongStateError."""
+    named = [snapshot.group(name) for name in names]
+    if own in named:
+        raise errors.WrongStateError(f"{what} is in node group {own.name} already")
+    found = named or [group for group in snapshot.nodegroups.values() if group.uuid != own.uuid]
+    if not found:
+        raise errors.WrongStateError("there is no other node group", hint="gnt-group add makes one")
+    return found
+
+
+async def _spread(
+    chooser: allocation.Allocation,
+    snapshot: states.Snapshot,
+    groups: Sequence[cluster.NodeGroup],
+    *,
+    vms: Sequence[instance.Instance],
+) -> spreads.Spread:
+    """Ask the nodes of the groups; those of none that an instance may go to are not asked."""
+    nodes = [
+        snapshot.nodes[uuid]
+        for group in groups
+        if group.alloc_policy is not cluster.AllocPolicy.UNALLOCABLE
+        for uuid in sorted(snapshot.nodes_in.get(group.uuid) or ())
+    ]
+    local = [vm for vm in vms if vm.disk_template not in moving.ANYWHERE]
+    units = moving.units(*local) if local else None
+    return spreads.Spread(snapshot, await chooser.statuses(nodes, units=units))
+
+
+def _bring(
+    snapshot: states.Snapshot,
+    spread: spreads.Spread,
+    vm: instance.Instance,
+    groups: Sequence[cluster.NodeGroup],
+    *,
+    early: bool,
+    failover: bool = False,
+) -> None:
+    """Add the job that brings an instance to one of the groups, or why it stays."""
+    good, reasons = allocation.open_groups(snapshot, vm, groups)
+    if not good:
+        spread.stay[vm.name] = "; ".join(reasons)
+        return
+    open_to = {group.uuid for group in good}
+    local = vm.disk_template not in moving.ANYWHERE
+    need = moving.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP, disks=local)
+    first = spread.place(vm, need, where=lambda node: node.group in open_to)
+    if first is None:
+        return
+    if local and not vm.secondary_nodes:
+        spread.jobs.append([opcodes.InstanceMove(instance_name=vm.name, target_node=first.name)])
+        return
+    go: opcodes.AnyOpcode = opcodes.InstanceMigrate(instance_name=vm.name, target_node=first.name, allow_failover=True)
+    if failover:
+        go = opcodes.InstanceFailover(instance_name=vm.name, target_node=first.name)
+    if not local:
+        spread.jobs.append([go])
+        return
+    second = spread.place(
+        vm, spreads.of_copy(need), where=lambda node: node.uuid != first.uuid and node.group == first.group
+    )
+    if second is not None:
+        replaced = [spreads.replaced(vm, node.name, early=early) for node in (first, second)]
+        spread.jobs.append([replaced[0], go, replaced[1]])
+
+
+def _chained(jobs: Sequence[Sequence[opcodes.AnyOpcode]]) -> list[list[opcodes.AnyOpcode]]:
+    """Let each job wait for the end of the one before, however that ended."""
+    before = (opcodes.Dependency(job=-1),)
+    return [[structs.replace(job[0], depends=before if index else None), *job[1:]] for index, job in enumerate(jobs)]

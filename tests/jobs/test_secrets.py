@@ -1,0 +1,60 @@
+"""Secret parameters of a job: known while the daemon lives, stored nowhere."""
+
+from typing import cast
+
+import msgspec
+from tests.jobs.house import House, op
+
+from gantry.jobs import processor
+from gantry.model import opcodes
+from gantry.operations import base
+from gantry.state import snapshot as states
+
+OP = opcodes.InstanceReinstall(instance_name="vm", osparams_secret={"token": "s3cret"})
+
+
+def reinstalls(house: House) -> list[opcodes.InstanceReinstall]:
+    """Let the opcodes be noted that run."""
+    seen: list[opcodes.InstanceReinstall] = []
+
+    class Unit(base.Unit[opcodes.InstanceReinstall, None]):
+        OPCODE = opcodes.InstanceReinstall
+
+        def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+            return {}
+
+        async def inspect(self, snapshot: states.Snapshot) -> None:
+            seen.append(self.op)
+
+        def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
+            return base.Plan()
+
+    units = cast("dict[type[opcodes.Opcode], type[processor.AnyUnit]]", house.processor._units)
+    units[opcodes.InstanceReinstall] = cast("type[processor.AnyUnit]", Unit)
+    return seen
+
+
+def test_a_job_has_its_secrets_and_the_state_has_not(house: House) -> None:
+    seen = reinstalls(house)
+
+    async def scenario() -> list[str]:
+        return await house.wait(await house.queue.submit([op(seconds=1), OP]))
+
+    assert house.run(scenario()) == ["success"]
+    assert seen == [OP]
+    assert house.memory.stored
+    assert b"s3cret" not in msgspec.json.encode(house.memory.stored)
+    assert not house.book.secrets
+
+
+def test_a_job_whose_secrets_were_lost_with_the_daemon_fails(house: House) -> None:
+    seen = reinstalls(house)
+
+    async def scenario() -> list[str]:
+        number = await house.queue.submit([op(seconds=5), OP])
+        house.book.secrets.clear()
+        return await house.wait(number)
+
+    assert house.run(scenario()) == ["error"]
+    assert seen == []
+    assert "were lost when the master daemon ended" in str(house.job(1).ops[1].result)

@@ -1,0 +1,64 @@
+"""What of the parameters of operating systems is shown and stored."""
+
+import pytest
+
+from gantry import errors
+from gantry.model import cluster, confidential, instance, opcodes
+
+OWNER = cluster.Cluster(
+    uuid="c",
+    name="c",
+    master_node="n",
+    osparams={"deb": {"a": 1, "b": 1}, "deb+big": {"b": 2}},
+    osparams_private_cluster={"deb": {"key": "k1"}},
+)
+VM = instance.Instance(
+    uuid="i",
+    name="vm",
+    primary_node="n",
+    hypervisor="fake",
+    os="deb+big",
+    osparams={"c": 3},
+    osparams_private={"password": "p"},
+)
+OP = opcodes.InstanceReinstall(
+    instance_name="vm", osparams={"a": 1}, osparams_private={"password": "p"}, osparams_secret={"token": "t"}
+)
+
+
+def test_scripts_get_all_and_readers_no_values() -> None:
+    assert confidential.filled(OWNER, VM) == {"a": 1, "b": 2, "key": "k1", "c": 3, "password": "p"}
+    blank = confidential.BLANK
+    assert confidential.filled_shown(OWNER, VM) == {"a": 1, "b": 2, "key": blank, "c": 3, "password": blank}
+    assert confidential.own_shown(VM) == {"c": 3, "password": blank}
+
+
+def test_an_opcode_is_shown_without_values_and_stored_without_secrets() -> None:
+    shown = confidential.shown(OP)
+    assert (shown.osparams, shown.osparams_private, shown.osparams_secret) == (
+        {"a": 1}, {"password": "(blanked)"}, {"token": "(blanked)"},
+    )  # fmt: skip
+    stored, secrets = confidential.parted(OP)
+    assert (stored.osparams_private, stored.osparams_secret, secrets) == (
+        {"password": "p"}, {"token": "(blanked)"}, {"token": "t"},
+    )  # fmt: skip
+    assert confidential.joined(stored, secrets) == OP
+    with pytest.raises(errors.ExecutionError, match="token"):
+        confidential.joined(stored, None)
+    settings = opcodes.ClusterSetParams(osparams_private_cluster={"deb": {"key": "k1"}})
+    assert confidential.shown(settings).osparams_private_cluster == {"deb": {"key": "(blanked)"}}
+
+
+def test_what_has_none_stays_what_it_is() -> None:
+    plain = opcodes.InstanceReinstall(instance_name="vm")
+    assert confidential.shown(plain) is plain
+    assert confidential.parted(plain) == (plain, {})
+    assert confidential.joined(plain, None) is plain
+    delay = opcodes.TestDelay(duration=1.0)
+    assert confidential.parted(delay) == (delay, {})
+
+
+def test_a_parameter_is_not_public_and_private_at_once() -> None:
+    confidential.check_apart(public={"a": 1}, private={"b": 1}, secret={"c": 1})
+    with pytest.raises(errors.InvalidError, match="b of the operating system is private and secret at once"):
+        confidential.check_apart(public={"a": 1}, private={"b": 1}, secret={"b": 1})

@@ -1,0 +1,149 @@
+"""Disks that leave an instance with what is on them, and come to another one."""
+
+from typing import cast
+
+import pytest
+from msgspec import structs
+from tests.operations import build, test_disks
+
+from gantry import errors
+from gantry.model import instance, opcodes
+from gantry.rpc import calls
+from gantry.state import snapshot as states
+
+Disk = opcodes.DiskSpec
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House(*(test_disks.OWNER if value is build.OWNER else value for value in build.FIRST))
+
+
+async def made(
+    house: build.House, name: str, *disks: opcodes.DiskSpec, template: str = "plain", **fields: object
+) -> instance.Instance:
+    await house.run(test_disks.op(template, *disks, instance_name=name, **fields))
+    return house.state.instance(name)
+
+
+def change(name: str, *changes: list[object], **fields: object) -> opcodes.Opcode:
+    return opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": name, "disks": list(changes), **fields})
+
+
+async def test_a_disk_without_an_instance_is_attached_to_another_one(house: build.House) -> None:
+    old = await made(house, "old", Disk(size=64), Disk(size=128, name="data"))
+    await made(house, "new", Disk(size=8))
+    report = await house.run(change("old", ["detach", "data", {}]))
+    assert report == [("disk/1", "detach")]
+    assert house.state.instance("old").disks == old.disks[:1]
+    loose = house.state.detached_disk("data")
+    assert (loose.disk, loose.nodes, loose.instance) == (old.disks[1], ("n2",), "old")
+    assert house.machine("node2").disks[loose.uuid] == 128
+    await house.run(change("new", ["attach", 0, {"uuid": loose.uuid}]))
+    assert [disk.size for disk in house.state.instance("new").disks] == [128, 8]
+    assert house.state.instance("new").disks[0] == old.disks[1]
+    assert not house.state.disks
+    assert not house.state.disks_on
+    assert house.machine("node2").owners[loose.uuid] == "new"
+
+
+async def test_a_running_guest_gives_a_disk_up_and_another_one_gets_it(house: build.House) -> None:
+    old = await made(house, "old", Disk(size=64), Disk(size=128), start=True)
+    await made(house, "new", Disk(size=8), start=True)
+    uuid = old.disks[1].uuid
+    await house.run(change("old", ["detach", {}]))
+    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskUnplug)] == [uuid]
+    assert uuid not in house.machine("node2").active
+    await house.run(change("new", ["attach", {"uuid": uuid}]))
+    assert [call.disk.uuid for call in house.nodes.asked(calls.DiskPlug)] == [uuid]
+    assert uuid in house.machine("node2").active
+
+
+async def test_a_file_moves_to_the_place_of_its_new_instance(house: build.House) -> None:
+    old = await made(house, "old", Disk(size=64), Disk(size=8), template="file")
+    await made(house, "new", template="diskless")
+    uuid = old.disks[0].uuid
+    await house.run(change("old", ["detach", 0, {}]))
+    await house.run(change("new", ["attach", {"uuid": uuid}]))
+    new = house.state.instance("new")
+    assert (new.disk_template, new.disks[0].logical_id) == ("file", ("file", f"/file/new/{uuid}"))
+    assert house.machine("node2").places[uuid] == ("file", f"/file/new/{uuid}")
+
+
+async def test_a_mirrored_disk_keeps_its_minors_and_port(house: build.House) -> None:
+    old = await test_disks.mirrored(house, "old")
+    mirror = cast("instance.Mirror", old.disks[1].mirror)
+    await house.run(change("old", ["detach", {}]))
+    assert house.state.disks[old.disks[1].uuid].nodes == ("n2", "n3")
+    # A new one must not get what the disk still has.
+    new = await test_disks.mirrored(house)
+    taken = {number for disk in (*old.disks, *new.disks) for number in instance.numbers_of((disk,))}
+    assert len(taken) == 4 * 3
+    await house.run(change("new", ["attach", {"uuid": old.disks[1].uuid}]))
+    assert house.state.instance("new").disks[2].mirror == mirror
+    await house.run(opcodes.InstanceRemove(instance_name="new"))
+    assert instance.Number(instance.PORTS, mirror.port) not in house.state.numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("old", [["detach", 0, {"mode": "ro"}]], "detach of a disk takes no parameters"),
+        ("old", [["detach", 7, {}]], "the instance has no disk 7"),
+        ("old", [["add", {"size": 8}], ["detach", {}]], "comes and goes at once"),
+        ("new", [["attach", {"uuid": "nobody"}]], "there is no disk nobody without an instance"),
+        ("new", [["attach", {}]], "attached by its UUID or its name alone"),
+        ("new", [["attach", {"name": "data", "mode": "ro"}]], "attached by its UUID or its name alone"),
+        ("new", [["attach", {"name": "data"}], ["attach", {"name": "data"}]], "is attached twice"),
+        ("new", [["attach", 9, {"name": "data"}]], "a disk cannot be added at '9'"),
+        ("files", [["attach", {"name": "data"}]], "has disks of template file"),
+        ("elsewhere", [["attach", {"name": "data"}]], "is on node node2, instance elsewhere is not"),
+        ("new", [["modify", 0, {"uuid": "other"}]], "uuid of a disk cannot be changed"),
+    ],
+)
+async def test_what_is_refused(house: build.House, name: str, changes: list[list[object]], said: str) -> None:
+    await made(house, "old", Disk(size=64), Disk(size=128, name="data"))
+    await made(house, "new", Disk(size=8))
+    await made(house, "files", Disk(size=8), template="file")
+    await made(house, "elsewhere", Disk(size=8), pnode="node3")
+    await house.run(change("old", ["detach", "data", {}]))
+    before = house.state
+    error = await house.refused(change(name, *changes))
+    assert said in str(error)
+    assert isinstance(error, errors.PrerequisiteError)
+    assert house.state is before
+
+
+async def test_a_running_guest_keeps_its_last_disk(house: build.House) -> None:
+    await made(house, "old", Disk(size=64), start=True)
+    assert "last disk" in str(await house.refused(change("old", ["detach", {}])))
+
+
+async def test_a_disk_that_is_not_on_its_node_is_not_attached(house: build.House) -> None:
+    old = await made(house, "old", Disk(size=64), Disk(size=128))
+    await house.run(change("old", ["detach", {}]))
+    del house.machine("node2").disks[old.disks[1].uuid]
+    error = await house.refused(change("old", ["attach", {"uuid": old.disks[1].uuid}]))
+    assert "is not there on node node2" in str(error)
+
+
+async def test_a_node_and_a_cluster_with_such_disks_stay(house: build.House) -> None:
+    old = await made(house, "old", Disk(size=64))
+    await house.run(change("old", ["detach", {}]))
+    for name in ("old", "vm1"):
+        await house.run(opcodes.InstanceRemove(instance_name=name))
+    with pytest.raises(errors.WrongStateError, match=f"node keeps disk {old.disks[0].uuid} without an instance"):
+        house.change([states.Delete("nodes", "n2")])
+    assert "1 disks without an instance" in str(await house.refused(opcodes.ClusterDestroy()))
+
+
+async def test_no_two_disks_have_a_number_and_none_is_in_two_places(house: build.House) -> None:
+    old = await test_disks.mirrored(house, "old")
+    loose = instance.DetachedDisk(disk=old.disks[0], nodes=("n2", "n3"), instance="old")
+    with pytest.raises(errors.NotUniqueError, match="in use by a disk of instance old"):
+        house.put(loose)
+    file = instance.DetachedDisk(disk=build.DISK, nodes=("n1",), instance="vm1")
+    with pytest.raises(errors.InternalError, match="and without an instance too"):
+        house.put(file, structs.replace(build.VM, serial_no=2))
+    with pytest.raises(errors.NotFoundError, match="no such node: n9"):
+        house.put(structs.replace(file, nodes=("n9",)))

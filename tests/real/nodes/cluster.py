@@ -1,0 +1,145 @@
+"""A whole cluster with disks as they are: a master daemon and the real commands, and three nodes with LVM and DRBD.
+
+The master is a process beside the nodes, on a machine without a volume group that takes no instances; so it outlives
+every node. Guests are those of the ``fake`` hypervisor: what they would write, the tests write to the devices.
+"""
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cluster import lab as commands
+from tests.real.nodes import lab, storage
+from tests.real.nodes.lab import Node
+
+MASTER = "192.0.2.254"
+DISKS = (1024, 1024)
+NET = "--ping-timeout=30 --timeout=60 --ping-int=7 --connect-int=2"
+"""A loaded machine must not look like a dead peer, and a dead peer must be noticed in seconds."""
+
+CREATE = """#!/bin/sh
+set -eu
+i=0
+while [ "$i" -lt "$DISK_COUNT" ]; do
+    eval "path=\\$DISK_${i}_PATH access=\\$DISK_${i}_ACCESS"
+    [ "$access" = ro ] || echo "$INSTANCE_NAME installed on disk $i" >"$path"
+    i=$((i + 1))
+done
+"""
+
+
+class Cluster(commands.Lab):
+    """The commands as on the master, and the nodes."""
+
+    def __init__(self, folder: Path, machines: lab.Lab) -> None:
+        super().__init__(folder)
+        self.machines = machines
+
+    def begin(self) -> None:
+        """Make the cluster, and take the nodes in."""
+        first = commands.Node("master", self.folder / "master", lab.PORT, address=MASTER)
+        first.root.mkdir()
+        self.nodes.append(first)
+        first.start()
+        self.run(
+            "gnt-cluster", "init", "--enabled-hypervisors", "fake", "--enabled-disk-templates", "drbd,plain",
+            "--vg-name", storage.GROUP, "-D", f"drbd:metavg={storage.GROUP},net-custom={NET}", "-B", "memory=16",
+            "--primary-ip", MASTER, "--port", lab.PORT, "--node-name", first.name, "lab.example",
+        )  # fmt: skip
+        self.run("gnt-node", "modify", "--vm-capable", "no", "-f", first.name)
+        for node in self.machines.nodes:
+            node.sh(f"vgcreate -qq {storage.GROUP} {' '.join(map(node.device, range(len(DISKS))))}")
+            _install(node)
+            where = ("--primary-ip", node.address, "--port", lab.PORT)
+            self.run("gnt-node", "add", "--join-token", node.token(), *where, node.name)
+
+    def node(self, name: str) -> Node:
+        """Return a node by its name."""
+        return next(node for node in self.machines.nodes if node.name == name)
+
+
+def _install(node: Node) -> None:
+    """Write an OS definition that leaves a mark on each disk."""
+    folder = f"{lab.ROOT}/srv/os/plain"
+    files = {"ganeti_api_version": "20\n", "variants.list": "", "parameters.list": "", "create": CREATE}
+    node.sh(f"mkdir -p {folder}")
+    for name, text in files.items():
+        node.sh(f"cat >{folder}/{name} <<'END'\n{text}END")
+    node.sh(f"chmod +x {folder}/create")
+
+
+@contextlib.contextmanager
+def up() -> Iterator[Cluster]:
+    """Make the cluster; the calling thread is in its network meanwhile."""
+    with (
+        lab.up(3, disks=DISKS, joined=False) as machines,
+        machines.entered(),
+        tempfile.TemporaryDirectory(prefix="gc") as folder,
+    ):
+        made = Cluster(Path(folder), machines)
+        try:
+            made.begin()
+            yield made
+        finally:
+            made.close_daemons()
+
+
+class Guest:
+    """An instance with mirrored disks, which the cluster calls ``name``."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+
+    def add(self, primary: str, secondary: str, *more: object) -> "Guest":
+        """Make it, with one disk unless others are given, and start it."""
+        where = ("-t", "drbd", "-n", f"{primary}:{secondary}", "--no-nics", "-o", "plain")
+        self.cluster.run("gnt-instance", "add", *where, *(more or ("--disk", "0:size=16m")), self.name)
+        return self
+
+    def gnt(self, command: str, *options: object) -> str:
+        """Run a command of gnt-instance on it; return what it said."""
+        return self.cluster.run("gnt-instance", command, *options, self.name).stdout
+
+    def refused(self, command: str, *options: object) -> str:
+        """Run a command that is refused; return what it said in one line."""
+        return " ".join(self.cluster.refused("gnt-instance", command, *options, self.name).split())
+
+    def field(self, name: str) -> str:
+        """Return a field of gnt-instance list."""
+        ((value,),) = self.cluster.rows("gnt-instance", name, self.name)
+        return value
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Return its primary and its secondary node, and its status."""
+        primary, secondary, status = (self.field(name) for name in ("pnode", "snodes", "status"))
+        return primary, secondary, status
+
+    @property
+    def primary(self) -> Node:
+        return self.cluster.node(self.field("pnode"))
+
+    @property
+    def secondary(self) -> Node:
+        return self.cluster.node(self.field("snodes"))
+
+    def sides(self, disk: int = 0) -> list[str]:
+        """Return what gnt-instance info says of a disk on its primary and on its secondary node."""
+        found = re.findall(r'on (?:primary|secondary): "?(.*?)"?$', self.gnt("info"), re.MULTILINE)
+        return found[2 * disk : 2 * disk + 2]
+
+    def device(self, disk: int = 0) -> str:
+        """Return where a disk is on its primary node."""
+        return self.sides(disk)[0].split(",")[0]
+
+    def write(self, *, megabytes: int = 8) -> str:
+        """Write to the first disk as the guest would; return the checksum of all of it."""
+        storage.scribble(self.primary, self.device(), megabytes=megabytes)
+        return self.checksum()
+
+    def checksum(self) -> str:
+        """Return the checksum of the first disk, as the guest would read it."""
+        return storage.checksum(self.primary, self.device())

@@ -1,0 +1,333 @@
+"""Mirrored disks under a real master: every command that changes them, and what breaks, on nodes with LVM and DRBD.
+
+The tests share a cluster and one guest, which each finds running on two of the three nodes (``vm``).
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.cluster import lab as commands
+from tests.real.nodes import cluster as clusters
+from tests.real.nodes import lab, storage
+from tests.real.nodes.cluster import Cluster, Guest
+from tests.real.nodes.storage import GROUP
+
+pytestmark = lab.NEEDS
+
+WHOLE = [", UpToDate", ", UpToDate"]
+LISTED = "lvs --noheadings --separator '|' -o lv_name,lv_tags,devices 2>/dev/null"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with clusters.up() as made:
+        yield made
+
+
+@pytest.fixture
+def vm(cluster: Cluster) -> Guest:
+    """A guest with one disk, as another test left it or made anew."""
+    found = Guest(cluster, "vm1.example")
+    known = [name for (name,) in cluster.rows("gnt-instance", "name")]
+    if found.name in known and found.place[2] == "running" and is_whole(found):
+        return found
+    if found.name in known:
+        found.gnt("remove", "-f", "--ignore-failures")
+    return found.add("node1", "node2")
+
+
+def is_whole(vm: Guest, disk: int = 0) -> bool:
+    return [side.partition(",")[2] for side in vm.sides(disk)] == [side.partition(",")[2] for side in WHOLE]
+
+
+def minor(vm: Guest, node: str, disk: int = 0) -> str:
+    """Return the minor of a disk on a node, as the configuration has it."""
+    found: list[str] = re.findall(rf"{node}, minor=(\d+)", vm.gnt("info"))
+    return found[disk]
+
+
+def secret(vm: Guest, node: str, disk: int) -> str:
+    """Return the secret that a node's kernel was given for a disk."""
+    (found,) = re.findall(
+        r'shared-secret\s+"(\w+)"', vm.cluster.node(node).sh(f"drbdsetup show {minor(vm, node, disk)}")
+    )
+    return str(found)
+
+
+def places(vm: Guest) -> tuple[str, str, str]:
+    """Return its primary node, its secondary one, and the third."""
+    primary, secondary, _ = vm.place
+    (third,) = {node.name for node in vm.cluster.machines.nodes} - {primary, secondary}
+    return primary, secondary, third
+
+
+def until_whole(vm: Guest) -> None:
+    commands.wait_until(lambda: is_whole(vm), f"both sides of the disk of {vm.name}: {vm.sides()}")
+
+
+def lying(cluster: Cluster, node: str, name: str = "") -> dict[str, str]:
+    """Return the logical volumes of a node, or those of one instance there, each with its physical volume."""
+    rows = [line.split("|") for line in cluster.node(node).sh(LISTED).splitlines()]
+    return {volume.strip(): devices.split("(")[0] for volume, tags, devices in rows if name in tags}
+
+
+@contextlib.contextmanager
+def extra(cluster: Cluster, name: str) -> Iterator[Guest]:
+    """An instance that the test makes, and that is gone after it."""
+    made = Guest(cluster, name)
+    try:
+        yield made
+    finally:
+        made.gnt("remove", "-f", "--ignore-failures")
+    assert not [lying(cluster, node.name, name) for node in cluster.machines.nodes if lying(cluster, node.name, name)]
+
+
+@contextlib.contextmanager
+def nearly_full(cluster: Cluster, name: str) -> Iterator[None]:
+    """A node whose first physical volume has room for one small mirrored disk, not for two."""
+    node = cluster.node(name)
+    first, free = node.sh("pvs --noheadings --nosuffix --units m -o pv_name,pv_free").splitlines()[0].split()
+    node.sh(f"lvcreate -qq -y -n filler -L {int(float(free)) - 200}M {GROUP} {first}")
+    yield
+    node.sh(f"lvremove -qq -y {GROUP}/filler")
+
+
+@pytest.mark.promise("cluster-100", "cluster-104", "cluster-105", "cluster-110", "cluster-142")
+def test_mirrored_disks_from_their_making_to_their_end(cluster: Cluster) -> None:
+    with extra(cluster, "disks.example") as vm, nearly_full(cluster, "node1"), nearly_full(cluster, "node3"):
+        vm.add("node1", "node3", "--disk", "0:size=16m", "--disk", "1:size=8m,access=w")
+        assert vm.place == ("node1", "node3", "running")
+        node, paths = vm.primary, [vm.device(index) for index in (0, 1)]
+        assert [node.sh(f"head -n 1 {path}") for path in paths] == [
+            f"{vm.name} installed on disk {index}" for index in (0, 1)
+        ]
+        # All four volumes of the instance are together where they fit, not where there was room for the first.
+        for place in ("node1", "node3"):
+            found = lying(cluster, place, vm.name)
+            assert (len(found), len({*found.values()})) == (4, 1)
+        assert paths == [f"/dev/drbd{minor(vm, 'node1', disk)}" for disk in (0, 1)]
+        secrets = {(disk, secret(vm, place, disk)) for disk in (0, 1) for place in ("node1", "node3")}
+        assert len(secrets) == len({said for _, said in secrets}) == 2
+        assert "Peer authenticated" in cluster.node("node3").sh("dmesg")
+
+        vm.gnt("stop")
+        assert vm.sides()[0].endswith("not active, degraded")
+        assert f" {minor(vm, 'node1')}: cs:" not in node.sh("cat /proc/drbd")
+        assert vm.gnt("activate-disks", "--wait-for-sync").splitlines()[-2:] == [
+            f"node1:disk/{index}:{path}" for index, path in enumerate(paths)
+        ]
+        assert is_whole(vm, 1)
+        vm.gnt("deactivate-disks")
+        vm.gnt("modify", "--disk", "1:access=r")
+        vm.gnt("start")
+        write = ["dd", "if=/dev/zero", f"of={paths[1]}", "bs=4k", "count=1", "conv=notrunc", "oflag=direct"]
+        assert "not permitted" in node.run(*write)[1]
+        before = vm.checksum()
+        cluster.run("gnt-instance", "grow-disk", vm.name, 0, "8m")
+        assert vm.field("disk.sizes") == "24,8"
+        assert node.sh(f"blockdev --getsize64 {paths[0]}") == str(24 << 20)
+        assert node.sh(f"head -c {16 << 20} {paths[0]} | md5sum").split()[0] == before
+        assert "ERROR" not in cluster.run("gnt-cluster", "verify").stdout
+
+
+@pytest.mark.promise("cluster-107", "cluster-108", "cluster-109")
+def test_a_guest_goes_to_its_other_node_and_to_any(cluster: Cluster, vm: Guest) -> None:
+    one, two, three = places(vm)
+    before = vm.write()
+    vm.gnt("migrate", "-f")
+    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+    assert "no copy of its disks" in vm.refused("migrate", "-f", "-n", three)
+    before = vm.write(megabytes=4)
+    vm.gnt("failover", "-f")
+    assert (vm.place, vm.checksum()) == ((one, two, "running"), before)
+
+    said = vm.gnt("failover", "-f", "-n", three)  # S1 becomes S2
+    steps = (
+        f"pair disk 0 of {two} with {three}",
+        f"let disk 0 on {three} receive",
+        "start vm1",
+        "wait until",
+        "remove disk",
+    )
+    order = [said.index(step) for step in steps]
+    assert order == sorted(order)
+    assert (vm.place, vm.checksum()) == ((three, two, "running"), before)
+    assert lying(cluster, one) == {}
+
+    vm.gnt("failover", "-f", "-n", one, "--keep", "primary")  # P1 becomes S2
+    assert (vm.place, vm.checksum()) == ((one, three, "running"), before)
+    assert lying(cluster, two) == {}
+    vm.gnt("stop")
+    vm.gnt("failover", "-f", "-n", two)
+    assert vm.place == (two, three, "ADMIN_down")
+    vm.gnt("start")
+    assert vm.checksum() == before
+
+
+@pytest.mark.promise("cluster-153")
+def test_each_side_is_made_anew_and_a_node_emptied(cluster: Cluster, vm: Guest) -> None:
+    one, two, three = places(vm)
+    before = vm.write()
+    for side in ("-s", "-p"):
+        vm.gnt("replace-disks", side)
+        assert (vm.place, is_whole(vm), vm.checksum()) == ((one, two, "running"), True, before)
+    vm.gnt("replace-disks", "-n", three)
+    assert (vm.place, is_whole(vm), vm.checksum()) == ((one, three, "running"), True, before)
+    assert lying(cluster, two) == {}
+
+    assert "nothing is to be done" in vm.gnt("replace-disks", "-a")
+    cluster.node(three).sh(f"drbdsetup detach {minor(vm, three)}")
+    commands.wait_until(lambda: not is_whole(vm), "the lost side")
+    vm.gnt("replace-disks", "-a")
+    assert (is_whole(vm), vm.checksum()) == (True, before)
+
+    said = cluster.run("gnt-node", "evacuate", "-f", "-s", "-n", two, three).stdout
+    assert f"turn to {two}" in said
+    assert (vm.place, is_whole(vm), vm.checksum()) == ((one, two, "running"), True, before)
+    assert lying(cluster, three) == {}
+    cluster.run("gnt-node", "evacuate", "-f", "-p", one)
+    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+    cluster.run("gnt-node", "migrate", "-f", two)
+    assert (vm.place, vm.checksum()) == ((one, two, "running"), before)
+
+
+def test_a_node_that_dies_is_done_without_and_caught_up_with(cluster: Cluster, vm: Guest) -> None:
+    one, two, _ = places(vm)
+    before, dead = vm.write(), vm.primary
+    dead.kill()
+    try:
+        said = vm.refused("failover", "-f")
+        assert f"node {one} cannot be told to stop instance vm1.example" in said
+        assert "cannot be reached" in said
+        cluster.run("gnt-node", "modify", "-f", "--offline", "yes", one)
+        vm.gnt("failover", "-f")
+        assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+        before = vm.write(megabytes=4)
+        assert "ERROR" not in cluster.run("gnt-cluster", "verify").stdout
+    finally:
+        dead.reboot()
+    cluster.run("gnt-node", "modify", "--offline", "no", one)
+    assert vm.sides()[1].endswith("not active, degraded")
+    cluster.run("gnt-cluster", "verify-disks")
+    until_whole(vm)
+    vm.gnt("failover", "-f")
+    assert (vm.place, vm.checksum()) == ((one, two, "running"), before)
+
+
+def test_what_a_cut_cable_kept_away_is_made_up_for_before_a_guest_goes_there(cluster: Cluster, vm: Guest) -> None:
+    one, two, _ = places(vm)
+    other = vm.secondary
+    cluster.machines.cable(other, plugged=False)
+    try:
+        commands.wait_until(lambda: "WFConnection" in vm.primary.sh("cat /proc/drbd"), "the cut")
+        before = vm.write(megabytes=4)
+    finally:
+        cluster.machines.cable(other, plugged=True)
+    vm.gnt("failover", "-f")
+    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+
+
+@pytest.mark.promise("cluster-101")
+def test_a_minor_that_somebody_else_has_is_taken_back_unless_it_is_in_use(cluster: Cluster, vm: Guest) -> None:
+    one, two, three = places(vm)
+    node = cluster.node(three)  # it has none of the guest's disks, so the first minor is the next one there
+    node.sh(
+        f"lvcreate -qq -y -n foreign -L 8M {GROUP}; lvcreate -qq -y -n foreign_meta -L 4M {GROUP};"
+        "drbdsetup new-resource foreign; drbdsetup new-minor foreign 0 0;"
+        f"drbdmeta --force 0 v08 /dev/{GROUP}/foreign_meta flex-external create-md;"
+        f"drbdsetup attach 0 /dev/{GROUP}/foreign /dev/{GROUP}/foreign_meta flexible; drbdsetup primary 0 --force"
+    )
+    storage.scribble(node, "/dev/drbd0", megabytes=8)
+    before, theirs = vm.write(), storage.checksum(node, "/dev/drbd0")
+    storage.hold(node, "/dev/drbd0")
+    try:
+        said = vm.refused("replace-disks", "-n", three)
+        assert f"drbd0 on node {three} cannot be taken down" in said
+        assert "stop what uses it" in said
+        assert (vm.place, is_whole(vm), vm.checksum()) == ((one, two, "running"), True, before)
+        assert lying(cluster, three, vm.name) == {}
+        assert storage.checksum(node, "/dev/drbd0") == theirs
+    finally:
+        storage.release(node)
+    vm.gnt("replace-disks", "-n", three)
+    assert (minor(vm, three), is_whole(vm), vm.checksum()) == ("0", True, before)
+    assert "foreign" not in node.sh("drbdsetup show all")
+    assert storage.checksum(node, f"/dev/{GROUP}/foreign") == theirs
+    node.sh(f"lvremove -qq -y {GROUP}/foreign {GROUP}/foreign_meta")
+
+
+@pytest.mark.promise("cluster-105")
+def test_a_peer_with_another_secret_is_told_of_and_let_in_with_the_right_one(cluster: Cluster, vm: Guest) -> None:
+    one, two, _ = places(vm)
+    node, number = vm.secondary, minor(vm, two)
+    there, here = re.findall(r"address\s+(ipv4 [\d.:]+);", node.sh(f"drbdsetup show {number}"))
+    ends = f"{here} {there}".replace("ipv4 ", "ipv4:")
+    node.sh(
+        f"drbdsetup disconnect {ends}; drbdsetup connect resource{number} {ends}"
+        f" --protocol=C --cram-hmac-alg=sha256 --shared-secret=guessed {clusters.NET}"
+    )
+    commands.wait_until(lambda: "StandAlone" in node.sh("cat /proc/drbd"), "the end of the connection")
+    before = vm.write()
+    assert "does not know the same secret" in vm.sides()[1]
+    said = vm.refused("failover", "-f")
+    assert "not connected to the one that is written to" in said
+    assert "its peer does not know the same secret" in said
+    assert vm.place == (one, two, "running")
+    vm.gnt("activate-disks", "--wait-for-sync")
+    vm.gnt("failover", "-f")
+    assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
+
+
+@pytest.mark.promise("cluster-106")
+def test_a_disk_that_dies_is_taken_out_and_what_was_on_it_made_anew(cluster: Cluster, vm: Guest) -> None:
+    before, node = vm.write(), vm.secondary
+    watcher = ("gantry-watcher", "--repair-storage", "--root", cluster.master)
+    cluster.run(*watcher)  # it sees that all is well
+    vm.gnt("stop")  # User-Mode Linux gives a disk up only when nothing holds it
+    (place,) = {*lying(cluster, node.name, vm.name).values()}
+    index = next(index for index in range(len(node.disks)) if node.device(index) == place)
+    node.pull_disk(index)
+    assert "missing" in vm.refused("start")
+    assert "misses 1 of its physical volumes" in cluster.run("gnt-cluster", "verify", check=False).stdout
+    cluster.run(*watcher)
+    commands.wait_until(lambda: not lying(cluster, node.name, vm.name), "the repair")
+    vm.gnt("replace-disks", "-a")
+    vm.gnt("start")
+    until_whole(vm)
+    assert vm.checksum() == before
+    fresh = node.add_disk(clusters.DISKS[0])
+    lab.until(lambda: node.run("vgextend", "-y", GROUP, fresh)[0] == 0, "the fresh disk")
+    vm.gnt("failover", "-f")
+    assert vm.checksum() == before
+
+
+def test_lost_disks_are_made_anew_on_other_nodes(cluster: Cluster) -> None:
+    with extra(cluster, "lost.example") as vm:
+        vm.add("node3", "node2", "--disk", "0:size=8m")
+        vm.gnt("stop")
+        assert "is there on node" in vm.refused("recreate-disks")
+        for name in ("node3", "node2"):
+            cluster.node(name).sh(
+                f"lvremove -qq -y {' '.join(f'{GROUP}/{one}' for one in lying(cluster, name, vm.name))}"
+            )
+        vm.gnt("recreate-disks", "-n", "node3:node1")
+        assert vm.field("snodes") == "node1"
+        vm.gnt("start")
+        until_whole(vm)
+
+
+def test_an_instance_on_plain_volumes_is_copied_to_another_node(cluster: Cluster) -> None:
+    with extra(cluster, "plain.example") as vm:
+        where = ("-t", "plain", "-n", "node3", "--no-nics", "-o", "plain", "--disk", "0:size=16m")
+        cluster.run("gnt-instance", "add", *where, vm.name)
+        (volume,) = lying(cluster, "node3", vm.name)
+        path = f"/dev/{GROUP}/{volume}"
+        storage.scribble(cluster.node("node3"), path, megabytes=16)
+        before = storage.checksum(cluster.node("node3"), path)
+        assert "on its node alone" in vm.refused("failover", "-f")
+        vm.gnt("move", "-f", "-n", "node2")
+        assert (vm.field("pnode"), vm.field("status")) == ("node2", "running")
+        assert storage.checksum(cluster.node("node2"), path) == before
+        assert lying(cluster, "node3", vm.name) == {}

@@ -1,0 +1,19 @@
+"""One machine with Xen for all tests of this folder: it takes half a minute to boot."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.real.nodes import lab
+from tests.real.xen import host
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[lab.Lab]:
+    with lab.up(1, disks=(), kind=host.Host) as made:
+        yield made
+
+
+@pytest.fixture
+def xen(running: lab.Lab) -> Iterator[lab.Lab]:
+    with running.entered():
+        yield running
