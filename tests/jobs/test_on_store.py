@@ -1,6 +1,7 @@
 """The queue over the real store, on a simulated disk that a crash takes the power from."""
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 
 import msgspec
@@ -215,3 +216,26 @@ def test_a_job_is_always_in_the_queue_or_in_the_archive(world: simulated.World) 
         assert archived.numbers() == {1}
 
     world.run(on_machine(world, scenario()))
+
+
+def test_a_submission_whose_caller_has_gone_may_fail_and_nobody_has_to_hear_of_it(
+    world: simulated.World, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(world)
+
+    async def scenario() -> None:
+        await open_store(house)
+        disk = world.machine("node1").disk
+        disk.fail_sync = True
+        caller = asyncio.create_task(house.queue.submit([op()]))
+        await asyncio.sleep(0)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        await asyncio.sleep(10)
+        gc.collect()
+        disk.fail_sync = False
+
+    world.run(on_machine(world, scenario()))
+    assert "could not be written" in caplog.text
+    assert "never retrieved" not in caplog.text

@@ -328,7 +328,10 @@ class Queue:
 
 async def _whole(work: Coroutine[None, None, Result]) -> Result:
     """Do the work to its end though the caller, whose client hung up, is canceled."""
-    return await asyncio.shield(asyncio.ensure_future(work))
+    task = asyncio.ensure_future(work)
+    # What it fails of then is in the store's log; nobody else is there to hear of it.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(task)
 
 
 def _ended(job: model.Job) -> float:

@@ -102,15 +102,15 @@ class Acknowledgements:
         elif not self._copies.follows(newest.frame.digest, one.frame.digest):
             raise Violation(ONE_MASTER, f"a history that has both: {newest}", f"{one}, in another history")
 
-    def _keepers(self, one: Acknowledgement) -> list[str]:
+    def _keepers(self, one: Acknowledgement, *, durable: bool = False) -> list[str]:
         """Return who shall have an acknowledgement's frame: the master and its candidates; nobody if it has ended.
 
-        What reaches more than half only later may be left aside all the same: another epoch may have begun meanwhile.
+        They are those of its newest state, or with ``durable`` of the last one that is safe. What reaches more than half only later may be left aside all the same: another epoch may have begun meanwhile.
         """
         daemon = self._lab.daemons.get(one.master)
         if daemon is None:
             return []
-        state = daemon.store.snapshot
+        state = daemon.store.durable if durable else daemon.store.snapshot
         owner, keeping = state.the_cluster, (clusters.Role.CANDIDATE, clusters.Role.MASTER)
         return sorted(node.name for node in state.nodes.values() if node.role(owner) in keeping)
 
@@ -120,7 +120,8 @@ class Acknowledgements:
 
     def _check_loud(self, one: Acknowledgement, ends: Mapping[str, str]) -> None:
         keepers = self._keepers(one)
-        if self._majority(one, keepers, ends):
+        # Who is about to be a candidate no more counted when the change was acknowledged.
+        if self._majority(one, keepers, ends) or self._majority(one, self._keepers(one, durable=True), ends):
             return
         daemon = self._lab.daemons.get(one.master)
         missing = {name for name in keepers if not self._copies.follows(ends[name], one.frame.digest)} - {one.master}
