@@ -141,10 +141,7 @@ def check(disk: interface.Disk, folder: str, *, most: int) -> Check:
 
 def _frames(disk: interface.Disk, path: str, *, is_last: bool) -> Iterator[frame.Frame]:
     try:
-        data = disk.read(path)
-        if not (data or is_last):
-            raise journal.damaged(path, "it is empty, though a later segment follows")
-        yield from frame.scan(data)
+        yield from frame.scan(disk.read(path))
     except frame.DamageError as error:
         if not (is_last and isinstance(error, frame.TornError)):
             raise journal.damaged(path, error.what, offset=error.offset) from None
