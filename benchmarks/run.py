@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import addresses, backup, cluster, jobs, moves, page, scale, state
+from benchmarks import addresses, backup, cluster, guests, jobs, moves, page, scale, state
 from benchmarks.figure import Figure
 
 Benchmark = Callable[[], Iterable[Figure]]
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     **jobs.BENCHMARKS,
     **scale.BENCHMARKS,
     **moves.BENCHMARKS,
+    **guests.BENCHMARKS,
     **backup.BENCHMARKS,
 }
 
@@ -51,7 +52,7 @@ def _machine() -> dict[str, object]:
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "load": os.getloadavg()[0],
+        "load": round(os.getloadavg()[0], 2),
     }
 
 
