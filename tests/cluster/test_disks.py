@@ -33,6 +33,17 @@ def sizes(cluster: lab.Lab) -> str:
     return cluster.rows("gnt-instance", "disk.sizes", NAME)[0][0]
 
 
+@pytest.mark.promise("cluster-99")
+@pytest.mark.parametrize("old", ["remote_raid1", "local_raid1", "md_raid1", "drbd7"])
+def test_disk_types_of_the_past_are_gone(shared: lab.Lab, old: str) -> None:
+    add = ("gnt-instance", "add", "--no-install", "--no-nics", "-n", "node1", "--disk", "0:size=8m")
+    for command in ((*add, "-t", old, NAME), ("gnt-cluster", "modify", "--enabled-disk-templates", f"file,{old}")):
+        said = shared.run(*command, check=False)
+        assert said.returncode != 0
+        assert f"unknown disk template {old}" in said.stderr
+    assert NAME not in shared.run("gnt-instance", "list").stdout
+
+
 @pytest.mark.promise("cluster-102", "cluster-103", "cluster-111", "cluster-137", "cluster-138", "cluster-143")
 def test_disks_come_grow_and_go_with_their_files(cluster: lab.Lab) -> None:
     assert sorted(files(cluster).values()) == [4, 8]
