@@ -246,6 +246,17 @@ async def test_addresses_that_go_stay_reserved_until_the_guest_has_let_go_of_the
     assert not house.state.instance("vm1").lingering
 
 
+async def test_an_address_that_the_guest_still_uses_goes_back_to_its_nic_and_to_no_other(house: build.House) -> None:
+    start(house)
+    await changed(house, ["modify", 0, {"ip": {"0": "192.0.2.15"}}], hotplug=False)
+    assert [one.ip for one in house.state.instance("vm1").lingering] == ["192.0.2.10"]
+    taking = op(["modify", 1, {"ip": "192.0.2.10", "network": "net1"}])
+    assert "whose guest still uses it" in str(await house.refused(taking))
+    await changed(house, ["modify", 0, {"ip": {"0": "192.0.2.10"}}])
+    assert ips(house)[0] == ("192.0.2.10", "2001:db8::10")
+    assert not house.state.instance("vm1").lingering
+
+
 async def test_another_mac_address_unplugs_and_plugs(house: build.House) -> None:
     machine = start(house)
     plan = await house.plan(op(["modify", 0, {"mac": "aa:00:00:00:00:77"}]))

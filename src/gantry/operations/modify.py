@@ -205,8 +205,8 @@ class _Change:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks
         allocations = unit.environment.ledger.allocations(snapshot, owner=old.uuid)
-        for kept in old.lingering:
-            allocations.release(snapshot.networks[kept.network], kept.ip)
+        self._allocations = allocations
+        self._lingering = list(old.lingering)
         self._maker = nics.Maker(
             snapshot,
             snapshot.nodegroups[snapshot.nodes[old.primary_node].group],
@@ -275,11 +275,18 @@ class _Change:
             self._maker.free(self._nics.pop(index))
             self.report.append((f"nic/{index}", "remove"))
             return
+        self._give_back(old)
         new = self._nics[index] = self._maker.change(index, old, change.nic)
         before = self._parts(old)
         self.report += [
             (f"nic.{name}/{index}", value) for name, value in self._parts(new).items() if value != before.get(name)
         ]
+
+    def _give_back(self, nic: instance.Nic) -> None:
+        """Let a NIC have the addresses again that it gave up on paper only; on another one the guest had them twice."""
+        for kept in [one for one in self._lingering if one.nic == nic.uuid]:
+            self._lingering.remove(kept)
+            self._allocations.release(self._networks[kept.network], kept.ip)
 
     def _parts(self, nic: instance.Nic) -> dict[str, object]:
         """Return what a report says of a NIC; the addresses are a list."""

@@ -105,7 +105,8 @@ class Acknowledgements:
     def _keepers(self, one: Acknowledgement, *, durable: bool = False) -> list[str]:
         """Return who shall have an acknowledgement's frame: the master and its candidates; nobody if it has ended.
 
-        They are those of its newest state, or with ``durable`` of the last one that is safe. What reaches more than half only later may be left aside all the same: another epoch may have begun meanwhile.
+        They are those of its newest state, or with ``durable`` of the last one that is safe. What reaches more than
+        half only later may be left aside all the same: another epoch may have begun meanwhile.
         """
         daemon = self._lab.daemons.get(one.master)
         if daemon is None:
