@@ -1,10 +1,12 @@
+import asyncio
+
 import pytest
 from msgspec import structs
 from tests.operations import build
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import filled
+from gantry.operations import filled, migration
 from gantry.rpc import calls
 
 VM = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)
@@ -69,6 +71,22 @@ async def test_a_target_that_dies_half_way_is_no_obstacle_to_going_on() -> None:
     made.machine("node3").down = True
     for step in reversed(plan.steps):
         await step.undo()
+    assert runs(made) == ["node1"]
+
+
+async def test_a_migration_to_a_node_that_falls_silent_is_given_up() -> None:
+    made = house()
+    made.machine("node1").progress = calls.MigrationStatus(status="active", transferred=1 << 20, total=1 << 30)
+    async with asyncio.timeout(30):
+        ending = asyncio.ensure_future(fails(made, TO_3))
+        for _ in range(20 * migration.SILENT):
+            await asyncio.sleep(0)
+        assert len(made.nodes.asked(calls.InstanceMigrationStatus)) > 2 * migration.SILENT
+        assert not ending.done()  # a target that answers is waited for
+        made.machine("node3").down = True
+        error = await ending
+    assert "failed: node node3" in error.message
+    assert "goes on on node1" in error.hint
     assert runs(made) == ["node1"]
 
 

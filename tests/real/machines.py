@@ -1,7 +1,8 @@
 """Two nodes as network namespaces on one switch, and a small Linux guest that writes its disk and answers pings.
 
 The nodes are drivers in this process whose programs run in the namespaces. The guest's second disk gets the numbers
-1, 2, 3 ... as fast as it can write them, each into a sector of its own, so that a lost write is a gap.
+1, 2, 3 ... as fast as it can write them, each into a sector of its own, so that a lost write is a gap. A guest that
+boots again goes on where the numbers end.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ for event in /sys/class/input/event*; do
     grep -q 'Power Button' $event/device/name &&
     ( head -c 24 /dev/input/${{event##*/}} >/dev/null; echo GUEST-OFF >/dev/console; sync; poweroff -f ) &
 done
-( i=0; while [ -b /dev/vdb ]; do i=$((i+1))
+( i=$(tr -d '\\0 ' </dev/vdb | wc -l); while [ -b /dev/vdb ]; do i=$((i+1))
     printf '%-511s\\n' $i | dd of=/dev/vdb bs={SECTOR} count=1 seek=$i conv=fsync,notrunc 2>/dev/null || echo LOST $i
     usleep 20000
 done ) &

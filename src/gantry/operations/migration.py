@@ -10,6 +10,8 @@ meanwhile does the same. What nobody can tell any more is for ``--cleanup`` (``w
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters
 from gantry.operations import base, filled, moving, volumes, whereabouts
@@ -21,6 +23,9 @@ LOOK = 1.0
 
 TOLD_EVERY = 5
 """After so many looks the job's log says how far it is."""
+
+SILENT = 10
+"""After so many looks at which nothing more had been sent, the target is asked whether it is there."""
 
 MIB = 1 << 20
 
@@ -244,22 +249,43 @@ class Passage:
         )
 
     async def _watch(self, canceled: Callable[[], bool]) -> calls.MigrationStatus:
-        """Look how far it is until that is final; raises JobCanceledError when the job was canceled in time."""
-        looks = 0
+        """Look how far it is until that is final; raises JobCanceledError when the job was canceled in time.
+
+        Of a machine that is dead the source hears nothing, and it would wait for a quarter of an hour. So a migration
+        that stands still is given up when its target does not answer.
+        """
+        looks, silent, sent = 0, 0, -1
         while True:
             ask = calls.InstanceMigrationStatus(instance=self._leaving, wait=LOOK)
             status = await self._nodes.call(self._source, ask)
             if status.final:
                 return status
             if canceled():
-                ended = await self._nodes.call(self._source, calls.InstanceMigrateCancel(instance=self._leaving))
+                ended = await self._cancel()
                 if ended.status == "completed":
                     self._environment.log.warning("it has arrived already, and cannot be canceled any more")
                     return ended
                 raise errors.JobCanceledError
+            silent, sent = (silent + 1 if status.transferred == sent else 0), status.transferred
+            if silent and silent % SILENT == 0 and (why := await self._unreachable()):
+                ended = await self._cancel()
+                lost = msgspec.structs.replace(ended, status="failed", reason=why)
+                return ended if ended.status == "completed" else lost
             if looks % TOLD_EVERY == 0:
                 self._environment.log.info(_progress(status))
             looks += 1
+
+    async def _cancel(self) -> calls.MigrationStatus:
+        return await self._nodes.call(self._source, calls.InstanceMigrateCancel(instance=self._leaving))
+
+    async def _unreachable(self) -> str:
+        """Return why the target cannot be reached; empty when it answers."""
+        ask = calls.InstanceInfo(hypervisor=self._coming.hypervisor, name=self._coming.name)
+        try:
+            await self._nodes.call(self._target, ask)
+        except errors.RemoteError as error:
+            return error.message
+        return ""
 
     async def _back(self) -> None:
         """Let it go on at the source, when nothing can begin at the target any more."""
@@ -270,7 +296,7 @@ class Passage:
         if running is None:
             return
         if running.state == "migrating":
-            await self._nodes.call(self._source, calls.InstanceMigrateCancel(instance=self._leaving))
+            await self._cancel()
         await self._nodes.call(self._source, calls.InstanceFinalizeMigrationSrc(instance=self._leaving, success=False))
 
     def arrive(self) -> list[base.Step]:

@@ -1,7 +1,8 @@
 """A whole cluster with disks as they are: a master daemon and the real commands, and three nodes with LVM and DRBD.
 
 The master is a process beside the nodes, on a machine without a volume group that takes no instances; so it outlives
-every node. Guests are those of the ``fake`` hypervisor: what they would write, the tests write to the devices.
+every node. Guests are those of the ``fake`` hypervisor: what they would write, the tests write to the devices. Real
+ones are in ``guests``.
 """
 
 import contextlib
@@ -33,9 +34,10 @@ done
 class Cluster(commands.Lab):
     """The commands as on the master, and the nodes."""
 
-    def __init__(self, folder: Path, machines: lab.Lab) -> None:
+    def __init__(self, folder: Path, machines: lab.Lab, hypervisor: str) -> None:
         super().__init__(folder)
         self.machines = machines
+        self.hypervisor = hypervisor
 
     def begin(self) -> None:
         """Make the cluster, and take the nodes in."""
@@ -44,14 +46,14 @@ class Cluster(commands.Lab):
         self.nodes.append(first)
         first.start()
         self.run(
-            "gnt-cluster", "init", "--enabled-hypervisors", "fake", "--enabled-disk-templates", "drbd,plain",
+            "gnt-cluster", "init", "--enabled-hypervisors", self.hypervisor, "--enabled-disk-templates", "drbd,plain",
             "--vg-name", storage.GROUP, "-D", f"drbd:metavg={storage.GROUP},net-custom={NET}", "-B", "memory=16",
             "--primary-ip", MASTER, "--port", lab.PORT, "--node-name", first.name, "lab.example",
         )  # fmt: skip
         self.run("gnt-node", "modify", "--vm-capable", "no", "-f", first.name)
         for node in self.machines.nodes:
             node.sh(f"vgcreate -qq {storage.GROUP} {' '.join(map(node.device, range(len(DISKS))))}")
-            _install(node)
+            install(node, "plain", CREATE)
             where = ("--primary-ip", node.address, "--port", lab.PORT)
             self.run("gnt-node", "add", "--join-token", node.token(), *where, node.name)
 
@@ -60,25 +62,25 @@ class Cluster(commands.Lab):
         return next(node for node in self.machines.nodes if node.name == name)
 
 
-def _install(node: Node) -> None:
-    """Write an OS definition that leaves a mark on each disk."""
-    folder = f"{lab.ROOT}/srv/os/plain"
-    files = {"ganeti_api_version": "20\n", "variants.list": "", "parameters.list": "", "create": CREATE}
+def install(node: Node, name: str, create: str) -> None:
+    """Write an OS definition with this script that fills its disks."""
+    folder = f"{lab.ROOT}/srv/os/{name}"
+    files = {"ganeti_api_version": "20\n", "variants.list": "", "parameters.list": "", "create": create}
     node.sh(f"mkdir -p {folder}")
-    for name, text in files.items():
-        node.sh(f"cat >{folder}/{name} <<'END'\n{text}END")
+    for file, text in files.items():
+        node.sh(f"cat >{folder}/{file} <<'END'\n{text}END")
     node.sh(f"chmod +x {folder}/create")
 
 
 @contextlib.contextmanager
-def up() -> Iterator[Cluster]:
+def up(*, kind: type[Node] = Node, hypervisor: str = "fake") -> Iterator[Cluster]:
     """Make the cluster; the calling thread is in its network meanwhile."""
     with (
-        lab.up(3, disks=DISKS, joined=False) as machines,
+        lab.up(3, disks=DISKS, kind=kind, joined=False) as machines,
         machines.entered(),
         tempfile.TemporaryDirectory(prefix="gc") as folder,
     ):
-        made = Cluster(Path(folder), machines)
+        made = Cluster(Path(folder), machines, hypervisor)
         try:
             made.begin()
             yield made
@@ -131,9 +133,18 @@ class Guest:
         found = re.findall(r'on (?:primary|secondary): "?(.*?)"?$', self.gnt("info"), re.MULTILINE)
         return found[2 * disk : 2 * disk + 2]
 
+    def is_whole(self, disk: int = 0) -> bool:
+        """Tell whether both sides of a disk have all that was written to it."""
+        return [side.partition(", ")[2] for side in self.sides(disk)] == ["UpToDate", "UpToDate"]
+
+    def until_whole(self, disk: int = 0) -> None:
+        """Wait until both sides of a disk have all that was written to it."""
+        commands.wait_until(lambda: self.is_whole(disk), f"both sides of disk {disk} of {self.name}: {self.sides()}")
+
     def device(self, disk: int = 0) -> str:
         """Return where a disk is on its primary node."""
-        return self.sides(disk)[0].split(",")[0]
+        found: list[str] = re.findall(r'on primary: "?(/dev/[^,"]+)', self.gnt("info"))
+        return found[disk]
 
     def write(self, *, megabytes: int = 8) -> str:
         """Write to the first disk as the guest would; return the checksum of all of it."""

@@ -26,7 +26,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import pytest
 from tests.real import demonstration
@@ -86,6 +86,9 @@ def until(condition: Callable[[], Found | None], what: str, *, patience: float =
 class Node:
     """One node, ``node1`` at 192.0.2.1 and so on."""
 
+    MEMORY: ClassVar[int] = 256
+    """MiB."""
+
     number: int
     folder: Path
     disks: list[Path] = field(default_factory=list)
@@ -134,7 +137,7 @@ class Node:
         overlay, log = self.folder / "root", self.folder / "console"
         shutil.rmtree(self.folder / self.name, ignore_errors=True)
         arguments = [
-            KERNEL, "mem=256M", f"umid={self.name}", f"uml_dir={self.folder}/",
+            KERNEL, f"mem={self.MEMORY}M", f"umid={self.name}", f"uml_dir={self.folder}/",
             f"ubda={overlay},{image()}", "root=/dev/ubda", "rw", "quiet",
             *(f"ubd{chr(ord('b') + index)}={path}" for index, path in enumerate(self.disks)),
             # Without gro, long answers over TCP stall.

@@ -16,7 +16,6 @@ from tests.real.nodes.storage import GROUP
 
 pytestmark = lab.NEEDS
 
-WHOLE = [", UpToDate", ", UpToDate"]
 LISTED = "lvs --noheadings --separator '|' -o lv_name,lv_tags,devices 2>/dev/null"
 
 
@@ -31,15 +30,11 @@ def vm(cluster: Cluster) -> Guest:
     """A guest with one disk, as another test left it or made anew."""
     found = Guest(cluster, "vm1.example")
     known = [name for (name,) in cluster.rows("gnt-instance", "name")]
-    if found.name in known and found.place[2] == "running" and is_whole(found):
+    if found.name in known and found.place[2] == "running" and found.is_whole():
         return found
     if found.name in known:
         found.gnt("remove", "-f", "--ignore-failures")
     return found.add("node1", "node2")
-
-
-def is_whole(vm: Guest, disk: int = 0) -> bool:
-    return [side.partition(",")[2] for side in vm.sides(disk)] == [side.partition(",")[2] for side in WHOLE]
 
 
 def minor(vm: Guest, node: str, disk: int = 0) -> str:
@@ -61,10 +56,6 @@ def places(vm: Guest) -> tuple[str, str, str]:
     primary, secondary, _ = vm.place
     (third,) = {node.name for node in vm.cluster.machines.nodes} - {primary, secondary}
     return primary, secondary, third
-
-
-def until_whole(vm: Guest) -> None:
-    commands.wait_until(lambda: is_whole(vm), f"both sides of the disk of {vm.name}: {vm.sides()}")
 
 
 def lying(cluster: Cluster, node: str, name: str = "") -> dict[str, str]:
@@ -118,7 +109,7 @@ def test_mirrored_disks_from_their_making_to_their_end(cluster: Cluster) -> None
         assert vm.gnt("activate-disks", "--wait-for-sync").splitlines()[-2:] == [
             f"node1:disk/{index}:{path}" for index, path in enumerate(paths)
         ]
-        assert is_whole(vm, 1)
+        assert vm.is_whole(1)
         vm.gnt("deactivate-disks")
         vm.gnt("modify", "--disk", "1:access=r")
         vm.gnt("start")
@@ -172,20 +163,20 @@ def test_each_side_is_made_anew_and_a_node_emptied(cluster: Cluster, vm: Guest) 
     before = vm.write()
     for side in ("-s", "-p"):
         vm.gnt("replace-disks", side)
-        assert (vm.place, is_whole(vm), vm.checksum()) == ((one, two, "running"), True, before)
+        assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
     vm.gnt("replace-disks", "-n", three)
-    assert (vm.place, is_whole(vm), vm.checksum()) == ((one, three, "running"), True, before)
+    assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, three, "running"), True, before)
     assert lying(cluster, two) == {}
 
     assert "nothing is to be done" in vm.gnt("replace-disks", "-a")
     cluster.node(three).sh(f"drbdsetup detach {minor(vm, three)}")
-    commands.wait_until(lambda: not is_whole(vm), "the lost side")
+    commands.wait_until(lambda: not vm.is_whole(), "the lost side")
     vm.gnt("replace-disks", "-a")
-    assert (is_whole(vm), vm.checksum()) == (True, before)
+    assert (vm.is_whole(), vm.checksum()) == (True, before)
 
     said = cluster.run("gnt-node", "evacuate", "-f", "-s", "-n", two, three).stdout
     assert f"turn to {two}" in said
-    assert (vm.place, is_whole(vm), vm.checksum()) == ((one, two, "running"), True, before)
+    assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
     assert lying(cluster, three) == {}
     cluster.run("gnt-node", "evacuate", "-f", "-p", one)
     assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
@@ -211,7 +202,7 @@ def test_a_node_that_dies_is_done_without_and_caught_up_with(cluster: Cluster, v
     cluster.run("gnt-node", "modify", "--offline", "no", one)
     assert vm.sides()[1].endswith("not active, degraded")
     cluster.run("gnt-cluster", "verify-disks")
-    until_whole(vm)
+    vm.until_whole()
     vm.gnt("failover", "-f")
     assert (vm.place, vm.checksum()) == ((one, two, "running"), before)
 
@@ -246,13 +237,13 @@ def test_a_minor_that_somebody_else_has_is_taken_back_unless_it_is_in_use(cluste
         said = vm.refused("replace-disks", "-n", three)
         assert f"drbd0 on node {three} cannot be taken down" in said
         assert "stop what uses it" in said
-        assert (vm.place, is_whole(vm), vm.checksum()) == ((one, two, "running"), True, before)
+        assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
         assert lying(cluster, three, vm.name) == {}
         assert storage.checksum(node, "/dev/drbd0") == theirs
     finally:
         storage.release(node)
     vm.gnt("replace-disks", "-n", three)
-    assert (minor(vm, three), is_whole(vm), vm.checksum()) == ("0", True, before)
+    assert (minor(vm, three), vm.is_whole(), vm.checksum()) == ("0", True, before)
     assert "foreign" not in node.sh("drbdsetup show all")
     assert storage.checksum(node, f"/dev/{GROUP}/foreign") == theirs
     node.sh(f"lvremove -qq -y {GROUP}/foreign {GROUP}/foreign_meta")
@@ -295,7 +286,7 @@ def test_a_disk_that_dies_is_taken_out_and_what_was_on_it_made_anew(cluster: Clu
     commands.wait_until(lambda: not lying(cluster, node.name, vm.name), "the repair")
     vm.gnt("replace-disks", "-a")
     vm.gnt("start")
-    until_whole(vm)
+    vm.until_whole()
     assert vm.checksum() == before
     fresh = node.add_disk(clusters.DISKS[0])
     lab.until(lambda: node.run("vgextend", "-y", GROUP, fresh)[0] == 0, "the fresh disk")
@@ -315,7 +306,7 @@ def test_lost_disks_are_made_anew_on_other_nodes(cluster: Cluster) -> None:
         vm.gnt("recreate-disks", "-n", "node3:node1")
         assert vm.field("snodes") == "node1"
         vm.gnt("start")
-        until_whole(vm)
+        vm.until_whole()
 
 
 def test_an_instance_on_plain_volumes_is_copied_to_another_node(cluster: Cluster) -> None:
