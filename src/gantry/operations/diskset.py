@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, templates
-from gantry.operations import base, disks, filled, volumes
+from gantry.operations import base, disks, filled, parts, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -161,30 +161,24 @@ class Change:
             case "remove" | "detach":
                 self._take_out(change)
             case _:
-                self._modify(self._find(change.ident), change.disk)
+                self._modify(parts.find(self._disks, change.ident, noun="disk"), change.disk)
 
     def _take_out(self, change: Edit) -> None:
         action = change.action
         if change.disk != opcodes.DiskMod():
             raise errors.InvalidError(f"{action} of a disk takes no parameters")
-        index = self._find(change.ident)
+        index = parts.find(self._disks, change.ident, noun="disk")
         gone = self._disks.pop(index).uuid
         if gone in (*self.added, *self.attached):
             raise errors.InvalidError(f"disk {index} comes and goes at once")
         (self.removed if action == "remove" else self.detached).append(gone)
         self.report.append((f"disk/{index}", action))
 
-    def _place(self, ident: str) -> int:
-        """Return where a disk is put in."""
-        last = len(self._disks)
-        if ident and (not ident.isdecimal() or int(ident) > last):
-            raise errors.InvalidError(
-                f"a disk cannot be added at {ident!r}", hint=f"places are 0 to {last}, -1 is behind the last"
-            )
-        return int(ident) if ident else last
-
     def _attach(self, change: Edit) -> None:
-        index, found = self._place(change.ident), self._snapshot.detached_disk(_wanted(change))
+        index, found = (
+            parts.place(len(self._disks), change.ident, noun="disk"),
+            self._snapshot.detached_disk(_wanted(change)),
+        )
         disk, old = found.disk, self._old
         if disk.uuid in self.attached:
             raise errors.InvalidError(f"disk {disk.uuid} is attached twice")
@@ -216,7 +210,7 @@ class Change:
         template = self._template
         if template == "diskless":
             raise errors.InvalidError(f"instance {self._old.name} is diskless, a disk cannot be added")
-        index, nodes = self._place(change.ident), self._now().nodes
+        index, nodes = parts.place(len(self._disks), change.ident, noun="disk"), self._now().nodes
         if template == "drbd" and len(nodes) < 2:
             raise errors.WrongStateError(
                 f"instance {self._old.name} has no disks, and so no secondary node for a new one",
@@ -248,21 +242,6 @@ class Change:
             given["name"] = ""
         self._disks[index] = structs.replace(self._disks[index], **given)
         self.report += [(f"disk.{name}/{index}", value) for name, value in given.items()]
-
-    def _find(self, ident: str) -> int:
-        """Return the index of a disk named by index, name or UUID; empty for the last."""
-        count = len(self._disks)
-        known = f"there are {count}, numbered from 0; gnt-instance info shows names and UUIDs"
-        if ident.isdecimal() or not ident:
-            index = int(ident) if ident else count - 1
-            if not 0 <= index < count:
-                raise errors.NotFoundError(f"the instance has no disk {ident}".strip(), hint=known)
-            return index
-        found = [index for index, disk in enumerate(self._disks) if ident in (disk.name, disk.uuid)]
-        if len(found) != 1:
-            fault = errors.InvalidError if found else errors.NotFoundError
-            raise fault(f"the instance has {len(found) or 'no'} disks named {ident}", hint=known)
-        return found[0]
 
     def changes(self) -> list[states.Change]:
         """Return what becomes of disks without an instance, beside the change of the instance."""

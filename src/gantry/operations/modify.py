@@ -12,7 +12,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, diskset, filled, hooks, hotplug, levels, nics
+from gantry.operations import base, diskset, filled, hooks, hotplug, levels, nics, parts
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -267,7 +267,7 @@ class _Change:
         if change.action == "add":
             self._add(change)
             return
-        index = self._find(change.ident)
+        index = parts.find(self._nics, change.ident, noun="NIC")
         old = self._nics[index]
         if change.action == "remove":
             if change.nic != opcodes.NicMod():
@@ -294,34 +294,13 @@ class _Change:
         return {"mac": nic.mac, "ip": list(nic.ip), "network": name, "name": nic.name, **nic.nicparams}
 
     def _add(self, change: nics.Edit) -> None:
-        index = len(self._nics)
-        if change.ident:
-            if not change.ident.isdecimal() or int(change.ident) > index:
-                raise errors.InvalidError(
-                    f"a NIC cannot be added at {change.ident!r}", hint=f"places are 0 to {index}, -1 is behind the last"
-                )
-            index = int(change.ident)
+        index = parts.place(len(self._nics), change.ident, noun="NIC")
         given = {name: value for name, value in structs.asdict(change.nic).items() if value is not None}
         given["ip"] = tuple(nics.patched((), change.nic.ip, place=f"NIC {index}"))
         made = self._maker.make(index, opcodes.NicSpec(**given))
         self._nics.insert(index, made)
         shown = ",".join(f"{name}={_text(value)}" for name, value in self._parts(made).items() if value)
         self.report.append((f"nic/{index}", f"add:{shown}"))
-
-    def _find(self, ident: str) -> int:
-        """Return the index of a NIC named by index, name or UUID; empty for the last."""
-        count = len(self._nics)
-        known = f"there are {count}, numbered from 0; gnt-instance info shows names and UUIDs"
-        if ident.isdecimal() or not ident:
-            index = int(ident) if ident else count - 1
-            if not 0 <= index < count:
-                raise errors.NotFoundError(f"the instance has no NIC {ident}".strip(), hint=known)
-            return index
-        found = [index for index, nic in enumerate(self._nics) if ident in (nic.name, nic.uuid)]
-        if len(found) != 1:
-            fault = errors.InvalidError if found else errors.NotFoundError
-            raise fault(f"the instance has {len(found) or 'no'} NICs named {ident}", hint=known)
-        return found[0]
 
 
 def _check_runtime(name: str, memory: int, backend: entities.Parameters) -> None:
