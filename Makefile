@@ -8,6 +8,7 @@ JSON =
 PAGE =
 FUZZ = 3000
 ONLY =
+BUT =
 SEEDS = 0-9999
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
@@ -65,6 +66,10 @@ unit: venv ## the tests that need neither root nor real parts
 test-real: system venv ## the tests with VMs, namespaces, LVM and DRBD, as root; those that take minutes too
 	@GANTRY_REAL=1 $(PYTEST) -m real
 
+test-kube: system venv ## the tests of Kubernetes on a real API server, which is compiled first, once, as root
+	@$(BIN)/python -m tests.kubernetes.real.server
+	@GANTRY_KUBE=1 $(PYTEST) -m kube
+
 test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples; minutes
 	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) tests/fuzz tests/long
 
@@ -74,11 +79,11 @@ simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 run
 golden: venv ## writes the golden files anew; read the difference before you commit it
 	@GOLDEN=1 $(PYTEST) tests/golden
 
-bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word
-	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)'
+bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others
+	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)'
 
-promises: venv ## how many promises the last full run of the tests and that of the real parts kept, and which not
+promises: venv ## how many promises the last full runs of the tests and of their real parts kept, and which not
 	@$(BIN)/python tools/promises.py
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-types \
-	test unit test-real test-long simulate golden bench promises
+	test unit test-real test-kube test-long simulate golden bench promises

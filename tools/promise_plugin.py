@@ -2,8 +2,8 @@
 
 Each test carries its ids in its report, so that under pytest-xdist the reports bring them to the controlling process;
 only that one records, at the end of the session. A run is full when nothing was left out: no selection on the command
-line, no early stop, nothing that could not be collected, no worker that crashed. One of the real parts (``make
-test-real``) is full but for the tests without that mark.
+line, no early stop, nothing that could not be collected, no worker that crashed. One of a part (``make
+test-real``, ``make test-kube``) is full but for the tests without that mark.
 """
 
 import datetime
@@ -15,8 +15,6 @@ import pytest
 from tools import promises
 
 PROPERTY = "promise"
-REAL = "real"
-"""The mark of tests with real parts, alone the selection of a run of them."""
 SELECTING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise")
 """The options of pytest that leave tests out."""
 
@@ -44,14 +42,15 @@ class Recorder:
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._folder = folder
         self._results: dict[str, dict[str, str]] = {}
-        self._real = config.getoption("markexpr", "") == REAL
+        selected = str(config.getoption("markexpr", ""))
+        self._part = selected if selected in promises.PARTS else ""
         self._full = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not any(
-            config.getoption(name, None) for name in SELECTING if not (self._real and name == "markexpr")
+            config.getoption(name, None) for name in SELECTING if not (self._part and name == "markexpr")
         )
 
     def pytest_deselected(self) -> None:
-        """Note that a plugin left tests out, others than those that a run of the real parts leaves out."""
-        self._full = self._full and self._real
+        """Note that a plugin left tests out, others than those that a run of a part leaves out."""
+        self._full = self._full and bool(self._part)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file could not be read."""
@@ -76,7 +75,8 @@ class Recorder:
         outcomes = {promise: promises.Outcome.of(tests) for promise, tests in self._results.items()}
         date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         full = self._full and ended and not stopped
-        promises.Run(date, full and not self._real, outcomes, real=full and self._real).write(self._folder)
+        part = self._part if full else ""
+        promises.Run(date, full and not part, outcomes, part).write(self._folder)
 
 
 def pytest_configure(config: pytest.Config) -> None:

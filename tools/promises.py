@@ -2,10 +2,10 @@
 
 The lists stand in ``docs/reference/promises``, a row per id. A test says which it keeps by
 ``@pytest.mark.promise("cluster-25")``; ``promise_plugin`` writes down at the end of a run what became of those tests:
-``build/promises/last-run.json`` for each run, ``full-run.json`` for those that left nothing out, ``real-run.json`` for
-those of ``make test-real``, which runs what others skip. A promise is kept if at least one test that carries its id
-passed in the last full run or in the last one of the real parts, and none failed; of a test that ran in both, the later
-counts.
+``build/promises/last-run.json`` for each run, ``full-run.json`` for those that left nothing out, ``real-run.json`` and
+``kube-run.json`` for those of ``make test-real`` and ``make test-kube``, which run what others skip. A promise is
+kept if at least one test that carries its id passed in the last of these runs, and none failed; of a test that ran in
+several, the latest counts.
 """
 
 import json
@@ -22,7 +22,8 @@ PAGES = ROOT / "docs" / "reference" / "promises"
 RECORDS = ROOT / "build" / "promises"
 LAST = "last-run.json"
 FULL = "full-run.json"
-REAL = "real-run.json"
+PARTS = {"real": "real parts that take minutes", "kube": "tests on a real API server"}
+"""The marks of tests that other runs skip, each alone the selection of a run of them, and what they are."""
 
 TOTALS = {"networks": 84, "segments": 93, "ipam": 40, "claims": 56, "cluster": 156}
 """The lists in the order they are shown, each with the number of its last id."""
@@ -56,19 +57,19 @@ class Outcome:
 class Run:
     """One run of the tests: when it ended (ISO 8601, UTC), and what each id got.
 
-    ``full`` is whether it left nothing out, ``real`` whether nothing but the tests that need no real parts.
+    ``full`` is whether it left nothing out; ``part`` is the mark if it left out nothing but the tests without that.
     """
 
     date: str
     full: bool
     promises: dict[str, Outcome]
-    real: bool = False
+    part: str = ""
 
     def write(self, folder: Path) -> None:
-        """Keep the record; a run that is full, or has all real parts, also becomes the one that counts."""
+        """Keep the record; a run that is full, or has the whole of a part, also becomes the one that counts."""
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(asdict(self), indent=1, sort_keys=True)
-        for name in (LAST, *([FULL] if self.full else []), *([REAL] if self.real else [])):
+        for name in (LAST, *([FULL] if self.full else []), *([f"{self.part}-run.json"] if self.part else [])):
             new = folder / f"{name}.{os.getpid()}"
             new.write_text(text + "\n")
             new.replace(folder / name)
@@ -80,7 +81,7 @@ def read(path: Path) -> Run | None:
         return None
     data = json.loads(path.read_text())
     promises = {name: Outcome(**lists) for name, lists in data["promises"].items()}
-    return Run(data["date"], data["full"], promises, data.get("real", False))
+    return Run(data["date"], data["full"], promises, data.get("part", ""))
 
 
 def merged(*runs: Run | None) -> dict[str, Outcome]:
@@ -120,9 +121,9 @@ def spans(numbers: Iterable[int]) -> str:
     return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
 
 
-def table(run: Run | None, real: Run | None = None) -> str:
-    """Return what ``make promises`` prints of the last full run and the last one of the real parts."""
-    outcomes = merged(run, real)
+def table(run: Run | None, **parts: Run | None) -> str:
+    """Return what ``make promises`` prints of the last full run and the last ones of the parts."""
+    outcomes = merged(run, *parts.values())
     counts, missing = [], []
     for name, total in TOTALS.items():
         numbers = range(1, total + 1)
@@ -131,13 +132,15 @@ def table(run: Run | None, real: Run | None = None) -> str:
         if lost:
             missing.append(f"  {name} {spans(lost)}")
     dates = [f"full run of {run.date}" if run else "no full run yet: make test"]
-    dates += [f"real parts of {real.date}"] if real else ["no run of the real parts that take minutes: make test-real"]
+    for part, text in PARTS.items():
+        found = parts.get(part)
+        dates.append(f"{text}: run of {found.date}" if found else f"no run of the {text}: make test-{part}")
     return "\n".join([*counts, "", *(["not kept:", *missing, ""] if missing else []), *dates])
 
 
 def main() -> int:
     """Print the table of the last full run."""
-    print(table(read(RECORDS / FULL), read(RECORDS / REAL)))
+    print(table(read(RECORDS / FULL), **{part: read(RECORDS / f"{part}-run.json") for part in PARTS}))
     return 0
 
 

@@ -10,6 +10,7 @@ Names are followed, not values: what hides behind ``getattr`` or was handed over
 
 import ast
 import builtins
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ NETWORK = "runtime.network"
 PROCESSES = "runtime.processes"
 COMPUTE = "runtime.compute, or a task"
 SECURITY = "gantry.security"
+DATABASES = "gantry.ipam.sql"
 TERMINAL = "the commands' own room, cli/"
 
 BANNED = {
@@ -84,6 +86,8 @@ BANNED = {
     "cryptography": SECURITY,
     ".load_cert_chain": SECURITY,
     ".load_verify_locations": SECURITY,
+    "sqlite3": DATABASES,
+    "psycopg": DATABASES,
     "gantry.runtime.real": "the Runtime that the daemon hands down",
 }
 """Name to what is used instead; a leading dot bans the method on any object."""
@@ -134,8 +138,20 @@ ALLOWED = {
         "tty": "a console takes the keys as they are typed",
         "termios": "a console takes the keys as they are typed",
     },
+    "ipam/sql": {
+        "sqlite3": "also runs in a neutron-server, which has no runtime; the master calls it in threads",
+        "psycopg": "also runs in a neutron-server, which has no runtime; the master calls it in threads",
+    },
+    "ipam/neutron": {
+        "os.getpid": "runs in the processes of a neutron-server, which forks them; a connection serves one process",
+        "random.randrange": "runs in a neutron-server, which has no runtime: where a worker begins to look",
+        "time.sleep": "its command pauses between two looks at the database; it has no runtime",
+    },
 }
-"""Room to what it may use, with the reason; the room without a name is every room. A trailing star fits any end."""
+"""Room, or a folder or module in it, to what it may use, with the reason; the one without a name is every room.
+
+A trailing star fits any end.
+"""
 
 
 class Finding(NamedTuple):
@@ -151,10 +167,11 @@ class Finding(NamedTuple):
 
 
 class Rules:
-    """What one room may use."""
+    """What one room may use, or a module of it such as ``cli/main.py``."""
 
-    def __init__(self, room: str) -> None:
-        self._allowed = ALLOWED[""] | ALLOWED.get(room, {})
+    def __init__(self, place: str) -> None:
+        inside = itertools.accumulate(place.split("/"), "{}/{}".format)
+        self._allowed = ALLOWED[""] | {name: why for part in inside for name, why in ALLOWED.get(part, {}).items()}
 
     def instead(self, name: str) -> str:
         """Return what to use instead of ``name``, empty when it may be used."""
@@ -301,9 +318,9 @@ class Reader(ast.NodeVisitor):
             self.visit(node.value)
 
 
-def read(path: Path, room: str) -> list[Finding]:
-    """Return the findings in one module of ``room``."""
-    reader = Reader(path, Rules(room))
+def read(path: Path, place: str) -> list[Finding]:
+    """Return the findings in one module, by what its place in the package may use."""
+    reader = Reader(path, Rules(place))
     reader.visit(ast.parse(path.read_text(), filename=str(path)))
     return reader.findings
 
@@ -311,9 +328,9 @@ def read(path: Path, room: str) -> list[Finding]:
 def findings(source: Path) -> Iterator[Finding]:
     """Walk a package; a room is a folder or a module at its top, and ``runtime`` is the one that may."""
     for path in sorted(source.rglob("*.py")):
-        room = path.relative_to(source).parts[0]
-        if room != "runtime":
-            yield from read(path, room)
+        place = path.relative_to(source).as_posix()
+        if not place.startswith("runtime/"):
+            yield from read(path, place)
 
 
 def main() -> int:

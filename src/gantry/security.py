@@ -223,6 +223,15 @@ def bootstrap_server_context(certificate: str, key: str) -> ssl.SSLContext:
     return context
 
 
+def renew_server_context(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Show another certificate from the next connection on, from two file names; OSError if they do not fit.
+
+    They are tried first: half of a pair that is just being written would spoil the one in use.
+    """
+    bootstrap_server_context(certificate, key)
+    context.load_cert_chain(certificate, key)
+
+
 def require_authority(context: ssl.SSLContext, certificate: str, key: str, *, authority: bytes) -> None:
     """Turn a bootstrap context into a node's, from the next connection on; there is no way back for it."""
     context.load_cert_chain(certificate, key)
@@ -260,6 +269,16 @@ def master_client_context(certificate: str, key: str, *, authority: bytes) -> ss
     return context
 
 
+def service_client_context(authorities: str) -> ssl.SSLContext:
+    """Return a context for a service of the site's own: its authorities are in this file, the system's if it is empty.
+
+    OSError for a file that cannot be used.
+    """
+    context = ssl.create_default_context(cafile=authorities or None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
 def bootstrap_client_context(certificate: str) -> ssl.SSLContext:
     """Return a context that trusts exactly one certificate, whatever address shows it; ValueError for none."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT)
@@ -268,4 +287,28 @@ def bootstrap_client_context(certificate: str) -> ssl.SSLContext:
         context.load_verify_locations(cadata=certificate.encode("ascii").decode())
     except (ssl.SSLError, ValueError) as error:
         raise ValueError(f"this is no certificate: {error}") from None
+    return context
+
+
+def outside_client_context(
+    *, authority: str = "", certificate: str = "", key: str = "", is_checked: bool = True
+) -> ssl.SSLContext:
+    """Return the context of a client of a server outside the cluster, which must show a certificate for its name.
+
+    ``authority`` is PEM, the system's authorities if it is empty; ``certificate`` and ``key`` are file names. OSError
+    for files that are no certificate or key, ValueError for an authority that is none.
+    """
+    context = _context(ssl.PROTOCOL_TLS_CLIENT)
+    if not is_checked:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif authority:
+        try:
+            context.load_verify_locations(cadata=authority)
+        except ssl.SSLError as error:
+            raise ValueError(f"this is no certificate: {error}") from None
+    else:
+        context.load_default_certs()
+    if certificate:
+        context.load_cert_chain(certificate, key or None)
     return context

@@ -29,5 +29,7 @@ def nic(instance: str, *addresses: str, number: int = 0, mac: str = "aa:00:00:00
     return ledger.Nic(instance, number, mac, tuple(map(Ip, addresses)))
 
 
-def network(*subnets: ledger.Subnet, nics: Sequence[ledger.Nic] = ()) -> ledger.Network:
-    return ledger.Network("net1", subnets, tuple(nics))
+def network(
+    *subnets: ledger.Subnet, nics: Sequence[ledger.Nic] = (), ports: Sequence[ledger.Port] = ()
+) -> ledger.Network:
+    return ledger.Network("net1", subnets, tuple(nics), tuple(ports))

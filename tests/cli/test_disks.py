@@ -1,6 +1,7 @@
 """What is typed of disks becomes these opcodes."""
 
 import pytest
+from tests.cli.conftest import Gnt, Master
 
 from gantry.cli import devices, disks, failures
 
@@ -40,6 +41,33 @@ def test_every_form_is_understood(text: str, change: list[object]) -> None:
 def test_what_is_not_understood_is_shown(text: str, said: str) -> None:
     with pytest.raises(failures.MalformedError, match=said):
         disks.change(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ("-t plain", {"disk_template": "plain"}),
+        (
+            "-t drbd -n node2 --no-wait-for-sync",
+            {"disk_template": "drbd", "remote_node": "node2", "wait_for_sync": False},
+        ),
+        ("-t drbd -I gantry", {"disk_template": "drbd", "iallocator": "gantry"}),
+        (
+            "-t ext -e provider=san,tier=gold",
+            {"disk_template": "ext", "ext_params": {"provider": "san", "tier": "gold"}},
+        ),
+    ],
+)
+def test_disks_that_become_others(gnt: Gnt, master: Master, options: str, fields: dict[str, object]) -> None:
+    ran = gnt(f"gnt-instance modify --submit {options} web1")
+    assert ran.code == 0, ran.err
+    assert {key: master.ops[-1][key] for key in fields} == fields
+
+
+def test_a_node_for_disks_that_stay_what_they_are_is_refused(gnt: Gnt, master: Master) -> None:
+    ran = gnt("gnt-instance modify -n node2 -B vcpus=2 web1")
+    assert "-n, -I and -e are for disks that become others; -t says which" in " ".join(ran.err.split())
+    assert master.ops == []
 
 
 def test_what_follows_a_provider_is_the_providers_own() -> None:

@@ -51,6 +51,11 @@ def test_shells_understand_their_completion(shell: str, tmp_path: Path) -> None:
         ("gnt-node remove n", "node1 node2"),
         ("gnt-node list --format j", "json"),
         ("gnt-cluster init --port 1", ""),
+        ("gantry seg", "segment"),
+        ("gantry segment r", "range"),
+        ("gantry segment range cr", "create"),
+        ("gantry segment range list --unav", "--unavailable"),
+        ("gantry segment range delete u", "u1 u2"),
     ],
 )
 def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:
@@ -59,6 +64,7 @@ def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:
     lines = [
         f"source {tmp_path}/script",
         "gnt-node() { echo node1; echo node2; }",
+        "gantry() { echo u1; echo u2; }",
         f"COMP_WORDS=({words}); COMP_CWORD={last}; _gantry",
         'echo "${COMPREPLY[@]}"',
     ]

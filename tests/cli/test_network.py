@@ -131,6 +131,7 @@ def test_info_shows_pools_maps_and_users_as_yaml(gnt: Gnt, master: Master) -> No
         "group_list": [["default", "bridged", "br0", ""]],
         "inst_list": ["plain", "web1"],
         "address_list": [["192.0.2.10", "web1", 0], ["192.0.2.11", "web1", 0], ["2001:db8::5", "web1", 2]],
+        "port_list": [["p-1", "", "", ["192.0.2.12"]], ["p-2", "vip", "network:dhcp", []]],
         "subnets": [subnet, {"cidr": "2001:db8::/64", "pools": [{**big, **runs}], "external": []}],
     }
     master.answers["Query"] = table(*(f"{name}:T:other" for name in values), rows=[list(values.values())])
@@ -147,6 +148,10 @@ def test_info_shows_pools_maps_and_users_as_yaml(gnt: Gnt, master: Master) -> No
         "192.0.2.11": "web1, NIC 0",
         "2001:db8::5": "web1, NIC 2",
     }
+    assert found["ports"] == [
+        {"port": "p-1", "addresses": ["192.0.2.12"]},
+        {"port": "vip", "device owner": "network:dhcp", "addresses": []},
+    ]
     small, large = (one["pools"][0] for one in found["Subnets"])
     assert small["range"] == "192.0.2.10-192.0.2.99"
     assert small["map"] == {0: "X" + "." * 63, 64: "." * 26}

@@ -20,6 +20,7 @@ from gantry.cli import failures, nics
         ),
         ("eth0:network=net1,modify", ["modify", "eth0", {"network": "net1"}]),
         ("0:modify,-network,mode=routed,link=9", ["modify", 0, {"network": "none", "mode": "routed", "link": "9"}]),
+        ("0:link=br0,vlan=:6:7", ["modify", 0, {"link": "br0", "vlan": ":6:7"}]),
         ("add", ["add", -1, {}]),
         ("add:mac=auto", ["add", -1, {"mac": "auto"}]),
         ("2:add,ip=pool,net1", ["add", 2, {"ip": ["pool"], "network": "net1"}]),

@@ -39,6 +39,17 @@ def test_the_export_has_a_line_for_each_reservation_in_order() -> None:
     ]
 
 
+def test_ports_hold_addresses_as_instances_do() -> None:
+    ports = [ledger.Port("vip", (networks.Ip("10.0.0.12"),)), ledger.Port("uuid-1", (networks.Ip("2001:db8::9"),))]
+    net = networks.network(LAN, SIX, ports=ports)
+    assert [row for row in reservations.export(net).splitlines() if ",port," in row] == [
+        "10.0.0.12,port,vip,,web",
+        "2001:db8::9,port,uuid-1,,",
+    ]
+    assert missing("10.0.0.11-10.0.0.13", net) == ["10.0.0.11", "10.0.0.13"]
+    assert missing(reservations.export(net), net) == []
+
+
 def test_a_range_over_several_pools_names_them_all() -> None:
     net = networks.network(LAN._replace(external=(ledger.parse_range("10.0.0.15-10.0.0.16"),)))
     (row,) = [row for row in csv.DictReader(reservations.export(net).splitlines()) if row["kind"] == "external"]

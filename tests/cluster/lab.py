@@ -24,7 +24,7 @@ PATIENCE = 60.0
 OS_FILES = {
     "ganeti_api_version": "20\n",
     "variants.list": "",
-    "parameters.list": "",
+    "parameters.list": "mirror Where its packages are\n",
     "create": '#!/bin/sh\nset -eu\nenv | sort > "$DISK_0_PATH.env"\necho installed > "$DISK_0_PATH.done"\n',
 }
 
@@ -42,6 +42,12 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def listens(port: int, address: str = "127.0.0.1") -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=1):
+        return True
+    return False
 
 
 @dataclass
@@ -63,9 +69,8 @@ class Node:
         wait_until(self._listens, f"the daemon of {self.name}")
 
     def _listens(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection((self.address, self.port), timeout=1):
-            return (self.root / "lib/join-token").exists() or (self.root / "lib/certs/node.pem").exists()
-        return False
+        joined = [self.root / "lib/join-token", self.root / "lib/certs/node.pem"]
+        return listens(self.port, self.address) and any(one.exists() for one in joined)
 
     def stop(self) -> None:
         if self.daemon and self.daemon.poll() is None:

@@ -125,6 +125,25 @@ def test_a_disk_goes_from_one_instance_to_another_with_what_is_on_it(cluster: la
     assert not moved.exists()
 
 
+def test_disks_become_others_with_what_is_on_them(cluster: lab.Lab) -> None:
+    shared = Path(paths.Paths.below(str(cluster.nodes[0].root)).shared_file_storage)
+    old = files(cluster)
+    for path, size in old.items():
+        Path(path).write_bytes(bytes([size]) * 4096 + bytes((size << 20) - 4096))
+    assert "mount the shared storage there" in cluster.refused("gnt-instance", "modify", "-t", "sharedfile", NAME)
+    assert files(cluster) == old
+    shared.mkdir(parents=True)
+    said = cluster.run("gnt-instance", "modify", "-t", "sharedfile", NAME).stdout
+    assert " - disk_template -> sharedfile" in said
+    assert cluster.rows("gnt-instance", "disk_template,disk.sizes,disk.name/0", NAME) == [["sharedfile", "8,4", "root"]]
+    assert files(cluster) == {}
+    new = sorted((path.stat().st_size >> 20, path.read_bytes()[:4097]) for path in shared.glob(f"{NAME}/*"))
+    assert new == [(size, bytes([size]) * 4096 + b"\0") for size in (4, 8)]
+    cluster.run("gnt-instance", "modify", "-t", "file", NAME)
+    assert (sorted(files(cluster).values()), [*shared.iterdir()]) == ([4, 8], [])
+    assert "has disks, it cannot become diskless" in cluster.refused("gnt-instance", "modify", "-t", "diskless", NAME)
+
+
 def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
     lost = next(path for path, size in files(cluster).items() if size == 8)
     Path(lost).unlink()
@@ -146,6 +165,8 @@ def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
         (("grow-disk", "--absolute", NAME, "0", "4m"), "it cannot become 4 MiB"),
         (("modify", "--disk", "7:remove", NAME), "the instance has no disk 7"),
         (("modify", "--disk", "0:modify,szie=3", NAME), "unknown szie"),
+        (("modify", "--disk", "0:modify,mode=rx", NAME), "there are r, ro, rw, w"),
+        (("modify", "--disk", "add:size=900t", NAME), "943718400 MiB of disk do not fit"),
         (("replace-disks", "-a", NAME), "has no mirrored disks"),
         (("replace-disks", NAME), "give one of -p, -s, -a, -n NODE and -I ALLOCATOR"),
         (("recreate-disks", "--disk", "0", NAME), "disk 0 of instance disks.example is there"),

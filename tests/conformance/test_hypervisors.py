@@ -10,7 +10,7 @@ import pytest
 from tests.node import chroots, samples, xens
 
 from gantry import errors
-from gantry.node import chroot, drivers, fake, kvm, nic, probe
+from gantry.node import chroot, drivers, fake, kvm, nic, probe, segments
 from gantry.node.xen import machine
 from gantry.rpc import calls
 from gantry.runtime import paths
@@ -25,7 +25,8 @@ Make = Callable[[paths.Paths, str], drivers.Hypervisor]
 def make_kvm(folders: paths.Paths, namespace: str) -> drivers.Hypervisor:
     runtime = samples.runtime(namespace=namespace)
     accelerators = probe.Accelerators(runtime, folders, bootid="")
-    parts = drivers.Registry("node1", nics={"bridged": nic.Bridged(runtime, folders.etc)})
+    bridged = nic.Bridged(runtime, folders.etc, made=segments.Segments(runtime))
+    parts = drivers.Registry("node1", nics={"bridged": bridged})
     return kvm.Kvm(runtime, folders, parts=parts, accelerators=accelerators)
 
 

@@ -16,6 +16,11 @@ def decode(**fields: object) -> bootstrap.Description:
     return bootstrap.decode(msgspec.json.encode(PLAIN | fields))
 
 
+def test_settings_are_said_in_the_words_of_a_later_change() -> None:
+    owner = made(segment_ranges="yes", prealloc_wipe_disks="no", candidate_pool_size="3")
+    assert (owner.segment_ranges, owner.prealloc_wipe_disks, owner.candidate_pool_size) == (True, False, 3)
+
+
 def test_a_description_needs_names_and_an_address() -> None:
     assert decode().port == 1811
     assert (made().enabled_hypervisors, made().candidate_pool_size) == (("kvm",), 10)

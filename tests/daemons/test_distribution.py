@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import msgspec
@@ -12,6 +12,7 @@ from tests.state import build as state_build
 
 from gantry import errors
 from gantry.daemons import distribution
+from gantry.model import network
 from gantry.node import ssconf as files
 from gantry.rpc import calls, client, targets
 from gantry.runtime import simulated
@@ -184,10 +185,17 @@ def test_a_new_instance_costs_each_node_one_short_message_however_many_there_are
     assert costs[1] < costs[0] * 1.1
 
 
-def test_names_of_instances_wait_for_others_to_go_with_them_and_for_nothing_else(house: House) -> None:
+def _networks(count: int) -> list[network.Network]:
+    return [network.Network(uuid=f"many-{number:05}", name=f"many-{number:05}") for number in range(count)]
+
+
+@pytest.mark.parametrize(("key", "many"), [("instance_list", names), ("networks", _networks)])
+def test_names_wait_for_others_to_go_with_them_and_for_nothing_else(
+    house: House, key: str, many: Callable[[int], Sequence[states.Stored]]
+) -> None:
     house.start()
     told = []
-    for number, one in enumerate(names(40)):
+    for number, one in enumerate(many(40)):
         house.state, before = house.state.apply([states.Put(one)], serial=house.state.serial + 1), house.state
         house.distribution.follow(before, house.state, [states.Put(one)])
         told += house.settle(0.01)
@@ -196,7 +204,7 @@ def test_names_of_instances_wait_for_others_to_go_with_them_and_for_nothing_else
     told += house.settle(10)
     rounds = 40 * 0.01 / (distribution.SHARE * 3) + 3
     assert len(told) <= 3 * rounds
-    assert all("many-00039" in text for text in house.read("instance_list"))
+    assert all("many-00039" in text for text in house.read(key))
 
 
 def test_a_node_whose_files_are_others_gets_those_whole(house: House) -> None:

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from gantry.daemons import master
+from gantry.daemons import master, units
 from gantry.model import opcodes
 
 
 def test_there_is_a_unit_for_every_opcode() -> None:
-    assert set(master.REGISTRY) == set(opcodes.ALL)
-    for opcode, unit in master.REGISTRY.items():
+    assert set(units.REGISTRY) == set(opcodes.ALL)
+    for opcode, unit in units.REGISTRY.items():
         assert unit.OPCODE is opcode
 
 

@@ -17,6 +17,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "SubmitJob": ([DELAY],),
     "SubmitManyJobs": ([[DELAY], [DELAY]],),
     "SubmitJobToDrainedQueue": ([DELAY],),
+    "RunJob": ([DELAY], 10),
     "WaitForJobChange": ("job", ["status"], None, None, 1),
     "QueryJobs": (["job"], ["id", "status"]),
     "CancelJob": ("job",),

@@ -12,6 +12,7 @@ from tests.doors.talk import DELAY, ETX, LIMIT, LONG, METHODS, ask, failure, req
 from gantry import errors
 from gantry.doors import luxi
 from gantry.doors.luxi import jobs, queries
+from gantry.jobs import queue
 from gantry.sim import cluster
 
 
@@ -83,6 +84,7 @@ RESULTS: dict[str, object] = {
     "SubmitManyJobs": list[tuple[bool, int]],
     "SubmitJob": int,
     "SubmitJobToDrainedQueue": int,
+    "RunJob": tuple[int, str, list[object]],
     "WaitForJobChange": tuple[tuple[str], list[object]],
     "CancelJob": tuple[bool, str],
     "ArchiveJob": bool,
@@ -349,3 +351,37 @@ def test_tags_are_of_objects_that_exist(lab: cluster.SimulatedCluster, kind: str
         lab.run(lab.luxi("QueryTags", kind, "nobody"))
     with pytest.raises(errors.InvalidError, match="no such kind of object with tags: disk"):
         lab.run(lab.luxi("QueryTags", "disk", "x"))
+
+
+def test_a_job_is_run_in_one_trip_and_told_how_it_ended(lab: cluster.SimulatedCluster) -> None:
+    number, status, results = lab.run(_ran(lab, DELAY, DELAY))
+    assert (status, len(results)) == ("success", 2)
+    assert lab.run(lab.luxi("QueryJobs", [number], ["status"])) == [["success"]]
+    _, status, results = lab.run(_ran(lab, {"OP_ID": "OP_NETWORK_REMOVE", "network_name": "nowhere"}))
+    assert status == "error"
+    assert msgspec.convert(results[0], tuple[str, list[str]])[1][1] == "unknown_entity"
+    number, status, _ = lab.run(_ran(lab, LONG, seconds=1))
+    assert status == "running"
+    lab.run(lab.wait(number))
+
+
+async def _ran(
+    lab: cluster.SimulatedCluster, *ops: cluster.Opcode, seconds: float = 30
+) -> tuple[int, str, list[object]]:
+    return msgspec.convert(await lab.luxi("RunJob", list(ops), seconds), tuple[int, str, list[object]])
+
+
+def test_jobs_that_were_run_do_not_fill_the_queue(
+    lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "RECENT", 3)
+    monkeypatch.setattr(queue, "_BATCH", 4)
+
+    async def many() -> list[int]:
+        return [(await _ran(lab, DELAY))[0] for _ in range(12)]
+
+    numbers = lab.run(many())
+    kept = msgspec.convert(lab.run(lab.luxi("QueryJobs", None, ["id"])), list[tuple[int]])
+    assert {number for (number,) in kept} >= set(numbers[-3:])
+    assert len({number for (number,) in kept} & set(numbers)) < 3 + 4
+    assert lab.run(lab.luxi("QueryJobs", [numbers[0]], ["status"])) == [["success"]]

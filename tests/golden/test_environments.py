@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 from tests.operations import build
 
-from gantry.daemons import master
+from gantry.daemons import units
 from gantry.model import cluster, instance, network, opcodes
 from gantry.node import variables
 from gantry.operations import base, filled, hooks
@@ -21,7 +21,8 @@ FOLDER = Path(__file__).parent / "hooks"
 
 OWNER = cluster.Cluster(uuid="c", name="lab.example", master_node="n1", enabled_hypervisors=("kvm",), tags=("lab",))
 PLUG = cluster.Connection(mode="bridged", link="br7")
-GROUP = cluster.NodeGroup(uuid="g", name="default", networks={"plain": PLUG, "wide": PLUG, "six": PLUG, "cable": PLUG})
+CONNECTED = ("plain", "wide", "six", "cable", "vlan", "tunnel")
+GROUP = cluster.NodeGroup(uuid="g", name="default", networks=dict.fromkeys(CONNECTED, PLUG))
 EMPTY = cluster.NodeGroup(uuid="e", name="empty")
 NODES = tuple(
     cluster.Node(
@@ -31,7 +32,7 @@ NODES = tuple(
 )
 V4 = network.Subnet(uuid="s4", cidr="192.0.2.0/24", gateway="192.0.2.1")
 V6 = network.Subnet(uuid="s6", cidr="2001:db8::/64", gateway="2001:db8::1")
-NETWORKS = (
+SPECIMENS = (
     network.Network(uuid="plain", name="plain", mac_prefix="aa:00:07", subnets=(V4, V6), tags=("blue", "green")),
     network.Network(
         uuid="wide",
@@ -47,6 +48,14 @@ NETWORKS = (
     network.Network(uuid="six", name="six", subnets=(V6,)),
     network.Network(uuid="cable", name="cable"),
     network.Network(uuid="spare", name="spare", subnets=(V4,)),
+    network.Network(uuid="vlan", name="vlan", segment=network.Segment("vlan", 101, "physnet1")),
+    network.Network(uuid="tunnel", name="tunnel", segment=network.Segment("vxlan", 70_000)),
+)
+NETWORKS = tuple(
+    structs.replace(
+        net, subnets=tuple(structs.replace(subnet, uuid=f"{net.uuid}-{subnet.uuid}") for subnet in net.subnets)
+    )
+    for net in SPECIMENS
 )
 
 
@@ -66,6 +75,8 @@ NICS = {
     "no-network": nic(""),
     "layer-2-only": nic("cable"),
     "ipv6-only": nic("six", "2001:db8::5"),
+    "vlan-segment": nic("vlan"),
+    "vxlan-segment": nic("tunnel"),
 }
 
 
@@ -176,7 +187,16 @@ WITHOUT = {
     opcodes.NodeModifyStorage,
     opcodes.NodeQueryStorage,
     opcodes.NodeQueryvols,
+    opcodes.PortAdd,
+    opcodes.PortRemove,
+    opcodes.PortSetParams,
     opcodes.RepairNodeStorage,
+    opcodes.SegmentRangeAdd,
+    opcodes.SegmentRangeRemove,
+    opcodes.SegmentRangeSetParams,
+    opcodes.SubnetPoolAdd,
+    opcodes.SubnetPoolRemove,
+    opcodes.SubnetPoolSetParams,
     opcodes.ClusterRedistConf,
     opcodes.GroupAssignNodes,
     opcodes.InstanceConsole,
@@ -192,7 +212,7 @@ WITHOUT = {
 
 
 def test_every_operation_that_has_hooks_is_written_down() -> None:
-    assert set(master.REGISTRY) - {type(op) for op in OPERATIONS.values()} == WITHOUT | {opcodes.ClusterDestroy}
+    assert set(units.REGISTRY) - {type(op) for op in OPERATIONS.values()} == WITHOUT | {opcodes.ClusterDestroy}
 
 
 @pytest.mark.parametrize("path", [*OPERATIONS, "cluster-destroy"])

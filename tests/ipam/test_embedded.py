@@ -1,5 +1,7 @@
 """The ledger beside the state, and the order in which addresses are picked."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from gantry.model import cluster, instance, network
 from gantry.state import snapshot as states
 
 ANY = driver.AnyAddress()
+SERIALS = itertools.count()
 
 
 def net(*subnets: network.Subnet, uuid: str = "net") -> network.Network:
@@ -20,12 +23,17 @@ def net(*subnets: network.Subnet, uuid: str = "net") -> network.Network:
 def subnet(cidr: str, *pools: str, gateway: str = "", external: tuple[str, ...] = ()) -> network.Subnet:
     """Return a subnet; a pool is a range, or a name and a range with an equals sign between."""
     made = [network.Pool(range=text.rpartition("=")[2], name=text.rpartition("=")[0]) for text in pools]
-    return network.Subnet(uuid=cidr, cidr=cidr, pools=tuple(made), gateway=gateway, external=external)
+    uuid = f"{cidr} {next(SERIALS)}"
+    return network.Subnet(uuid=uuid, cidr=cidr, pools=tuple(made), gateway=gateway, external=external)
 
 
 def vm(name: str, *ips: str, cable: str = "net") -> instance.Instance:
     nic = instance.Nic(uuid=f"x{name}", mac=f"mac of {name}", network=cable, ip=ips)
     return instance.Instance(uuid=name, name=f"{name}.example", primary_node="n", hypervisor="fake", nics=(nic,))
+
+
+def port(name: str, *ips: str, cable: str = "net") -> network.Port:
+    return network.Port(uuid=name, name="", network=cable, mac=f"mac of {name}", ip=ips)
 
 
 class House:
@@ -130,6 +138,32 @@ def test_the_picks_of_one_plan_are_never_equal() -> None:
     assert house.pick(ANY) == ["10.0.0.1"]
 
 
+def test_one_subnet_gives_of_its_own_pools_only() -> None:
+    one, two = subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), subnet("10.0.1.0/24", "10.0.1.1")
+    house = House(net(one, two, bare := subnet("10.0.2.0/24")))
+    assert house.pick(driver.SubnetAddress(two.uuid)) == ["10.0.1.1"]
+    house.change(states.Put(port("p", "10.0.1.1")))
+    with pytest.raises(errors.NoRoomError, match=r"every pool of subnet 10\.0\.1\.0/24 of network net1 is full"):
+        house.pick(driver.SubnetAddress(two.uuid))
+    with pytest.raises(errors.NoRoomError, match="has no pool"):
+        house.pick(driver.SubnetAddress(bare.uuid))
+
+
+def test_a_gateway_is_given_to_who_asks_for_it_as_one() -> None:
+    house = House(net(subnet("10.0.0.0/24", "10.0.0.0/24", gateway="10.0.0.1")))
+    gateway = ranges.parse_address("10.0.0.1")
+    assert house.pick(driver.SpecificAddress(gateway, gateway=True)) == ["10.0.0.1"]
+    assert house.pick(ANY) == ["10.0.0.2"]
+
+
+def test_what_a_port_has_is_said_to_be_its() -> None:
+    house = House(net(subnet("10.0.0.0/24", "10.0.0.0/24")))
+    house.change(states.Put(port("p", "10.0.0.1")))
+    assert house.pick(ANY) == ["10.0.0.2"]
+    with pytest.raises(errors.NotUniqueError, match=r"address 10\.0\.0\.1 in network net1 is in use by port p"):
+        house.pick(specific("10.0.0.1"))
+
+
 def test_two_networks_may_have_the_same_addresses() -> None:
     house = House(
         net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9")), net(subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), uuid="two")
@@ -155,18 +189,19 @@ HISTORY = st.lists(st.lists(st.tuples(NUMBERS, st.frozensets(st.integers(1, 14),
 
 @settings(deadline=None)
 @given(HISTORY, st.integers(0, 12))
-def test_the_ledger_follows_every_history_of_the_instances(
+def test_the_ledger_follows_every_history_of_instances_and_ports(
     history: list[list[tuple[int, frozenset[int]]]], lost_at: int
 ) -> None:
-    """Each transaction gives instances other addresses, or removes those that get none; one is taken back."""
+    """Each transaction gives them other addresses, or removes those that get none; one is taken back."""
     house = House(net(subnet("10.0.0.0/28", "10.0.0.0/28")))
     for index, transaction in enumerate(history):
         changes: list[states.Change] = []
         for number, ips in dict(transaction).items():
+            kind, make = ("ports", port) if number % 2 else ("instances", vm)
             if ips:
-                changes.append(states.Put(vm(f"v{number}", *(f"10.0.0.{ip}" for ip in sorted(ips)))))
-            elif f"v{number}" in house.state.instances:
-                changes.append(states.Delete("instances", f"v{number}"))
+                changes.append(states.Put(make(f"v{number}", *(f"10.0.0.{ip}" for ip in sorted(ips)))))
+            elif f"v{number}" in house.state.collection(kind):
+                changes.append(states.Delete(kind, f"v{number}"))
         durable = house.state
         try:
             house.change(*changes)
@@ -175,7 +210,8 @@ def test_the_ledger_follows_every_history_of_the_instances(
         if index == lost_at:
             before, house.state = house.state, durable
             house.ledger.follow(before, durable, ())
-        used = {ip for one in house.state.instances.values() for nic in one.nics for ip in nic.ip}
+        used = {place.ip for one in house.state.instances.values() for place in one.places()}
+        used |= {place.ip for one in house.state.ports.values() for place in one.places()}
         assert _used(house.ledger.space("net", ranges.Family.IPV4)) == used
         free = sorted(set(range(1, 15)) - {int(ip.rpartition(".")[2]) for ip in used})
         if free:

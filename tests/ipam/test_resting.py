@@ -52,6 +52,18 @@ def test_an_address_that_was_given_back_rests_for_the_hold_time_and_is_free_then
     assert house.pick(embedding.specific("10.0.0.1")) == ["10.0.0.1"]
 
 
+def test_what_a_port_gave_back_rests_but_for_that_port() -> None:
+    house = House()
+    house.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
+    house.commit(states.Put(embedding.port("p", "10.0.0.2")))
+    assert house.pick(ANY) == ["10.0.0.3"]
+    with pytest.raises(errors.BusyError, match=r"10\.0\.0\.1 of network net1 was given back by port p and rests"):
+        house.pick(embedding.specific("10.0.0.1"))
+    assert house.pick_for("p", embedding.specific("10.0.0.1")) == "10.0.0.1"
+    house.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
+    assert not list(house.state.resting)
+
+
 def test_nothing_rests_without_a_hold_time() -> None:
     house = House(hold=0)
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))

@@ -1,18 +1,20 @@
 """Hooks around the work of a job, and the addresses that are held meanwhile."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 import pytest
+from msgspec import structs
 from tests.jobs import house as houses
 from tests.jobs.house import House, Script, op
 
 from gantry import errors
 from gantry.ipam import driver
 from gantry.model import cluster, instance, network
-from gantry.operations import base
+from gantry.operations import base, nics
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
@@ -312,6 +314,33 @@ def test_an_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_whe
     assert pool.memory.durable.instances["01"].nics[0].ip == ("192.0.2.10",)
 
 
+def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_when_it_fails(
+    pool: House, nodes: Nodes
+) -> None:
+    async def slow() -> None:
+        await asyncio.sleep(10)
+        raise errors.RemoteError("node1 does not answer")
+
+    def bare(snapshot: states.Snapshot) -> base.Plan:
+        vm = structs.replace(snapshot.instances["01"], nics=())
+        return base.Plan(changes=[states.Put(vm)], steps=[base.Step("unplug", slow)])
+
+    def named(snapshot: states.Snapshot) -> base.Plan:
+        inputs = base.Inputs(now=0.0, uuid=str, below=lambda _: 0)
+        mac = nics.Macs(snapshot, inputs, held=pool.ledger.macs).take("aa:00:00:00:00:01", NET)
+        return base.Plan(result=lambda: mac)
+
+    pool.scripts["01"] = taking(pool, "01", "192.0.2.10")
+    assert run(pool, "01") == [["192.0.2.10"]]
+    pool.scripts["give up"], pool.scripts["02"] = Script(plan=bare), Script(plan=named)
+    lost, asked = run(pool, "give up", "02")
+    assert isinstance(lost, list)
+    assert lost[0] == "RemoteError"
+    assert isinstance(asked, list)
+    assert "MAC address aa:00:00:00:00:01 is held by job 2" in str(asked[1])
+    assert [nic.mac for nic in pool.memory.durable.instances["01"].nics] == ["aa:00:00:00:00:01"]
+
+
 def test_an_address_that_a_job_gave_up_is_free_after_it(pool: House, nodes: Nodes) -> None:
     pool.scripts["01"] = taking(pool, "01", "192.0.2.10")
     pool.scripts["give up"] = taking(pool, "01", "none", hooks=around())
@@ -343,3 +372,11 @@ def test_no_address_is_given_twice_whatever_hooks_and_steps_run_side_by_side(poo
     given = [result[0] for result in results if isinstance(result, list) and str(result[0]).startswith("10.")]
     assert len(given) == len(set(given)) >= 20
     assert {address for _, address in pool.memory.durable.addresses} == set(given)
+
+
+def test_the_masters_own_node_is_asked_where_the_machine_has_a_folder_of_scripts(house: House, nodes: Nodes) -> None:
+    house.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE], post=[HERE, THERE]))
+    services = house.processor._services
+    house.processor._services = dataclasses.replace(services, has_hooks=lambda name: name == "network-add-post.d")
+    assert run(house, "unit") == [None]
+    assert nodes.trail == ["pre on node2", "step", "post on node1", "post on node2"]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 NAMES = st.from_regex(r"\A[a-z0-9][a-z0-9_.+:@-]{0,20}\Z")
+UUIDS = st.uuids().map(str)
 LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(string.printable, max_size=8)
 
 
@@ -29,7 +30,7 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
             return st.floats(low, high, allow_nan=False, allow_infinity=False)
         case inspect.StrType():
             if kind.pattern:
-                return NAMES
+                return UUIDS if kind.pattern.startswith("^[0-9a-f]{8}") else NAMES
             return st.text(min_size=kind.min_length or 0, max_size=min(kind.max_length or 30, 30))
         case inspect.EnumType():
             return st.sampled_from(list(kind.cls))
@@ -39,7 +40,7 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[object]:
             return st.one_of(*(_of(one) for one in kind.types))
         case inspect.VarTupleType():
             most = 3 if kind.max_length is None else min(3, kind.max_length)
-            return st.lists(_of(kind.item_type), max_size=most).map(tuple)
+            return st.lists(_of(kind.item_type), min_size=kind.min_length or 0, max_size=most).map(tuple)
         case inspect.TupleType():
             return st.tuples(*(_of(one) for one in kind.item_types))
         case inspect.DictType():

@@ -62,3 +62,19 @@ def test_a_parameter_is_not_public_and_private_at_once() -> None:
     confidential.check_apart(public={"a": 1}, private={"b": 1}, secret={"c": 1})
     with pytest.raises(errors.InvalidError, match="b of the operating system is private and secret at once"):
         confidential.check_apart(public={"a": 1}, private={"b": 1}, secret={"b": 1})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://gantry:p4ss@db.example/ipam", "postgresql://gantry@db.example/ipam"),
+        ("postgresql://gantry:p/a@s:s@db.example/ipam", "postgresql://gantry@db.example/ipam"),
+        ("postgresql://db.example/ipam?password=p4ss&sslmode=require", "postgresql://db.example/ipam?password=(blanked)&sslmode=require"),
+        ("postgresql://gantry@db.example/ipam", "postgresql://gantry@db.example/ipam"),
+        ("sqlite:///var/lib/gantry/ipam.db", "sqlite:///var/lib/gantry/ipam.db"),
+    ],
+)  # fmt: skip
+def test_the_url_of_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert confidential.database(url) == shown
+    op = opcodes.ClusterSetParams(ipam_driver="sql", ipam_database=url)
+    assert confidential.shown(op).ipam_database == shown

@@ -41,6 +41,22 @@ def test_an_opcode_has_the_name_of_its_class_and_a_text(kind: type[opcodes.Opcod
     assert not kind.DESCRIBES or kind.DESCRIBES in kind.__struct_fields__
 
 
+@pytest.mark.parametrize(
+    ("fields", "hint"),
+    [
+        ({"disk_tempalte": "file"}, "did you mean disk_template?"),
+        ({"disks": [["add", -1, {"szie": 1}]]}, "did you mean size?"),
+        ({"nics": [["add", {"mca": "auto"}]]}, "did you mean mac?"),
+        ({"disks": [["modify", 0, {"mode": "rx"}]]}, "there are r, ro, rw, w"),
+        ({"disks": [["add", -1, {"spindles": -1}]]}, "see the reference of opcodes for its fields"),
+    ],
+)
+def test_what_is_misspelt_is_answered_with_what_there_is(fields: dict[str, object], hint: str) -> None:
+    with pytest.raises(errors.InvalidError) as caught:
+        opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1"} | fields)
+    assert caught.value.hint == hint
+
+
 @settings(max_examples=100, deadline=None)
 @given(ANY)
 def test_a_field_that_no_opcode_knows_is_refused_by_name(op: opcodes.Opcode) -> None:

@@ -10,7 +10,7 @@ from tests import leftovers
 
 from gantry.model import parameters
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import commands, paths
 from gantry.runtime.real import RealRuntime
 from gantry.runtime.real import processes as real_processes
 
@@ -122,7 +122,7 @@ class Processes(real_processes.Processes):
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
-    ) -> interface.Completed:
+    ) -> commands.Completed:
         return await super().run(
             [*self._prefix, *arguments], environment=environment, directory=directory, stdin=stdin, timeout=timeout
         )

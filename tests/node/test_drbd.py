@@ -10,7 +10,7 @@ from gantry import errors
 from gantry.node import lvm, plain, programs
 from gantry.node.drbd import driver, setup
 from gantry.rpc import calls
-from gantry.runtime import interface, simulated
+from gantry.runtime import commands, simulated
 from gantry.runtime.simulated import processes
 
 VERSION = "version: 8.4.11 (api:1/proto:86-101)\n"
@@ -71,17 +71,17 @@ class Node:
         await self.machine.disk.make_directory(path.rpartition("/")[0])
         await self.machine.disk.write(path, text.encode())
 
-    async def _run(self, call: processes.Invocation) -> interface.Completed:
+    async def _run(self, call: processes.Invocation) -> commands.Completed:
         program, *words = call.arguments
         if program == "lvs":
-            return interface.Completed(0, self._volume(words), b"")
+            return commands.Completed(0, self._volume(words), b"")
         if words[:1] == ["show"]:
-            return interface.Completed(0, self.show.encode(), b"")
+            return commands.Completed(0, self.show.encode(), b"")
         command = words[5] if program == "drbdmeta" else words[0]
         self.called.append(" ".join([command, *words[1:]]) if program == "drbdsetup" else command)
         if self.fails.get(command):
-            return interface.Completed(10, b"", self.fails[command].pop(0).encode())
-        return interface.Completed(0, b"", b"")
+            return commands.Completed(10, b"", self.fails[command].pop(0).encode())
+        return commands.Completed(0, b"", b"")
 
     def _volume(self, words: list[str]) -> bytes:
         (choice,) = [word for word in words if word.startswith("lv_name=")]

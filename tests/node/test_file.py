@@ -145,6 +145,7 @@ async def test_a_snapshot_is_made_or_refused_with_a_reason(storage: file.FileSto
         kind, name = await storage.snapshot(disk, "kept")
     except errors.WrongStateError as error:
         assert "keeps no snapshots" in str(error)  # noqa: PT017 - which of the two is the file system's choice
+        assert [one.name for one in Path(path).parent.iterdir()] == [Path(path).name]
     else:
         write(path, b"after!")
         assert (kind, samples.read(name[1])[:6]) == ("file", b"before")

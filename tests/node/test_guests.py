@@ -1,8 +1,10 @@
 """Records of running guests, of every version that ever was."""
 
+import msgspec
 import pytest
+from tests.node import samples
 
-from gantry.node import guests
+from gantry.node import guests, launch
 
 BEFORE = b'{"name":"vm1","uuid":"u","memory":16,"vcpus":1,"accelerator":"tcg","ends_on_reboot":true,'
 
@@ -29,3 +31,15 @@ def test_a_nic_of_the_time_before_versions_keeps_its_place_as_its_name() -> None
         ("bridged", "gnt1", "nic0"),
         ("routed", "gnt2", "nic1"),
     ]
+
+
+def test_a_guest_keeps_the_mtu_that_it_was_told_where_its_nic_moves_and_where_it_migrates_to() -> None:
+    plain, tunnelled = samples.nic(), msgspec.structs.replace(samples.nic(), mtu=1450)
+    vm = samples.instance(nics=(tunnelled,))
+    record = launch.record_of(vm, accelerator="tcg", kind="pc")
+    moved = record.with_nic(plain, "gnt1", device="nic-a")
+    assert [nic.mtu for nic in moved.machine().nics] == [1450]
+    arriving = launch.at_target(moved, msgspec.structs.replace(vm, nics=(plain,)))
+    assert [nic.mtu for nic in arriving.machine().nics] == [1450]
+    anew = moved.without("gnt1").with_nic(plain, "gnt1", device="nic-a")
+    assert [nic.mtu for nic in anew.machine().nics] == [0]

@@ -7,7 +7,7 @@ import pytest
 from tests.node import samples
 
 from gantry import errors
-from gantry.node import drivers, nic
+from gantry.node import drivers, nic, segments
 from gantry.rpc import calls
 from gantry.runtime import paths
 
@@ -28,9 +28,14 @@ def routes(namespace: str, family: str, *, table: str = "main") -> str:
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
+def driver(kind: type[nic.Taps], namespace: str, folders: paths.Paths) -> nic.Taps:
+    runtime = samples.runtime(namespace=namespace)
+    return kind(runtime, folders.etc, made=segments.Segments(runtime))
+
+
 @pytest.fixture
 def bridged(namespace: str, folders: paths.Paths) -> drivers.NicDriver:
-    return nic.Bridged(samples.runtime(namespace=namespace), folders.etc)
+    return driver(nic.Bridged, namespace, folders)
 
 
 async def test_a_bridged_nic_is_a_port_of_its_bridge(bridged: drivers.NicDriver, namespace: str) -> None:
@@ -64,14 +69,8 @@ async def test_a_missing_bridge_is_named_before_anything_is_made(bridged: driver
     await bridged.validate(samples.nic())
 
 
-async def test_a_vlan_is_refused_with_what_to_do_instead(bridged: drivers.NicDriver) -> None:
-    tagged = calls.Nic(index=1, uuid="u", mac="aa:00:00:00:00:01", mode="bridged", link="br0", vlan=".100")
-    with pytest.raises(errors.EnvironmentFaultError, match=r"NIC 1: .* VLAN \.100.*bridge of its own"):
-        await bridged.validate(tagged)
-
-
 async def test_a_routed_nic_has_a_route_to_each_address(namespace: str, folders: paths.Paths) -> None:
-    routed = nic.Routed(samples.runtime(namespace=namespace), folders.etc)
+    routed = driver(nic.Routed, namespace, folders)
     plugged = samples.nic(mode="routed", link="")
     tap = await routed.plug(samples.instance(), plugged)
     assert f"192.0.2.7 dev {tap}" in routes(namespace, "-4")
@@ -126,7 +125,7 @@ async def test_a_bridged_nic_moves_to_another_bridge_and_otherwise_stays(
 async def test_a_routed_nic_has_routes_to_its_newest_addresses_only(
     bridged: drivers.NicDriver, namespace: str, folders: paths.Paths
 ) -> None:
-    routed = nic.Routed(samples.runtime(namespace=namespace), folders.etc)
+    routed = driver(nic.Routed, namespace, folders)
     tap = await bridged.plug(samples.instance(), samples.nic())
     await routed.update(samples.instance(), samples.nic(mode="routed", link="100"))
     assert f"192.0.2.7 dev {tap}" in routes(namespace, "-4", table="100")

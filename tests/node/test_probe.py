@@ -9,15 +9,15 @@ from tests.node import samples
 
 from gantry import errors
 from gantry.node import assembly, probe
-from gantry.runtime import interface, paths
+from gantry.runtime import commands, paths
 from gantry.runtime.real import RealRuntime
 from gantry.runtime.real import disk as real_disk
 from gantry.runtime.real import processes as real_processes
 
-Outcome = interface.Completed | OSError
+Outcome = commands.Completed | OSError
 
-VERSION = interface.Completed(0, b"QEMU emulator version 7.2\nCopyright\n", b"")
-RAN = interface.Completed(probe.EXIT, probe.MARKER, b"")
+VERSION = commands.Completed(0, b"QEMU emulator version 7.2\nCopyright\n", b"")
+RAN = commands.Completed(probe.EXIT, probe.MARKER, b"")
 
 
 class Processes(real_processes.Processes):
@@ -38,7 +38,7 @@ class Processes(real_processes.Processes):
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
-    ) -> interface.Completed:
+    ) -> commands.Completed:
         outcome = self.version if "--version" in arguments else self.outcome
         if "--version" not in arguments:
             self.probes += 1
@@ -78,9 +78,9 @@ async def test_kvm_is_chosen_where_a_guest_ran_with_it(folders: paths.Paths) -> 
     "outcome, reason",
     [
         (TimeoutError(), "a guest with kvm did not run within 5 s"),
-        (interface.Completed(0, b"", b""), "QEMU ended with 0"),
-        (interface.Completed(probe.EXIT, b"GANTRY-6", b""), "QEMU ended with 33"),
-        (interface.Completed(1, probe.MARKER, b"x\nCould not access KVM\n"), "did not run: Could not access KVM"),
+        (commands.Completed(0, b"", b""), "QEMU ended with 0"),
+        (commands.Completed(probe.EXIT, b"GANTRY-6", b""), "QEMU ended with 33"),
+        (commands.Completed(1, probe.MARKER, b"x\nCould not access KVM\n"), "did not run: Could not access KVM"),
     ],
 )
 async def test_a_device_that_opens_is_no_proof(folders: paths.Paths, outcome: Outcome, reason: str) -> None:
@@ -112,7 +112,7 @@ async def test_the_answer_is_kept_until_the_machine_boots_or_qemu_changes(folder
     assert machine.processes.probes == 1
     await machine.accelerators(bootid="b2").current()
     assert machine.processes.probes == 2
-    machine.processes.version = interface.Completed(0, b"QEMU emulator version 8\n", b"")
+    machine.processes.version = commands.Completed(0, b"QEMU emulator version 8\n", b"")
     await machine.accelerators(bootid="b2").current()
     assert machine.processes.probes == 3
 

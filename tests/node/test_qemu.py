@@ -154,6 +154,13 @@ def test_each_nic_becomes_a_device_on_its_tap() -> None:
     assert "queues" not in arguments({"virtio_net_queues": 2, "nic_type": "e1000"}, nics=nics)
 
 
+def test_a_guest_is_told_of_shorter_packets_by_the_card_that_can() -> None:
+    nics = (msgspec.structs.replace(samples.nic(), mtu=1450),)
+    assert '"host_mtu":1450' in arguments(nics=nics)
+    assert "host_mtu" not in arguments({"nic_type": "e1000"}, nics=nics)
+    assert "host_mtu" not in arguments(nics=(samples.nic(),))
+
+
 def test_a_place_is_kept_when_other_devices_come_and_go() -> None:
     vm = samples.instance(disks=(samples.disk(FOLDERS),), nics=(samples.nic(), samples.nic(index=1)))
     places = slots.assign(vm)

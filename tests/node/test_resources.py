@@ -4,7 +4,7 @@ from tests.node import samples
 from gantry.node import assembly, probe, resources, ssconf
 from gantry.node.xen import wants
 from gantry.rpc import calls
-from gantry.runtime import interface, paths, simulated
+from gantry.runtime import commands, paths, simulated
 from gantry.runtime.simulated import processes
 
 MEMORY = b"MemTotal:       2048000 kB\nMemFree:         100000 kB\nMemAvailable:    1024000 kB\n"
@@ -44,9 +44,9 @@ def test_memory_is_what_the_hypervisor_has_that_the_kernel_runs_on() -> None:
     where = paths.Paths.below("/g")
     told = b"host                   : node1\ntotal_memory           : 16383\nfree_memory            : 9000\n"
 
-    async def xl(call: processes.Invocation) -> interface.Completed:
+    async def xl(call: processes.Invocation) -> commands.Completed:
         assert list(call.arguments) == ["xl", "info"]
-        return interface.Completed(0, told, b"")
+        return commands.Completed(0, told, b"")
 
     with simulated.World(seed=1) as world:
         machine = world.machine("node1")
@@ -80,14 +80,16 @@ async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.
     bad = calls.NodeVerify(
         hypervisors=("fake", "vax"),
         bridges=("br0", "br9"),
+        nics=(samples.nic(link="br8"),),
         ssconf={"master_node": calls.digest_of("n2")},
         now=now - 1000,
     )
     found = await resources.verify(runtime, registry, files=files, wanted=good)
     assert found == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}
     found = await resources.verify(runtime, registry, files=files, wanted=bad)
-    assert [len(complaints) for complaints in found.values()] == [1, 1, 1, 1, 0]
+    assert [len(complaints) for complaints in found.values()] == [1, 2, 1, 1, 0]
     assert "no hypervisor vax" in found["hypervisor"][0]
     assert "no bridge br9" in found["bridges"][0]
+    assert "no bridge br8" in found["bridges"][1]
     assert "ssconf_master_node" in found["filelist"][0]
     assert "clock is +1000 s off" in found["time"][0]

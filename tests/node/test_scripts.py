@@ -1,5 +1,6 @@
 """OS definitions, with scripts that really run."""
 
+import asyncio
 import os
 import pathlib
 from collections.abc import Callable
@@ -58,7 +59,7 @@ def test_what_a_definition_declares_is_listed(definitions: scripts.Definitions, 
         create=SCRIPT,
         export=SCRIPT,
         variants_list="# all\nsmall\n\nbig\n",
-        parameters_list="mirror where packages come from\nsize\n",
+        parameters_list="mirror\t where packages come from\nsize\n",
         hypervisors="kvm\nfake\n",
     )
     found = definitions.find("busybox")
@@ -207,6 +208,31 @@ async def test_a_script_that_hangs_is_killed_with_its_children(
     with pytest.raises(errors.ExecutionError, match="took longer than 1 s and was killed"):
         await definitions.create(vm(folders), reinstall=False, debug=0)
     assert not samples.runtime().processes.alive(int(samples.read(f"{folder}/pid")))
+
+
+async def test_a_script_that_is_canceled_is_killed_with_its_children(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    folder, whole = write(create=SCRIPT + "sleep 600 & echo $! > pid.new; mv pid.new pid; wait\n"), vm(folders)
+    running = asyncio.ensure_future(definitions.create(whole, reinstall=False, debug=0))
+    async with asyncio.timeout(30):
+        while "pid" not in os.listdir(folder):  # noqa: ASYNC110 - a program makes it
+            await asyncio.sleep(0.01)
+    await definitions.cancel("another")
+    assert not running.done()
+    for _ in range(2):
+        await definitions.cancel(whole.uuid)
+    with pytest.raises(errors.ExecutionError, match=f"the create script of OS busybox for {whole.name} was killed"):
+        await running
+    assert not samples.runtime().processes.alive(int(samples.read(f"{folder}/pid")))
+
+
+async def test_what_a_script_said_moves_no_terminal(
+    definitions: scripts.Definitions, folders: paths.Paths, write: Write
+) -> None:
+    write(create=SCRIPT + "printf 'a\\033[2Jb\\000c' >&2; exit 1\n")
+    with pytest.raises(errors.ExecutionError, match=r"exit code 1: a\?\[2Jb\?c"):
+        await definitions.create(vm(folders), reinstall=False, debug=0)
 
 
 async def test_of_a_script_that_prints_megabytes_the_end_is_kept(

@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.node import samples, xens
 
@@ -308,3 +309,20 @@ def test_disks_leave_the_place_of_the_cd_rom_free_and_keep_theirs() -> None:
     assert [machine.device(record, made[number]) for number in (2, 3, 4)] == ["hdd", "hdb", "hde"]
     with pytest.raises(errors.NoRoomError, match="no more letters"):
         records.record_of(samples.instance(machine.FULL, hvparams=vm.hvparams, disks=tuple(made)))
+
+
+async def test_a_nic_in_a_vlan_or_segment_is_refused_because_xens_script_would_not_put_it_there(node: Node) -> None:
+    inside = msgspec.structs.replace(samples.nic(index=1), vlan="5")
+    tunnelled = msgspec.structs.replace(samples.nic(index=1), mtu=1450)
+    await node.xen.start(node.instance(), paused=False)
+    before = node.config()
+    for one in (inside, tunnelled):
+        with pytest.raises(errors.EnvironmentFaultError, match="NIC 1: Xen's own script puts no NIC into a VLAN"):
+            await node.xen.plug_nic(node.instance(), one)
+        with pytest.raises(errors.EnvironmentFaultError, match="into a VLAN"):
+            await node.xen.update_nic(node.instance(), one)
+        with pytest.raises(errors.EnvironmentFaultError, match="into a VLAN"):
+            await Node(node.folders).xen.start(
+                msgspec.structs.replace(node.instance(), name="vm2", nics=(one,)), paused=False
+            )
+    assert node.config() == before

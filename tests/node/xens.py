@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.node import samples
 
 from gantry.model import parameters as known
-from gantry.node import drivers, nic
+from gantry.node import drivers, nic, segments
 from gantry.node.xen import driver as xen
 from gantry.node.xen import machine
 from gantry.rpc import calls
@@ -43,7 +43,7 @@ def program(folders: paths.Paths) -> str:
 def driver(kind: str, folders: paths.Paths) -> xen.Xen:
     """Return the driver of a node without certificates."""
     runtime = samples.runtime()
-    parts = drivers.Registry("node1", nics={"bridged": Bridges(runtime, folders.etc)})
+    parts = drivers.Registry("node1", nics={"bridged": Bridges(runtime, folders.etc, made=segments.Segments(runtime))})
     return xen.Xen(kind, runtime, folders, parts=parts, secure=False, program=program(folders))
 
 

@@ -14,11 +14,11 @@ from typing import TypeVar, cast
 from msgspec import structs
 
 from gantry import errors, security
-from gantry.daemons import master
-from gantry.ipam import embedded
+from gantry.daemons import units
+from gantry.ipam import embedded, shared
 from gantry.jobs import processor
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import base
+from gantry.operations import base, manifest
 from gantry.rpc import calls, targets
 from gantry.state import history
 from gantry.state import snapshot as states
@@ -240,6 +240,8 @@ class Machine:
                 return tuple(self.exports)
             case calls.ExportInfo():
                 return self.exports[call.export]
+            case calls.ExportDumpList():
+                return tuple(dump.file for dump in manifest.read(self.exports[call.export], where="").dumps)
             case calls.ExportVerify():
                 return dict.fromkeys(call.dumps, "d")
             case calls.ExportRemove():
@@ -379,6 +381,10 @@ class Environment:
     journal: history.Check = field(default_factory=history.Check)
 
     @property
+    def addresses(self) -> shared.Shared:
+        raise AssertionError("no test of the units has a database")
+
+    @property
     def inputs(self) -> base.Inputs:
         numbers = self.house.numbers
         return base.Inputs(now=1000.0, uuid=lambda: f"u{next(numbers)}", below=lambda limit: next(numbers) % limit)
@@ -427,7 +433,7 @@ class House:
         return self.nodes.machine(self.state.target(self.state.node(name)))
 
     def unit(self, op: opcodes.Opcode) -> processor.AnyUnit:
-        return master.REGISTRY[type(op)](cast("opcodes.AnyOpcode", op), self.environment)
+        return units.REGISTRY[type(op)](cast("opcodes.AnyOpcode", op), self.environment)
 
     async def plan(self, op: opcodes.Opcode) -> base.Plan:
         """Take a unit through locks, inspection and plan; what is planned could be committed."""

@@ -51,11 +51,12 @@ async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(house: buil
     await found(house)
     (call,) = house.nodes.asked(calls.NodeVerify, "node1")
     assert isinstance(call, calls.NodeVerify)
-    assert (call.bridges, call.hypervisors) == (("br7",), ("fake", "kvm"))
+    assert [(nic.link, nic.vlan) for nic in call.nics] == [("br7", "12")]
+    assert call.hypervisors == ("fake", "kvm")
     assert call.ssconf["master_node"] == calls.digest_of("node1\n")
     (call,) = house.nodes.asked(calls.NodeVerify, "node3")
     assert isinstance(call, calls.NodeVerify)
-    assert (call.bridges, call.hypervisors) == ((), ())
+    assert (call.nics, call.hypervisors) == ((), ())
 
 
 async def test_complaints_of_nodes_have_the_codes_of_the_contract(house: build.House) -> None:

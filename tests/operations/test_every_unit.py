@@ -16,7 +16,7 @@ from tests.operations import build
 from tests.state import build as state_build
 
 from gantry import errors
-from gantry.daemons import master
+from gantry.daemons import units
 from gantry.ipam import embedded
 from gantry.jobs import environment, locks, processor, records
 from gantry.model import instance, job, opcodes
@@ -69,6 +69,14 @@ MIRRORED = instance.Instance(
 )
 """An instance that does not run, and whose disk is on node1 and node2."""
 
+ALONE = structs.replace(MIRRORED, disk_template="plain", disks=(structs.replace(PARTS[0], uuid="d2"),))
+"""The same with a volume on node1 alone."""
+
+TO_PLAIN, TO_DRBD, TO_FILE = (
+    opcodes.InstanceSetParams(instance_name="mirrored", disk_template=template)
+    for template in ("plain", "drbd", "file")
+)
+
 LOOSE = instance.DetachedDisk(
     disk=instance.Disk(uuid="d7", dev_type="file", size=32, logical_id=("file", "/file/old/d7")),
     nodes=("n1",),
@@ -82,6 +90,9 @@ SAMPLES: tuple[opcodes.Opcode, ...] = (
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": DISKS}),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "mirrored", "disks": DISKS}),
     opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disks": COMING}),
+    TO_PLAIN,
+    structs.replace(TO_DRBD, remote_node="node2"),
+    TO_FILE,
     opcodes.InstanceGrowDisk(instance_name="mirrored", disk=0, amount=64),
     opcodes.InstanceActivateDisks(instance_name="mirrored"),
     opcodes.InstanceDeactivateDisks(instance_name="mirrored"),
@@ -181,7 +192,7 @@ class Trial:
                 machine.places[one.uuid], machine.owners[one.uuid] = one.disk.logical_id, one.instance
             machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
             machine.memory = {"vm1": int(whole.beparams["maxmem"])}
-        for uuid in ("n1", "n2") if "i9" in state.instances else ():
+        for uuid in state.instances["i9"].nodes if "i9" in state.instances else ():
             machine = self.nodes.machine(state.target(state.nodes[uuid]))
             machine.disks |= {"d2": 64, "d2-data": 64, "d2-meta": 128}
             if isinstance(op, opcodes.InstanceDeactivateDisks):
@@ -196,7 +207,7 @@ class Trial:
         self.nodes.machines["203.0.113.99"] = build.Machine(joined=False)
 
     def run(self, broken: Break) -> job.Job:
-        nodes, original = self.nodes, master.REGISTRY[type(self.op)]
+        nodes, original = self.nodes, units.REGISTRY[type(self.op)]
 
         def plan(unit: processor.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
             made = original.plan(unit, snapshot, facts)
@@ -236,8 +247,9 @@ def _steps(op: opcodes.Opcode, values: Sequence[states.Stored]) -> int:
 
 def _values(op: opcodes.Opcode) -> list[states.Stored]:
     if getattr(op, "instance_name", "") == "mirrored" or getattr(op, "disk_template", "") == "drbd":
-        owner = structs.replace(build.OWNER, enabled_disk_templates=("file", "drbd"))
-        return [owner if value is build.OWNER else value for value in build.FIRST] + [MIRRORED]
+        owner = structs.replace(build.OWNER, enabled_disk_templates=("file", "drbd", "plain"))
+        vm = ALONE if isinstance(op, opcodes.InstanceSetParams) and op.disk_template in ("drbd", "file") else MIRRORED
+        return [owner if value is build.OWNER else value for value in build.FIRST] + [vm]
     if op in (FAILOVER, MIGRATE):
         # every node reaches its disks
         shared = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)
@@ -294,6 +306,15 @@ WITHOUT_STEPS = {
     opcodes.NetworkRemove,
     opcodes.NetworkRename,
     opcodes.NetworkSetParams,
+    opcodes.PortAdd,
+    opcodes.PortRemove,
+    opcodes.PortSetParams,
+    opcodes.SubnetPoolAdd,
+    opcodes.SubnetPoolRemove,
+    opcodes.SubnetPoolSetParams,
+    opcodes.SegmentRangeAdd,
+    opcodes.SegmentRangeRemove,
+    opcodes.SegmentRangeSetParams,
     opcodes.TagsSet,
     opcodes.TagsDel,
     opcodes.TagsSearch,
@@ -318,7 +339,7 @@ WITHOUT_STEPS = {
 
 def test_every_unit_with_steps_has_a_sample_here() -> None:
     sampled = {type(op) for op in (*SAMPLES, DESTROY)}
-    assert set(master.REGISTRY) == sampled | WITHOUT_STEPS
+    assert set(units.REGISTRY) == sampled | WITHOUT_STEPS
 
 
 def test_a_dry_run_is_refused_when_the_state_would_refuse_the_changes() -> None:

@@ -123,6 +123,25 @@ async def test_a_node_that_is_really_down_can_be_given_up_with_its_instances(hou
     assert house.state.node("node2").offline
 
 
+@pytest.mark.parametrize("flags", [{"offline": True, "force": True}, {"drained": True}, {"master_candidate": False}])
+async def test_a_dead_node_is_waited_for_once(house: build.House, flags: dict[str, bool]) -> None:
+    house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
+    house.machine("node2").down = True
+    plan = await house.plan(modify("node2", **flags))
+    assert plan.hooks
+    assert {target.name for target in (*plan.hooks.nodes_pre, *plan.hooks.nodes_post)} == {"node1"}
+    house.nodes.made.clear()
+    await house.run(modify("node2", **flags))
+    assert [type(call) for name, call in house.nodes.made if name == "node2"] == [calls.Version]
+    assert roles(house)[2] == "C"
+    assert any("node2 may still hold the cluster's key" in line for line in house.log.lines)
+
+
+async def test_a_dead_node_becomes_no_candidate(house: build.House) -> None:
+    house.machine("node3").down = True
+    assert "node node3 cannot be reached" in str(await house.refused(modify("node3", master_candidate=True)))
+
+
 @pytest.mark.parametrize("held", ["offline", "drained"])
 async def test_a_node_that_is_out_becomes_no_candidate_by_the_way(house: build.House, held: str) -> None:
     house.put(msgspec.structs.replace(build.NODES[2], **{held: True}))

@@ -200,15 +200,15 @@ async def test_a_ninth_nic_is_refused(house: build.House) -> None:
 
 async def test_parameters_are_set_and_default_takes_them_back(house: build.House) -> None:
     report = await changed(
-        house, beparams={"memory": 256, "vcpus": "2"}, hvparams={"migration_mode": "non-live"}, osparams={"motd": "hi"}
+        house, beparams={"memory": 256, "vcpus": "2"}, hvparams={"migration_mode": "non-live"}, osparams={"dns": "hi"}
     )
     assert report == {
-        "be/minmem": 256, "be/maxmem": 256, "be/vcpus": 2, "hv/migration_mode": "non-live", "os/motd": "hi",
+        "be/minmem": 256, "be/maxmem": 256, "be/vcpus": 2, "hv/migration_mode": "non-live", "os/dns": "hi",
     }  # fmt: skip
     vm = house.state.instance("vm1")
-    assert (vm.beparams["vcpus"], vm.hvparams, vm.osparams) == (2, {"migration_mode": "non-live"}, {"motd": "hi"})
+    assert (vm.beparams["vcpus"], vm.hvparams, vm.osparams) == (2, {"migration_mode": "non-live"}, {"dns": "hi"})
     await changed(
-        house, beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}, osparams={"motd": "default"}
+        house, beparams={"vcpus": "default"}, hvparams={"migration_mode": "default"}, osparams={"dns": "default"}
     )
     vm = house.state.instance("vm1")
     assert (vm.beparams, vm.hvparams, vm.osparams) == ({"minmem": 256, "maxmem": 256}, {}, {})

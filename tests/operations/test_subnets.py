@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import pytest
@@ -34,14 +34,19 @@ NET = network.Network(
     ),
 )
 HELD = [
-    subnets.Holder(ranges.parse_address("192.0.2.33"), "vm1"),
-    subnets.Holder(ranges.parse_address("2001:db8::33"), "vm2"),
+    subnets.Holder(ranges.parse_address("192.0.2.33"), "instance vm1"),
+    subnets.Holder(ranges.parse_address("2001:db8::33"), "instance vm2"),
 ]
 
 
 def changed(mod: opcodes.SubnetMod, net: network.Network = NET, held: list[subnets.Holder] = HELD) -> network.Network:
     numbers = itertools.count()
-    return subnets.change(net, mod, uuid=lambda: f"u{next(numbers)}", holders=held)
+
+    def holders(places: Iterable[subnets.Place]) -> Iterator[subnets.Holder]:
+        asked = list(places)
+        return (one for one in held if subnets.covers(asked, one.address))
+
+    return subnets.change(net, mod, uuid=lambda: f"u{next(numbers)}", holders=holders)
 
 
 def pooled(mod: opcodes.PoolMod, net: network.Network = NET) -> network.Network:
@@ -147,7 +152,7 @@ def test_a_shrunk_subnet_needs_a_gateway_inside() -> None:
 
 
 def test_an_address_in_use_may_not_become_the_first_of_its_subnet() -> None:
-    held = [subnets.Holder(ranges.parse_address("192.0.2.32"), "vm1")]
+    held = [subnets.Holder(ranges.parse_address("192.0.2.32"), "instance vm1")]
     with refused("192.0.2.32 is the first address of the subnet 192.0.2.32/27", errors.WrongStateError):
         changed(modify(ident="lan", cidr="192.0.2.32/27", gateway="none"), pools.release(NET, ["192.0.2.0/24"]), held)
 

@@ -66,7 +66,7 @@ def kernel() -> None:
     subprocess.run([str(CHECKOUT / "demo/kernel.sh"), str(GUEST)], check=True, capture_output=True)
 
 
-def make_system(path: str) -> None:
+def make_system(path: str, *, init: str = INIT) -> None:
     """Write a file system with busybox and the guest's own first program."""
     busybox = shutil.which("busybox")
     assert busybox is not None
@@ -77,7 +77,7 @@ def make_system(path: str) -> None:
         applets = subprocess.run([busybox, "--list"], capture_output=True, check=True, text=True).stdout.split()
         for applet in {*applets} - {"busybox"}:
             os.symlink("busybox", f"{tree}/bin/{applet}")
-        samples.write(f"{tree}/sbin/init", INIT, mode=0o755)
+        samples.write(f"{tree}/sbin/init", init, mode=0o755)
         subprocess.run(["mkfs.ext4", "-q", "-F", "-d", tree, path, "16m"], check=True, capture_output=True)
 
 
@@ -219,10 +219,14 @@ class Lab:
         await self.writes(node)
         return node
 
+    async def joined(self) -> None:
+        """Wait until the nodes reach each other."""
+        one, two = self.nodes
+        await until(lambda: _pings(one.namespace, two.address), "the nodes' way to each other")
+
     async def answers(self) -> None:
         """Wait until the guest answers a ping."""
-        ping = ["ip", "netns", "exec", self.switch, "ping", "-c1", "-W1", ADDRESS]
-        await until(lambda: subprocess.run(ping, capture_output=True, check=False).returncode == 0, "a ping's answer")
+        await until(lambda: _pings(self.switch, ADDRESS), "a ping's answer")
 
     async def writes(self, node: Node) -> None:
         """Wait until the guest has written several times from now on."""
@@ -289,18 +293,24 @@ def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
+def _pings(space: str, address: str) -> bool:
+    ping = ["ip", "netns", "exec", space, "ping", "-c1", "-W1", address]
+    return subprocess.run(ping, capture_output=True, check=False).returncode == 0
+
+
 def _plug(lab: Lab) -> None:
     _ip("netns", "add", lab.switch)
     _ip("-n", lab.switch, "link", "add", "br0", "type", "bridge")
     _ip("-n", lab.switch, "link", "set", "br0", "up")
     _ip("-n", lab.switch, "addr", "add", f"{SWITCH}/24", "dev", "br0")
-    for node in lab.nodes:
+    for number, node in enumerate(lab.nodes, 1):
         space = node.namespace
         _ip("netns", "add", space)
         _ip("link", "add", "up0", "netns", space, "type", "veth", "peer", "name", node.name, "netns", lab.switch)
         _ip("-n", lab.switch, "link", "set", node.name, "master", "br0", "up")
         _ip("-n", space, "link", "set", "lo", "up")
-        _ip("-n", space, "link", "add", "br0", "type", "bridge")
+        # By itself a bridge has the lowest address of its ports, and that of the guest's tap is the same on both nodes.
+        _ip("-n", space, "link", "add", "br0", "address", f"02:98:00:00:00:0{number}", "type", "bridge")
         _ip("-n", space, "link", "set", "up0", "master", "br0", "up")
         _ip("-n", space, "link", "set", "br0", "up")
         _ip("-n", space, "addr", "add", f"{node.address}/24", "dev", "br0")
@@ -315,6 +325,7 @@ async def lab(*, shared: bool = True) -> AsyncIterator[Lab]:
         made = Lab(root, shared=shared)
         try:
             _plug(made)
+            await made.joined()
             yield made
         finally:
             for name in (made.switch, *(node.namespace for node in made.nodes)):

@@ -12,6 +12,8 @@ import pytest
 from tests.real import demonstration
 from tests.real.demonstration import FIXED, IPV4, IPV6, NAME, Demo
 
+from gantry.node import segments
+
 pytestmark = demonstration.NEEDS
 
 SCRIPT = """#!/bin/sh
@@ -44,8 +46,8 @@ def remembered(demo: Demo) -> list[list[str]]:
 def test_a_nic_with_two_addresses_comes_and_goes_while_the_guest_runs(demo: Demo) -> None:
     modify(demo, "-1:add,ip0=lan4,ip1=2001:db8::77,network=net1")
     added = nics(demo, "nic.macs")[1]
-    said = demo.console("ip -o link; " + LINKS, until="cards:2")
-    assert added in said
+    demo.console("cat /sys/class/net/*/address", until=added)
+    demo.console(LINKS, until="cards:2")
     assert remembered(demo) == [[IPV4, IPV6, FIXED], ["192.0.2.11", "2001:db8::77"]]
     demo.console(f"ip link set eth1 up; ip addr add 192.0.2.11/24 dev eth1; {LINKS}", until="cards:2")
     demo.wait("192.0.2.11")
@@ -77,6 +79,33 @@ def test_a_card_with_another_mac_address_takes_the_place_of_the_old_one(demo: De
     modify(demo, "0:mac=aa:00:00:77:88:99")
     demo.console("cat /sys/class/net/*/address", until="aa:00:00:77:88:99")
     demo.console(LINKS, until="cards:1")
+
+
+def ip(demo: Demo, node: int, *words: str) -> str:
+    command = ["ip", "-n", f"{demo.prefix}{node}", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_nic_in_a_segment_comes_and_goes_with_all_that_its_node_made_for_it(demo: Demo) -> None:
+    (demo.node / "etc/kvm-vif-bridge").unlink(missing_ok=True)
+    demo.gnt("gnt-network", "add", "--type", "vxlan", "--segment", "7001", "tunnel")
+    demo.gnt("gnt-network", "connect", "-N", "mode=bridged,link=br0", "tunnel", "default")
+    assert "ERROR" not in demo.gnt("gnt-cluster", "verify")
+    before = ip(demo, 2, "-brief", "link")
+    modify(demo, "add:network=tunnel")
+    demo.console("cat /sys/class/net/eth1/mtu", until="1450")
+    demo.console("ip link set eth1 up && ip addr add 10.9.0.1/24 dev eth1 && echo do''ne", until="done")
+    # Another node's end of the segment, made by hand.
+    wire = ["type", "vxlan", "id", "7001", "dev", "br0", "group", segments.group(7001, "inet"), "dstport", "4789"]
+    ip(demo, 3, "link", "add", "peer", *wire)
+    ip(demo, 3, "address", "add", "10.9.0.3/24", "dev", "peer")
+    ip(demo, 3, "link", "set", "peer", "up")
+    demo.wait("10.9.0.1")
+    ip(demo, 3, "link", "delete", "peer")
+    modify(demo, "-1:remove")
+    assert ip(demo, 2, "-brief", "link") == before
+    demo.gnt("gnt-network", "disconnect", "tunnel")
+    demo.gnt("gnt-network", "remove", "tunnel")
 
 
 def restart_daemon(demo: Demo) -> None:

@@ -7,14 +7,14 @@ import pytest
 from gantry import errors
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface
-from gantry.runtime.real import network
+from gantry.runtime.real import http, network
 
 Reply = Callable[[str], interface.HttpResponse]
 TARGET = targets.Target("u1", "node1", "192.0.2.1", 1811)
 OFFLINE = targets.Target("u2", "node2", "192.0.2.2", 1811, offline=True)
 
 
-class Http:
+class Http(http.Client):
     """A client whose servers answer what ``reply`` says."""
 
     def __init__(self, reply: Reply) -> None:
@@ -36,7 +36,7 @@ class Network(network.Network):
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def http_client(self, *, tls: ssl.SSLContext | None) -> Http:  # type: ignore[override]
+    def http_client(self, *, tls: ssl.SSLContext | None) -> Http:
         return self._http
 
 

@@ -7,20 +7,20 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 from gantry.runtime.real import RealRuntime
 from gantry.runtime.simulated import World, processes
 
 Check = Callable[[interface.Runtime, str], Awaitable[None]]
 
 
-async def _program(call: processes.Invocation) -> interface.Completed:
+async def _program(call: processes.Invocation) -> commands.Completed:
     """/bin/cat, /bin/sleep and /bin/sh as far as the checks use them."""
     if call.arguments[0] == "/bin/cat":
-        return interface.Completed(0, call.stdin, b"")
+        return commands.Completed(0, call.stdin, b"")
     if call.arguments[0] == "/bin/sleep":
         await asyncio.sleep(600)
-    return interface.Completed(3, call.environment.get("WORD", "").encode() + b"\n", b"bad\n")
+    return commands.Completed(3, call.environment.get("WORD", "").encode() + b"\n", b"bad\n")
 
 
 def _on_real(check: Check) -> None:

@@ -70,6 +70,18 @@ def test_compute_returns_the_result_and_passes_errors_on(drive: Drive) -> None:
     drive(check)
 
 
+def test_work_that_waits_for_others_gives_its_result_and_passes_errors_on(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        def fail() -> list[int]:
+            raise LookupError("no")
+
+        assert await runtime.block(lambda: [1, 2]) == [1, 2]
+        with pytest.raises(LookupError, match="no"):
+            await runtime.block(fail)
+
+    drive(check)
+
+
 @pytest.mark.parametrize("sync", [True, False])
 def test_write_replaces_the_whole_file_with_its_mode(drive: Drive, sync: bool) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:

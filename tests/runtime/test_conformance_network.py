@@ -3,11 +3,11 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
 
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
 
@@ -158,7 +158,7 @@ def test_http_post_reaches_the_handler_and_its_answer_comes_back(drive: Drive, p
         posts = [client.post("127.0.0.1", port, f"/call?n={n}", b"%d" % n, timeout=10) for n in range(5)]
         for number, answer in enumerate(await asyncio.gather(*posts)):
             expected = f"POST /call?n={number} application/json {number}"
-            assert answer == interface.HttpResponse(201, expected.encode(), "text/plain")
+            assert (answer.status, answer.body, answer.content_type) == (201, expected.encode(), "text/plain")
         await client.close()
         await server.close()
         await server.close()
@@ -181,6 +181,85 @@ def test_http_headers_go_along_with_the_post_that_names_them_alone(drive: Drive,
         await client.close()
         await server.close()
         assert seen == ["7", None]
+
+    drive(check)
+
+
+def test_http_request_goes_by_any_method_and_its_answer_shows_headers_in_lower_case(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+            said = f"{request.method} {request.path} {request.headers['x-number']} ".encode() + request.body
+            return interface.HttpResponse(404, said, headers={"X-Other": "Seven"})
+
+        server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
+        client = runtime.network.http_client(tls=None)
+        answer = await client.request("GET", "127.0.0.1", port, "/a?b", timeout=30, headers={"x-number": "7"})
+        assert (answer.status, answer.body, answer.headers["x-other"]) == (404, b"GET /a?b 7 ", "Seven")
+        await client.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_http_body_in_pieces_arrives_as_it_is_sent_and_the_server_hears_of_the_end(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        more, ended = asyncio.Event(), asyncio.Event()
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            try:
+                yield b"two "
+                await more.wait()
+                for _ in range(1000):
+                    yield b"three"
+                    await runtime.clock.sleep(0.01)
+            finally:
+                ended.set()
+
+        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+            return interface.HttpResponse(200, b"one ", pieces=pieces())
+
+        server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
+        client = runtime.network.http_client(tls=None)
+        answer = await client.stream("127.0.0.1", port, "/", timeout=30)
+        assert (answer.status, answer.body) == (200, b"")
+        assert answer.pieces
+        seen = b""
+        while len(seen) < 8:
+            seen += await anext(answer.pieces)
+        assert seen == b"one two "
+        more.set()
+        assert (await anext(answer.pieces)).startswith(b"three")
+        await answer.pieces.aclose()
+        async with asyncio.timeout(30):
+            await ended.wait()
+        await client.close()
+        await server.close()
+
+    drive(check)
+
+
+def test_http_pieces_raise_an_os_error_when_the_server_fails_or_closes(drive: Drive, port: int) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        async def pieces(fails: bool) -> AsyncGenerator[bytes, None]:
+            yield b"one"
+            if fails:
+                raise ConnectionResetError("the disk is gone")
+            await asyncio.Event().wait()
+
+        async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+            return interface.HttpResponse(200, b"", pieces=pieces(request.path == "/fails"))
+
+        server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
+        client = runtime.network.http_client(tls=None)
+        for path in ("/fails", "/waits"):
+            answer = await client.stream("127.0.0.1", port, path, timeout=30)
+            assert answer.pieces
+            assert await anext(answer.pieces) == b"one"
+            if path == "/waits":
+                await server.close()
+            with pytest.raises(OSError):
+                await anext(answer.pieces)
+        await client.close()
 
     drive(check)
 
@@ -293,10 +372,10 @@ def test_program_gets_input_and_environment_and_its_output_is_kept(drive: Drive)
     async def check(runtime: interface.Runtime, folder: str) -> None:
         run = runtime.processes.run
         data = b"line\n" * 100_000
-        assert await run(["/bin/cat"], stdin=data) == interface.Completed(0, data, b"")
+        assert await run(["/bin/cat"], stdin=data) == commands.Completed(0, data, b"")
         script = 'echo "$WORD"; echo bad >&2; exit 3'
         completed = await run(["/bin/sh", "-c", script], environment={"WORD": "hi"}, directory=folder)
-        assert completed == interface.Completed(3, b"hi\n", b"bad\n")
+        assert completed == commands.Completed(3, b"hi\n", b"bad\n")
 
     drive(check)
 

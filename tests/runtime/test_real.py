@@ -266,6 +266,17 @@ async def test_failed_write_leaves_the_old_file_and_no_other(runtime: RealRuntim
     assert runtime.disk.names(str(tmp_path)) == ["folder"]
 
 
+async def test_paths_that_say_no_folder_are_in_the_working_one(
+    runtime: RealRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await runtime.disk.make_directory("folder")
+    await runtime.disk.write("file", b"data")
+    file = await runtime.disk.append_file("log")
+    file.close()
+    assert runtime.disk.names(str(tmp_path)) == ["file", "folder", "log"]
+
+
 async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -> None:
     file = await runtime.disk.append_file("/dev/full")
     with pytest.raises(OSError, match="No space"):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 from gantry.runtime.simulated import SimulatedRuntime, World, clock, processes
 
 
@@ -359,7 +359,7 @@ def test_crash_of_the_server_resets_the_clients_connection(world: World) -> None
 def test_started_programs_survive_a_kill_and_end_with_the_power(world: World) -> None:
     machine = world.machine("one")
 
-    async def forever(call: processes.Invocation) -> interface.Completed:
+    async def forever(call: processes.Invocation) -> commands.Completed:
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from gantry import security
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 from gantry.runtime.real import RealRuntime
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
-CAT = interface.Stage(["/bin/cat"])
-FAILING = interface.Stage(["/bin/sh", "-c", "echo bad >&2; exit 3"], environment={"WORD": "w"})
+CAT = commands.Stage(["/bin/cat"])
+FAILING = commands.Stage(["/bin/sh", "-c", "echo bad >&2; exit 3"], environment={"WORD": "w"})
 
 
 def test_what_is_sent_arrives_and_both_ends_know_how_much(drive: Drive) -> None:
@@ -38,7 +38,7 @@ def test_a_sender_whose_program_fails_breaks_the_stream_off(drive: Drive) -> Non
         arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
         sending = runtime.streams.send([FAILING], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60)
         sent, came = await asyncio.gather(sending, arrival.receive([CAT], timeout=60), return_exceptions=True)
-        assert isinstance(sent, interface.Streamed)
+        assert isinstance(sent, commands.Streamed)
         assert [(one.code, one.stderr) for one in sent.ended] == [(3, b"bad\n")]
         assert isinstance(came, ConnectionError)
 
@@ -64,11 +64,11 @@ async def test_megabytes_go_over_tls_from_file_to_file(tmp_path: Path) -> None:
     arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=server)
     sent, came = await asyncio.gather(
         runtime.streams.send(
-            [interface.Stage(["cat", str(source)]), interface.Stage(["gzip", "-c"])],
+            [commands.Stage(["cat", str(source)]), commands.Stage(["gzip", "-c"])],
             host="127.0.0.1", port=arrival.port, token="t", tls=client, timeout=60,
         ),
         arrival.receive(
-            [interface.Stage(["gzip", "-dc"]), interface.Stage(["dd", f"of={copy}", "status=none"])], timeout=60
+            [commands.Stage(["gzip", "-dc"]), commands.Stage(["dd", f"of={copy}", "status=none"])], timeout=60
         ),
     )  # fmt: skip
     assert sent.size == came.size
@@ -85,7 +85,7 @@ async def test_who_has_no_token_gets_nowhere_and_does_not_keep_the_sender_out(st
     writer.write(stranger)
     writer.close()
     sent = await runtime.streams.send(
-        [interface.Stage(["echo", "hello"])], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60
+        [commands.Stage(["echo", "hello"])], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60
     )
     assert (await receiving).size == sent.size == 6
 
@@ -107,7 +107,7 @@ async def test_a_pipeline_that_hangs_is_killed_with_its_children(tmp_path: Path)
     runtime, mark = RealRuntime("node1"), tmp_path / "pid"
     arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
     receiving = asyncio.ensure_future(arrival.receive([CAT], timeout=60))
-    hangs = interface.Stage(["sh", "-c", f"sleep 600 & echo $! > {mark}; wait"])
+    hangs = commands.Stage(["sh", "-c", f"sleep 600 & echo $! > {mark}; wait"])
     with pytest.raises(TimeoutError):
         await runtime.streams.send([hangs], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=1)
     with pytest.raises(OSError):
@@ -118,22 +118,22 @@ async def test_a_pipeline_that_hangs_is_killed_with_its_children(tmp_path: Path)
 async def test_a_receiver_without_room_says_why_and_ends_the_sender() -> None:
     runtime = RealRuntime("node1")
     arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
-    full = interface.Stage(["dd", "of=/dev/full", "bs=1M"])
-    endless = interface.Stage(["cat", "/dev/zero"])
+    full = commands.Stage(["dd", "of=/dev/full", "bs=1M"])
+    endless = commands.Stage(["cat", "/dev/zero"])
     sent, came = await asyncio.gather(
         runtime.streams.send([endless], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
         arrival.receive([full], timeout=60),
         return_exceptions=True,
     )
     assert isinstance(sent, OSError)
-    assert isinstance(came, interface.Streamed)
+    assert isinstance(came, commands.Streamed)
     assert b"No space left" in came.ended[0].stderr
 
 
 async def test_of_endless_complaints_the_last_are_kept() -> None:
     runtime = RealRuntime("node1")
     arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
-    loud = interface.Stage(["sh", "-c", "head -c 9000000 /dev/zero >&2; echo last >&2"])
+    loud = commands.Stage(["sh", "-c", "head -c 9000000 /dev/zero >&2; echo last >&2"])
     sent, _ = await asyncio.gather(
         runtime.streams.send([loud], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
         arrival.receive([CAT], timeout=60),

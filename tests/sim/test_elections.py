@@ -123,7 +123,9 @@ def test_a_node_whose_adding_was_broken_off_has_no_vote() -> None:
         await lab.submit(
             {"OP_ID": "OP_NODE_ADD", "node_name": "node2", "primary_ip": address, "join_token": token.strip()}
         )
-        await lab.world.clock.sleep(0.01)
+        store = lab.daemons["node1"].store
+        while len(store.durable.nodes) < 2:
+            await lab.world.clock.sleep(0.001)
         lab.crash("node1")
         lab.kill("node2")
         await lab.restart("node1")

@@ -4,23 +4,25 @@ Each test begins with a seed that is known to find its mistake; where the progra
 any more, it goes through the others.
 """
 
+import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 from rpds import HashTrieMap
 
 from gantry.daemons import vote
-from gantry.ipam import embedded
-from gantry.jobs import processor, queue, records
+from gantry.ipam import embedded, segments
+from gantry.jobs import brief, environment, processor, queue, records
 from gantry.model import instance as instances
 from gantry.model import job as jobs
+from gantry.model import network as networks
 from gantry.node import fake, fence, frames, replica
 from gantry.operations import base, instance
 from gantry.rpc import calls
 from gantry.runtime.simulated import disk
 from gantry.sim import built, invariants, scenario
-from gantry.state import frame, journal, record, replication, transaction
+from gantry.state import draft, frame, journal, record, replication, transaction
 from gantry.state import snapshot as states
 
 SEEDS = 200
@@ -79,9 +81,9 @@ def an_epoch_is_promised_to_everybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def addresses_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    original = states._Draft._remember_instance
+    original = draft.Draft._remember_instance
 
-    def remember(self: states._Draft, new: instances.Instance) -> None:
+    def remember(self: draft.Draft, new: instances.Instance) -> None:
         before, self.addresses = self.addresses, HashTrieMap()
         original(self, new)
         for place, owner in self.addresses.items():
@@ -91,8 +93,83 @@ def addresses_are_not_checked(patch: pytest.MonkeyPatch) -> None:
     def mark(self: embedded.Ledger, vm: object, *, used: bool) -> None:
         """Forget who has what."""
 
-    patch.setattr(states._Draft, "_remember_instance", remember)
+    patch.setattr(draft.Draft, "_remember_instance", remember)
     patch.setattr(embedded.Ledger, "_mark", mark)
+
+
+def jobs_in_one_step_are_told_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
+    original = brief.Brief._submitted
+
+    def submitted(
+        self: brief.Brief, record: records.Record, unit: processor.AnyUnit, log: environment.JobLog
+    ) -> Awaitable[states.Snapshot] | None:
+        stored = original(self, record, unit, log)
+        return None if stored is None else asyncio.sleep(0, self._book.store.snapshot)
+
+    patch.setattr(brief.Brief, "_submitted", submitted)
+
+
+def _in_two_steps(patch: pytest.MonkeyPatch, *, job_first: bool) -> None:
+    original = brief.Brief._submitted
+
+    def submitted(
+        self: brief.Brief, record: records.Record, unit: processor.AnyUnit, log: environment.JobLog
+    ) -> Awaitable[states.Snapshot] | None:
+        store = self._book.store
+        submit = store.submit
+
+        async def one_by_one(parts: Sequence[Sequence[states.Change]], why: transaction.Cause) -> states.Snapshot:
+            for part in parts:
+                stored = await submit(part, why)
+            return stored
+
+        def apart(changes: Sequence[states.Change], why: transaction.Cause) -> Awaitable[states.Snapshot]:
+            job = [one for one in changes if one.kind == "jobs"]
+            rest = [one for one in changes if one.kind != "jobs"]
+            return one_by_one([job, rest] if job_first else [rest, job], why) if rest else submit(changes, why)
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(store, "submit", apart)
+            return original(self, record, unit, log)
+
+    patch.setattr(brief.Brief, "_submitted", submitted)
+
+
+def changes_are_stored_before_their_job(patch: pytest.MonkeyPatch) -> None:
+    _in_two_steps(patch, job_first=False)
+
+
+def success_is_stored_before_the_changes(patch: pytest.MonkeyPatch) -> None:
+    _in_two_steps(patch, job_first=True)
+
+
+def segments_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    original = draft.Draft._remember_network
+
+    def remember(self: draft.Draft, new: networks.Network) -> None:
+        before, self.segments = self.segments, HashTrieMap()
+        original(self, new)
+        self.segments = before.update(self.segments)
+
+    def mark(self: segments.Segments, net: object, *, used: bool) -> None:
+        """Forget who has what."""
+
+    def check(self: segments.Segments, state: object, wanted: object) -> None:
+        """Refuse nothing."""
+
+    patch.setattr(draft.Draft, "_remember_network", remember)
+    patch.setattr(segments.Segments, "_mark", mark)
+    patch.setattr(segments.Segments, "check_free", check)
+
+
+def segments_are_never_free_again(patch: pytest.MonkeyPatch) -> None:
+    original = segments.Segments._mark
+
+    def mark(self: segments.Segments, net: networks.Network | None, *, used: bool) -> None:
+        if used:
+            original(self, net, used=used)
+
+    patch.setattr(segments.Segments, "_mark", mark)
 
 
 def locks_are_released_before_steps_and_undo(patch: pytest.MonkeyPatch) -> None:
@@ -196,17 +273,22 @@ MISTAKES: dict[Patch, int] = {
     majority_counts_one_too_many: 0,
     silent_nodes_count_as_yes: 9,
     epoch_is_not_compared: 14,
-    an_epoch_is_promised_to_everybody: 24,
+    an_epoch_is_promised_to_everybody: 117,
     addresses_are_not_checked: 0,
+    jobs_in_one_step_are_told_before_they_are_stored: 0,
+    changes_are_stored_before_their_job: 0,
+    success_is_stored_before_the_changes: 23,
+    segments_are_not_checked: 0,
+    segments_are_never_free_again: 13,
     locks_are_released_before_steps_and_undo: 0,
     locks_are_released_before_the_undo: 2,
-    undo_is_skipped: 10,
-    reservations_go_before_the_guest: 8,
+    undo_is_skipped: 28,
+    reservations_go_before_the_guest: 23,
     frames_are_appended_twice: 1,
-    recovery_drops_the_last_frame: 11,
-    restart_forgets_queued_jobs: 2,
-    restart_leaves_running_jobs_running: 0,
-    a_stop_does_nothing: 0,
+    recovery_drops_the_last_frame: 0,
+    restart_forgets_queued_jobs: 7,
+    restart_leaves_running_jobs_running: 1,
+    a_stop_does_nothing: 6,
 }
 """Each with the seed that is tried first."""
 

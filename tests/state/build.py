@@ -73,9 +73,9 @@ def opened(
 
 def content(state: snapshot.Snapshot) -> dict[str, object]:
     """Return a state's objects and indexes as plain data that can be compared."""
-    objects = ("nodegroups", "nodes", "networks", "resting", "instances", "disks", "jobs")
-    maps = (*objects, "names", "addresses", "macs", "numbers")
-    sets = ("on_node", "copies_on", "in_network", "nodes_in", "disks_on")
+    objects = tuple(kind for kind in snapshot.KINDS if kind != "cluster")
+    maps = (*objects, "names", "addresses", "macs", "nics", "numbers", "segments", "subnet_network")
+    sets = ("on_node", "copies_on", "in_network", "ports_in", "ports_of", "subnets_from", "nodes_in", "disks_on")
     plain: dict[str, object] = {name: dict(getattr(state, name).items()) for name in maps}
     plain |= {name: {key: set(value) for key, value in getattr(state, name).items()} for name in sets}
     return plain | {"serial": state.serial, "last_job": state.last_job, "cluster": state.cluster}

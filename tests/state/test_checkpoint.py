@@ -5,7 +5,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.model import instance
+from gantry.model import instance, network
 from gantry.runtime import simulated
 from gantry.state import checkpoint, history, snapshot, transaction
 
@@ -43,6 +43,40 @@ def test_config_data_is_one_readable_json_object_with_the_contracts_keys() -> No
         assert set(found.instances) == {"i1"}
         assert len(machine.disk.read(build.WHERE.config).splitlines()) > 10
         assert machine.disk.status(build.WHERE.config).mode == 0o640
+
+
+def test_ports_segment_ranges_and_subnet_pools_come_back_from_config_data() -> None:
+    port = network.Port(
+        uuid="p", name="vip", network="tagged", mac="aa:00:00:00:00:aa", ip=("10.0.0.2",), tags=("a=b",)
+    )
+    pool = network.SubnetPool(
+        uuid="sp", name="", prefixes=("10.0.0.0/8",), default_prefixlen=24, min_prefixlen=8, max_prefixlen=32
+    )
+    ids = network.SegmentRange(uuid="r", name="", network_type="vxlan", minimum=1, maximum=(1 << 24) - 1)
+    tagged = network.Network(
+        uuid="tagged",
+        name="net-2",
+        label="net 2",
+        segment=network.Segment(network_type="vxlan", segmentation_id=7),
+        subnets=(
+            network.Subnet(
+                uuid="t",
+                cidr="10.0.0.0/24",
+                subnetpool="sp",
+                pools=(network.Pool(range="10.0.0.2"),),
+                host_routes=(network.HostRoute(destination="10.1.0.0/16", nexthop="10.0.0.1"),),
+            ),
+        ),
+    )
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        build.on(world, machine, store.commit(build.put(pool, tagged, port, ids), build.CAUSE))
+        before = build.content(store.durable)
+        build.on(world, machine, store.close())
+        again = build.opened(world, machine)
+        assert build.content(again.durable) == before
+        assert again.durable.networks["tagged"] == tagged
 
 
 @pytest.mark.promise("cluster-70")

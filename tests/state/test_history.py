@@ -79,6 +79,18 @@ def test_a_change_that_keeps_the_address_is_no_event_and_one_that_moves_it_is() 
         assert told(site.ask()) == [(ADDRESS, "inst1", 1, 3), ("10.0.0.9", "inst1", 3, 0)]
 
 
+def test_a_port_has_an_address_as_an_instance_has() -> None:
+    with simulated.World(seed=1) as world:
+        site = Site(world)
+        port = network.Port(uuid="p", name="", network="net", mac="aa:00:00:00:00:aa", ip=(ADDRESS,))
+        site.commit(snapshot.Put(port))
+        site.commit(*put(build.vm(1, ip=ADDRESS)), snapshot.Delete("ports", "p"))
+        site.commit(gone(1), snapshot.Put(structs.replace(port, name="vip")))
+        past = site.ask()
+        assert told(past) == [(ADDRESS, "p", 1, 2), (ADDRESS, "inst1", 2, 3), (ADDRESS, "vip", 3, 0)]
+        assert [one.noun for one in past.holdings] == ["port", "instance", "port"]
+
+
 def test_an_address_may_pass_from_one_instance_to_another_in_one_record() -> None:
     with simulated.World(seed=1) as world:
         site = Site(world)

@@ -15,11 +15,61 @@ def test_an_instance_is_found_by_all_that_it_holds_and_by_nothing_afterwards() -
     empty = state()
     full = empty.apply(build.put(build.vm(1, ip="10.0.0.1")), serial=2)
     assert full.instance("inst1").uuid == "i1"
-    assert full.addresses["net", "10.0.0.1"] == ("i1", "x1")
+    assert full.addresses["net", "10.0.0.1"] == snapshot.AddressOwner("i1", "x1")
     assert full.macs["aa:00:00:000001"] == "i1"
     assert set(full.on_node["n0"]) == set(full.in_network["net"]) == {"i1"}
     assert build.content(full.apply([snapshot.Delete("instances", "i1")], serial=1)) == build.content(empty)
     assert build.content(empty)["serial"] == 1
+
+
+PORT = network.Port(uuid="p", name="vip", network="net", mac="aa:00:00:00:00:aa", ip=("10.0.0.7",), device_id="d")
+CUT = network.SubnetPool(
+    uuid="sp", name="", prefixes=("10.0.0.0/8",), default_prefixlen=24, min_prefixlen=8, max_prefixlen=32
+)
+VLAN = network.Segment(network_type="vlan", segmentation_id=7, physical_network="wire")
+TAGGED = network.Network(
+    uuid="tagged",
+    name="tagged",
+    subnets=(network.Subnet(uuid="t", cidr="10.0.0.0/24", subnetpool="sp"),),
+    segment=VLAN,
+)
+RANGE = network.SegmentRange(uuid="r", name="", network_type="vlan", minimum=1, maximum=9, physical_network="wire")
+
+
+def test_ports_segments_and_subnets_are_found_by_all_that_they_hold_and_by_nothing_afterwards() -> None:
+    empty = state()
+    full = empty.apply(build.put(PORT, CUT, TAGGED, RANGE), serial=2)
+    assert full.addresses["net", "10.0.0.7"] == snapshot.AddressOwner(port="p")
+    assert full.holder(full.addresses["net", "10.0.0.7"]) is PORT
+    assert full.macs[PORT.mac] == "p"
+    assert set(full.ports_in["net"]) == set(full.ports_of["d"]) == {"p"}
+    assert full.segments["vlan", "wire", 7] == full.subnet_network["t"] == "tagged"
+    assert set(full.subnets_from["sp"]) == {"t"}
+    gone = [("ports", "p"), ("networks", "tagged"), ("subnetpools", "sp"), ("segmentranges", "r")]
+    assert build.content(full.apply([snapshot.Delete(kind, key) for kind, key in gone], serial=1)) == build.content(
+        empty
+    )
+
+
+def test_a_changed_port_leaves_nothing_of_the_old_one() -> None:
+    other = msgspec.structs.replace(PORT, mac="aa:00:00:00:00:ab", ip=("10.0.0.8",), device_id="")
+    assert build.content(state(PORT).apply(build.put(other), serial=1)) == build.content(state(other))
+
+
+def test_an_address_passes_from_a_port_to_an_instance_in_one_transaction() -> None:
+    after = state(PORT).apply([snapshot.Delete("ports", "p"), *build.put(build.vm(1, ip="10.0.0.7"))], serial=2)
+    assert after.addresses["net", "10.0.0.7"].instance == "i1"
+
+
+def test_a_name_that_several_have_is_ambiguous_and_a_uuid_never() -> None:
+    two = state(PORT, msgspec.structs.replace(PORT, uuid="q", mac="aa:00:00:00:00:ab", ip=()))
+    assert two.port("q").uuid == "q"
+    with pytest.raises(errors.InvalidError, match="port name vip is ambiguous: p, q"):
+        two.port("vip")
+    assert state(PORT).port("vip") is PORT
+    for missing in ("x", ""):
+        with pytest.raises(errors.NotFoundError, match="no such port"):
+            two.port(missing)
 
 
 def test_a_change_of_what_is_in_no_index_leaves_the_indexes_as_they_are() -> None:
@@ -50,6 +100,12 @@ BROKEN: dict[str, snapshot.Stored] = {
         uuid="o", name="other", networks={"net9": cluster.Connection(mode="bridged", link="br0")}
     ),
     "address 10.0.0.1 is outside every subnet": network.Network(uuid="net", name="net1"),
+    "address 10.0.0.1 in network net1 is in use by instance inst1 *": msgspec.structs.replace(PORT, ip=("10.0.0.1",)),
+    "MAC address aa:00:00:000001 is in use by instance inst1 *": msgspec.structs.replace(PORT, mac="aa:00:00:000001"),
+    "port p: no such network: net9": msgspec.structs.replace(PORT, network="net9"),
+    "address 192.0.2.1 is outside every subnet of network net1 *": msgspec.structs.replace(PORT, ip=("192.0.2.1",)),
+    "such subnet pool: sp": TAGGED,
+    "subnet s exists already": network.Network(uuid="n", name="n", subnets=build.NET.subnets),
 }
 
 
@@ -73,6 +129,72 @@ def test_what_others_need_is_not_deleted(kind: str, key: str, message: str) -> N
     before = state(build.vm(1))
     with pytest.raises(errors.PrerequisiteError, match=message):
         before.apply([snapshot.Delete(kind, key)], serial=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "message"),
+    [
+        ("networks", "net", "network is in use by port p"),
+        ("subnetpools", "sp", "subnet pool is in use by subnet t"),
+    ],
+)
+def test_what_ports_and_subnets_need_is_not_deleted(kind: str, key: str, message: str) -> None:
+    with pytest.raises(errors.WrongStateError, match=message):
+        state(PORT, CUT, TAGGED).apply([snapshot.Delete(kind, key)], serial=2)
+
+
+def test_two_networks_have_no_segment_in_common() -> None:
+    other = network.Network(uuid="other", name="other", segment=VLAN)
+    before = state(CUT, TAGGED)
+    with pytest.raises(errors.NotUniqueError, match="vlan segment 7 of physical network wire is in use by network tag"):
+        before.apply(build.put(other), serial=2)
+    moved = msgspec.structs.replace(TAGGED, segment=msgspec.structs.replace(VLAN, segmentation_id=8))
+    assert before.apply(build.put(other, moved), serial=2).segments["vlan", "wire", 7] == "other"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            msgspec.structs.replace(TAGGED, segment=msgspec.structs.replace(VLAN, network_type="vlna")),
+            "no network type",
+        ),
+        (
+            msgspec.structs.replace(TAGGED, segment=msgspec.structs.replace(VLAN, segmentation_id=4095)),
+            "vlan has no id",
+        ),
+        (msgspec.structs.replace(RANGE, physical_network=""), "needs its physical network"),
+        (msgspec.structs.replace(RANGE, minimum=10), "minimum 10 is above"),
+    ],
+)
+def test_a_segment_or_range_that_cannot_be_is_refused_wherever_it_comes_from(
+    value: snapshot.Stored, message: str
+) -> None:
+    with pytest.raises(errors.InvalidError, match=message):
+        state(CUT, value)
+
+
+def test_a_subnet_that_a_port_has_an_address_of_does_not_shrink_away() -> None:
+    less = msgspec.structs.replace(build.NET, subnets=(network.Subnet(uuid="s", cidr="10.1.0.0/16"),))
+    with pytest.raises(errors.InvalidError, match=r"address 10\.0\.0\.7 is outside every subnet"):
+        state(PORT).apply(build.put(less), serial=2)
+
+
+@pytest.mark.parametrize("used", ["10.1.0.2", "10.0.0.99"])
+def test_a_small_subnet_goes_from_a_full_network_only_if_nobody_has_anything_of_it(used: str) -> None:
+    small = network.Subnet(uuid="small", cidr="10.1.0.0/30")
+    lan = network.Network(uuid="lan", name="lan", subnets=(network.Subnet(uuid="l", cidr="10.0.0.0/24"), small))
+    ports = [
+        network.Port(uuid=f"p{part}", name="", network="lan", mac=f"m{part}", ip=(f"10.0.0.{part}",))
+        for part in range(1, 9)
+    ]
+    before = state(lan, *ports, network.Port(uuid="q", name="", network="lan", mac="q", ip=(used,)))
+    without = build.put(msgspec.structs.replace(lan, subnets=lan.subnets[:1]))
+    if used.startswith("10.1"):
+        with pytest.raises(errors.InvalidError, match=r"address 10\.1\.0\.2 is outside every subnet"):
+            before.apply(without, serial=2)
+    else:
+        assert "small" not in before.apply(without, serial=2).subnet_network
 
 
 def test_a_job_number_is_never_forgotten() -> None:

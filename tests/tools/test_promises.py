@@ -13,6 +13,7 @@ testpaths = tests
 markers =
     promise(*ids): what the test keeps
     real: needs real parts
+    kube: needs a server
 """
 
 TESTS = """
@@ -118,27 +119,33 @@ def test_a_partial_run_leaves_the_last_full_one_as_it_is(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_run_of_the_real_parts_adds_to_the_full_one(tmp_path: Path, workers: str) -> None:
+@pytest.mark.parametrize("part", promises.PARTS)
+def test_a_run_of_a_part_adds_to_the_full_one(tmp_path: Path, part: str, workers: str) -> None:
     skipped = TESTS.replace("@pytest.mark.skip", "@pytest.mark.skipif(\"not __import__('os').environ.get('MINUTES')\")")
-    tests = skipped.replace('@pytest.mark.promise("cluster-3")', '@pytest.mark.real\n@pytest.mark.promise("cluster-3")')
+    tests = skipped.replace(
+        '@pytest.mark.promise("cluster-3")', f'@pytest.mark.{part}\n@pytest.mark.promise("cluster-3")'
+    )
     run(tmp_path, tests, "-n", workers)
-    run(tmp_path, tests, "-n", workers, "-m", "real", MINUTES="1")
-    full, real = (promises.read(tmp_path / "build/promises" / name) for name in (promises.FULL, promises.REAL))
+    run(tmp_path, tests, "-n", workers, "-m", part, MINUTES="1")
+    record = f"{part}-run.json"
+    full, real = (promises.read(tmp_path / "build/promises" / name) for name in (promises.FULL, record))
     assert full is not None
     assert real is not None
-    assert (full.full, full.real, real.full, real.real) == (True, False, False, True)
+    assert (full.full, full.part, real.full, real.part) == (True, "", False, part)
     assert (full.promises["cluster-3"].kept, [*real.promises]) == (False, ["cluster-3"])
     assert {name for name, outcome in promises.merged(full, real).items() if outcome.kept} == {"cluster-1", "cluster-3"}
-    assert promises.table(full, real).splitlines()[-2:] == [f"full run of {full.date}", f"real parts of {real.date}"]
-    run(tmp_path, tests, "-n", workers, "-m", "real", "-k", "three")
-    assert promises.read(tmp_path / "build/promises" / promises.REAL) == real
+    lines = promises.table(full, **{part: real}).splitlines()
+    assert f"full run of {full.date}" in lines
+    assert f"{promises.PARTS[part]}: run of {real.date}" in lines
+    run(tmp_path, tests, "-n", workers, "-m", part, "-k", "three")
+    assert promises.read(tmp_path / "build/promises" / record) == real
 
 
 def test_of_a_test_that_ran_twice_the_later_run_counts() -> None:
     passed, failed, skipped = (promises.Outcome(**{kind: ["a"]}) for kind in ("passed", "failed", "skipped"))
     early, late = "2026-01-02T03:04:05+00:00", "2026-01-03T03:04:05+00:00"
     for first, second, kept in ((failed, passed, True), (passed, failed, False), (passed, skipped, True)):
-        runs = promises.Run(late, True, {"ipam-1": second}), promises.Run(early, False, {"ipam-1": first}, real=True)
+        runs = promises.Run(late, True, {"ipam-1": second}), promises.Run(early, False, {"ipam-1": first}, "real")
         assert promises.merged(*runs)["ipam-1"].kept is kept
 
 
@@ -164,8 +171,8 @@ def test_the_table_counts_what_is_kept_and_names_what_is_not() -> None:
     assert lines[:5] == ["networks 0/84", "segments 0/93", "ipam 40/40", "claims 1/56", "cluster 0/156"]
     assert "  claims 1 3-56" in lines
     assert not any(line.startswith("  ipam") for line in lines)
-    assert lines[-2] == "full run of 2026-01-02T03:04:05+00:00"
+    assert lines[-1 - len(promises.PARTS)] == "full run of 2026-01-02T03:04:05+00:00"
 
 
 def test_the_table_says_that_there_was_no_full_run() -> None:
-    assert promises.table(None).splitlines()[-2] == "no full run yet: make test"
+    assert promises.table(None).splitlines()[-1 - len(promises.PARTS)] == "no full run yet: make test"

@@ -107,6 +107,8 @@ def test_a_default_is_read_outside_of_its_function(tmp_path: Path) -> None:
         ("cli", "import time, socket, os\ntime.sleep(1)\nsocket.socket()\nos.environ['x']"),
         ("daemons", "import os\nfrom gantry.runtime import real\nos.environ.get('x')\nreal.Runtime()"),
         ("security.py", "from cryptography import x509\n\ndef f(context):\n    context.load_cert_chain('x')"),
+        ("ipam/neutron/settings.py", "import os, random\nos.getpid()\nrandom.randrange(2)"),
+        ("ipam/sql/engines.py", "import sqlite3\nsqlite3.connect('x')"),
     ],
 )
 def test_a_room_may_use_what_its_list_says(tmp_path: Path, room: str, text: str) -> None:
@@ -121,6 +123,7 @@ def test_a_room_may_use_what_its_list_says(tmp_path: Path, room: str, text: str)
         ("cli", "import tempfile"),
         ("daemons", "import os\nos.unlink('x')"),
         ("security.py", "import time"),
+        ("ipam/embedded.py", "import os\nos.getpid()"),
     ],
 )
 def test_a_list_opens_nothing_else(tmp_path: Path, room: str, text: str) -> None:

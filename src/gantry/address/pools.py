@@ -9,7 +9,7 @@ depends on the size of a range, but that of the map.
 """
 
 import itertools
-from collections.abc import Sequence, Set
+from collections.abc import Container, Sequence
 
 from gantry import errors
 from gantry.address import ranges, space
@@ -31,7 +31,7 @@ def never_handed_out(cidr: ranges.Cidr, *, gateway: int | None) -> list[ranges.R
 
 
 def first_free(
-    numbers: space.Space, pool: ranges.Range, *, excluded: Sequence[ranges.Range], taken: Set[int] = frozenset()
+    numbers: space.Space, pool: ranges.Range, *, excluded: Sequence[ranges.Range], taken: Container[int] = ()
 ) -> int | None:
     """Return the lowest address that can be handed out, None if the pool is full.
 

@@ -9,6 +9,7 @@ dotted quads, and RFC 5952 for IPv6.
 
 import bisect
 import enum
+import functools
 import ipaddress
 import itertools
 import operator
@@ -210,7 +211,7 @@ def parse_cidr(text: str) -> Cidr:
     if not slash:
         raise errors.InvalidError(f"'{written}' is not a CIDR", hint="write NETWORK/PREFIX, like 10.0.0.0/24")
     family, value = msgspec.structs.astuple(parse_address(address))
-    if not (length.isascii() and length.isdigit() and int(length) <= family.bits):
+    if not (length.isascii() and length.isdigit() and len(length) <= 3 and int(length) <= family.bits):
         raise errors.InvalidError(
             f"'{length}' in '{written}' is not a prefix length", hint=f"write a number from 0 to {family.bits}"
         )
@@ -245,6 +246,20 @@ def parse_range(text: str) -> tuple[Family, Range]:
     if first.value > last.value:
         raise errors.InvalidError(f"'{text}' is backwards", hint=f"write '{last}-{first}'")
     return first.family, Range(first.value, last.value)
+
+
+_KNOWN_CIDR = functools.lru_cache(maxsize=4096)(parse_cidr)
+_KNOWN_RANGE = functools.lru_cache(maxsize=4096)(parse_range)
+
+
+def known_cidr(text: str) -> Cidr:
+    """Read a network as ``parse_cidr`` does, one that is asked about again and again: it is remembered."""
+    return _KNOWN_CIDR(text)
+
+
+def known_range(text: str) -> tuple[Family, Range]:
+    """Read a range as ``parse_range`` does, one that is asked about again and again: it is remembered."""
+    return _KNOWN_RANGE(text)
 
 
 def format_range(family: Family, run: Range) -> str:

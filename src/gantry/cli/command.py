@@ -14,7 +14,10 @@ from gantry.cli import client, failures, syntax, tables
 
 
 class Option(NamedTuple):
-    """An option; without a metavar it is a flag. ``completes`` names what the shell offers as its value."""
+    """An option; without a metavar it is a flag. ``completes`` names what the shell offers as its value.
+
+    An ``optional`` value may be left out: then it is "yes".
+    """
 
     names: tuple[str, ...]
     help: str
@@ -24,6 +27,7 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
     many: bool = False
     counted: bool = False
+    optional: bool = False
     parse: Callable[[str], object] = str
     completes: str = ""
 
@@ -75,7 +79,7 @@ class Call:
 
 
 class Command(NamedTuple):
-    """A sub-command: ``help`` is one line, ``text`` what its own help says besides.
+    """A sub-command: ``help`` is one line, ``text`` what its own help says besides. Its name may be several words.
 
     Of a ``verbatim`` one nothing behind its first argument is an option.
     """
@@ -187,6 +191,8 @@ def _keywords(option: Option) -> dict[str, Any]:
     if not option.takes_value:
         return {"action": "store_true", "dest": option.target}
     keywords: dict[str, Any] = {"dest": option.target, "default": option.default, "type": option.parse}
+    if option.optional:
+        keywords |= {"nargs": "?", "const": "yes"}
     if option.choices:
         keywords["choices"] = option.choices
     if option.many:
@@ -196,7 +202,7 @@ def _keywords(option: Option) -> dict[str, Any]:
 
 def _joined(words: Sequence[str], options: Sequence[Option]) -> list[str]:
     """Tie values to their options, so that one that starts with a dash (``--net -1:add``) is taken for a value."""
-    names = {name for option in options if option.takes_value for name in option.names}
+    names = {name for option in options if option.takes_value and not option.optional for name in option.names}
     joined: list[str] = []
     rest = iter(words)
     for word in rest:

@@ -16,6 +16,7 @@ NAMES = {
     "group": "gnt-group list --no-headers -o name",
     "os": "gnt-os list --no-headers",
     "job": "gnt-job list --no-headers -o id",
+    "range": "gantry segment range list --no-headers -o uuid",
 }
 """What an option or argument completes to the command that prints the names."""
 
@@ -25,6 +26,32 @@ HEAD = "# Completion of the gnt-* commands for {}; made by: python -m gantry.cli
 def _programs() -> Iterator[tuple[str, Sequence[command.Command]]]:
     for program in main.PROGRAMS:
         yield program, main.commands(program)[0]
+
+
+def _beginnings(commands: Sequence[command.Command]) -> dict[str, list[str]]:
+    """Return what commands whose names are several words begin with, and the words that may follow each."""
+    found: dict[str, list[str]] = {}
+    for one in commands:
+        words = one.name.split()
+        for count in range(1, len(words)):
+            known = found.setdefault(" ".join(words[:count]), [])
+            known += [words[count]] if words[count] not in known else []
+    return found
+
+
+def _first_words(commands: Sequence[command.Command]) -> list[tuple[str, str]]:
+    """Return the words that may follow a program, each with its help."""
+    known = [(name, one.help) for one in commands for name in (one.name, *one.aliases)]
+    alone = {name.split()[0]: about if " " not in name else f"{name.split()[0]} commands" for name, about in known}
+    return [*alone.items()]
+
+
+def _depths() -> Iterator[tuple[str, int]]:
+    """Yield the programs with their first words behind which more words name the command, and how many do at most."""
+    for program, commands in _programs():
+        names = [one.name.split() for one in commands]
+        for first in dict.fromkeys(words[0] for words in names if len(words) > 1):
+            yield f"{program} {first}", max(len(words) for words in names if words[0] == first)
 
 
 def _quoted(text: str) -> str:
@@ -62,10 +89,17 @@ def bash() -> str:
         "    COMPREPLY=()",
         '    [ "$COMP_CWORD" -gt 1 ] || command=',
         '    case "$program $command" in',
+        *(
+            f"        {_quoted(start)}) command=${{COMP_WORDS[*]:1:COMP_CWORD > {depth} ? {depth} : COMP_CWORD - 1}} ;;"
+            for start, depth in _depths()
+        ),
+        "    esac",
+        '    case "$program $command" in',
     ]
     for program, commands in _programs():
-        names = " ".join(name for one in commands for name in (one.name, *one.aliases))
-        lines.append(f"        {_quoted(program + ' ')}) values={_quoted(names)} ;;")
+        following = {"": [word for word, _ in _first_words(commands)], **_beginnings(commands)}
+        for start, words in following.items():
+            lines.append(f"        {_quoted(f'{program} {start}')}) values={_quoted(' '.join(words))} ;;")
         for one in commands:
             patterns = "|".join(_quoted(f"{program} {name}") for name in (one.name, *one.aliases))
             options = " ".join(name for option in _options(one) for name in option.names)
@@ -93,10 +127,19 @@ def zsh() -> str:
         "    local -a options",
         "    (( CURRENT > 2 )) || command=",
         '    case "$program $command" in',
+        *(
+            f'        {_quoted(start)}) command="${{(j: :)words[2,CURRENT > {last} ? {last} : CURRENT - 1]}}" ;;'
+            for start, last in ((start, depth + 1) for start, depth in _depths())
+        ),
+        "    esac",
+        '    case "$program $command" in',
     ]
     for program, commands in _programs():
-        names = [f"{name}:{one.help}" for one in commands for name in (one.name, *one.aliases)]
+        names = [f"{word}:{about}" for word, about in _first_words(commands)]
         lines.append(f"        {_quoted(program + ' ')}) options=({' '.join(map(_quoted, names))}) ;;")
+        for start, words in _beginnings(commands).items():
+            offered = f"values={_quoted(' '.join(words))}; kind=none"
+            lines.append(f"        {_quoted(f'{program} {start}')}) {offered} ;;")
         for one in commands:
             patterns = "|".join(_quoted(f"{program} {name}") for name in (one.name, *one.aliases))
             described = [f"{name}:{option.help}" for option in _options(one) for name in option.names]
@@ -123,15 +166,25 @@ def fish() -> str:
     lines = [HEAD.format("fish", "fish"), "", *names]
     for program, commands in _programs():
         lines += ["", f"complete -c {program} -f"]
+        for word, about in _first_words(commands):
+            lines.append(f"complete -c {program} -n __fish_use_subcommand -a {word} -d {_quoted(about)}")
+        for start, following in _beginnings(commands).items():
+            seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in start.split())
+            unseen = f"not __fish_seen_subcommand_from {' '.join(following)}"
+            lines.append(f"complete -c {program} -n '{seen}; and {unseen}' -a {_quoted(' '.join(following))}")
         for one in commands:
-            words = " ".join((one.name, *one.aliases))
-            for name in (one.name, *one.aliases):
-                lines.append(f"complete -c {program} -n __fish_use_subcommand -a {name} -d {_quoted(one.help)}")
-            where = f"complete -c {program} -n '__fish_seen_subcommand_from {words}'"
+            where = f"complete -c {program} -n '{_fish_seen(one)}'"
             lines += [f"{where} {_fish_option(option)}" for option in _options(one)]
             if _argument_kind(one):
                 lines.append(f"{where} {_fish_values(_argument_kind(one))}")
     return "\n".join(lines)
+
+
+def _fish_seen(one: command.Command) -> str:
+    """Return the condition that a command was typed, by its name or an alias."""
+    if " " not in one.name:
+        return f"__fish_seen_subcommand_from {' '.join((one.name, *one.aliases))}"
+    return "; and ".join(f"__fish_seen_subcommand_from {word}" for word in one.name.split())
 
 
 def _fish_option(option: command.Option) -> str:

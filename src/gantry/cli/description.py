@@ -185,8 +185,16 @@ def group(found: Record) -> Record:
 NETWORK_FIELDS = (
     *("name", "uuid", "serial_no", "network", "gateway", "network6", "gateway6", "mac_prefix", "free_count"),
     *("reserved_count", "utilization", "map", "external_reservations", "group_list", "inst_list", "address_list"),
-    *("subnets", "tags"),
+    *("port_list", "subnets", "tags", "network_type", "physical_network", "segment", "project"),
 )
+
+
+SEGMENT = {
+    "Network type": "network_type",
+    "Physical network": "physical_network",
+    "Segment": "segment",
+    "Project": "project",
+}
 
 
 def network(found: Record) -> Record:
@@ -204,6 +212,7 @@ def network(found: Record) -> Record:
         "IPv6 Subnet": found.get("network6"),
         "IPv6 Gateway": found.get("gateway6"),
         "Mac Prefix": found.get("mac_prefix"),
+        **_given({title: found.get(name) for title, name in SEGMENT.items()}),
         "Size": size,
         "Free": output.Verbatim(f"{free} ({100 * free / size:.2f}%)" if size else "0"),
         **_given({"Utilization": _percent(found.get("utilization"))}),
@@ -213,6 +222,7 @@ def network(found: Record) -> Record:
         "connected to node groups": [_connection(_list(one)) for one in _list(found.get("group_list"))],
         f"used by {len(users)} instances": users,
         "addresses in use": {str(address): f"{name}, {_end(index)}" for address, name, index in held},
+        **_given({"ports": _ports(_list(found.get("port_list"))) or None}),
         "Tags": found.get("tags"),
     }
 
@@ -229,6 +239,15 @@ def _users(names: Sequence[object], held: Sequence[Sequence[object]]) -> dict[st
         name: [f"{'guest' if index is None else index}:{','.join(of[index])}" for index in sorted(of, key=_order)]
         for name, of in nics.items()
     }
+
+
+def _ports(listed: Sequence[object]) -> list[Record]:
+    """Describe the ports in a network, each by the name or UUID that it has, its device owner and its addresses."""
+    rows = [_list(row) for row in listed]
+    return [
+        {"port": name or uuid, **_given({"device owner": owner}), "addresses": addresses}
+        for uuid, name, owner, addresses in rows
+    ]
 
 
 def _order(index: object) -> tuple[bool, float]:
@@ -294,6 +313,11 @@ CLUSTER_PARAMETERS = {
     "prealloc_wipe_disks": "preallocation wipe disks",
     "ipam_hold_time": "hold time of addresses",
     "network_thresholds": "network thresholds",
+    "ipam_driver": "IPAM driver",
+    "ipam_database": "database of addresses",
+    "segment_ranges": "segment ranges besides those of segments.ini",
+    "segment_fallback": "shared segment ranges when a project's own are used up",
+    "tenant_network_types": "network types of segments, in order",
 }
 
 

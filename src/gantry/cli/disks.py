@@ -41,6 +41,21 @@ def _sync(call: command.Call) -> dict[str, object]:
     return {"wait_for_sync": False} if call.options.no_wait_for_sync else {}
 
 
+def conversion(call: command.Call) -> dict[str, object]:
+    """Return the fields that ask for disks of another template."""
+    options = call.options
+    given = {
+        "disk_template": options.disk_template,
+        "remote_node": options.node,
+        "iallocator": options.iallocator,
+        "ext_params": options.ext_params,
+    }
+    found = {key: value for key, value in given.items() if value}
+    if found and "disk_template" not in found:
+        raise failures.InvalidError("-n, -I and -e are for disks that become others", hint="-t says which")
+    return found
+
+
 def activate(call: command.Call) -> int:
     """Make the disks of an instance usable."""
     op = {
@@ -118,6 +133,23 @@ def replace(call: command.Call) -> int:
 
 ONE = command.Argument("INSTANCE", completes="instance")
 NO_WAIT = command.Option(("--no-wait-for-sync",), "Do not wait until mirrored disks are the same on both nodes")
+CONVERSION = (
+    command.Option(
+        ("-t", "--disk-template"),
+        "What the disks of a stopped instance become: file, sharedfile, plain, drbd, ext",
+        "TEMPLATE",
+    ),
+    command.Option(
+        ("-n", "--node"), "Secondary node of disks that become drbd; chosen without it", "NODE", completes="node"
+    ),
+    command.Option(("-I", "--iallocator"), "Who chooses that node; gantry is the built-in allocator", "NAME"),
+    command.Option(
+        ("-e", "--ext-params"),
+        "Provider of disks that become ext, and what it takes, as in provider=san,tier=gold",
+        "PARAMS",
+        parse=syntax.parameters,
+    ),
+)
 IGNORE_POLICY = command.Option(("--ignore-ipolicy",), "Go beyond what its node group's policy allows")
 REPLACE_TEXT = """
     New volumes on the secondary node; another secondary node; and whatever is broken:

@@ -1,7 +1,7 @@
 """What the master says of a network's addresses, as the commands that draw, export and render them need it.
 
 ``gnt-network map``, ``export-reservations``, ``import-reservations`` and ``dhcp`` read a network here, by two queries:
-the network with its subnets, and the NICs that are plugged into it. Addresses are those of ``ipaddress``.
+the network with its subnets and ports, and the NICs that are plugged into it. Addresses are those of ``ipaddress``.
 """
 
 import ipaddress
@@ -76,16 +76,29 @@ class Nic(NamedTuple):
     addresses: tuple[Address, ...]
 
 
+class Port(NamedTuple):
+    """A port on the network, by its name or else its UUID, and its addresses."""
+
+    called: str
+    addresses: tuple[Address, ...]
+
+
 class Network(NamedTuple):
     """A network as it is now."""
 
     name: str
     subnets: tuple[Subnet, ...]
     nics: tuple[Nic, ...]
+    ports: tuple[Port, ...] = ()
 
     def users(self) -> Iterator[tuple[Address, Nic]]:
         """Yield the addresses in use, each with the NIC that has it."""
         return ((one, nic) for nic in self.nics for one in nic.addresses)
+
+    def used(self) -> Iterator[Address]:
+        """Yield the addresses that NICs and ports have."""
+        yield from (one for nic in self.nics for one in nic.addresses)
+        yield from (one for port in self.ports for one in port.addresses)
 
 
 def address(version: int, value: int) -> Address:
@@ -112,11 +125,17 @@ def parse_range(text: str) -> Range:
 
 def read(connection: client.Client, name: str) -> Network:
     """Return a network by its name; raises the master's error when there is none."""
-    fields = ["name", "uuid", "subnets"]
+    fields = ["name", "uuid", "subnets", "port_list"]
     (found,) = connection.records("network", fields, where=["=", "name", name])
     subnets = client.expect(found.get("subnets"), list)
     nics = _nics(connection, str(found.get("uuid")))
-    return Network(str(found.get("name")), tuple(_subnet(one) for one in subnets), tuple(nics))
+    ports = client.expect(found.get("port_list") or [], list)
+    return Network(
+        str(found.get("name")),
+        tuple(_subnet(one) for one in subnets),
+        tuple(nics),
+        tuple(Port(str(name or uuid), tuple(map(ipaddress.ip_address, ips))) for uuid, name, _, ips in ports),
+    )
 
 
 def _subnet(found: Mapping[str, object]) -> Subnet:

@@ -104,10 +104,10 @@ def is_here(node: str) -> bool:
     return any(_can_bind(family, where) for family, _, _, _, where in found)
 
 
-def _can_bind(family: int, where: object) -> bool:
+def _can_bind(family: int, where: tuple[object, ...]) -> bool:
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            probe.bind(where)  # type: ignore[arg-type]
+            probe.bind(where)
         except OSError:
             return False
     return True

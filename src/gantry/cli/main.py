@@ -76,14 +76,16 @@ def _dispatch(program: str, words: Sequence[str]) -> int:
         print(command.usage(program, known, about=about))
         return 0
     for one in known:
-        if first in (one.name, *one.aliases):
-            return _call(program, one, first=first, rest=words[1:])
+        for name in (one.name, *one.aliases):
+            parts = name.split()
+            if [*words[: len(parts)]] == parts:
+                return _call(program, one, rest=words[len(parts) :])
     print(command.usage(program, known, about=about), file=sys.stderr)
     fault = f"there is no command {first!r}" if first else "a command is missing"
     raise failures.MisuseError(f"\n{program}: {fault}", hint="the commands are listed above", exit_code=1)
 
 
-def _call(program: str, chosen: command.Command, *, first: str, rest: Sequence[str]) -> int:
+def _call(program: str, chosen: command.Command, *, rest: Sequence[str]) -> int:
     call = command.parse(program, chosen, words=[*_from_environment(program, chosen), *rest])
     if call.options.help:
         print(command.help_text(program, chosen))

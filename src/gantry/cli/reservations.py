@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gantry.cli import failures, ledger
 
 COLUMNS = ("address", "kind", "instance", "nic", "pool")
-KINDS = ("instance", "external", "gateway")
+KINDS = ("instance", "port", "external", "gateway")
 
 LARGE = 65536
 """A range of more addresses has to be written as a CIDR, lest a slip of the finger reserves a continent."""
@@ -55,6 +55,9 @@ def _rows(network: ledger.Network) -> Iterator[tuple[ledger.Range, str, str, int
     for address, nic in network.users():
         one = _single(address)
         yield one, "instance", nic.instance, nic.number, _pools(network, one)
+    for port in network.ports:
+        for one in map(_single, port.addresses):
+            yield one, "port", port.called, "", _pools(network, one)
     for subnet in network.subnets:
         if subnet.gateway is not None:
             one = _single(subnet.gateway)
@@ -111,7 +114,7 @@ def find(lines: Sequence[Line], network: ledger.Network) -> Found:
     """Tell what of an import is not reserved yet, each range inside one subnet; an address counts once."""
     external = [run for subnet in network.subnets for run in subnet.external]
     gateways = [_single(subnet.gateway) for subnet in network.subnets if subnet.gateway is not None]
-    used = [_single(address) for address, _ in network.users()]
+    used = list(map(_single, network.used()))
     wanted = [run for subnet in sorted(network.subnets, key=_first) for run in _joined(_inside(subnet, lines))]
     left = _without(wanted, external)
     free = _without(left, gateways)

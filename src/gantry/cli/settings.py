@@ -24,6 +24,8 @@ FIELDS = {
     "default_iallocator_params": "default_iallocator_params",
     "prealloc_wipe_disks": "prealloc_wipe_disks",
     "network_thresholds": "network_thresholds",
+    "segment_ranges": "segment_ranges",
+    "segment_fallback": "segment_fallback",
     "backend_parameters": "beparams",
     "nic_parameters": "nicparams",
 }
@@ -60,6 +62,9 @@ def _with_bridge(nic: syntax.Parameters, bridge: str) -> syntax.Parameters:
 def modify(call: command.Call) -> int:
     """Change settings of the cluster."""
     op = {"OP_ID": "OP_CLUSTER_SET_PARAMS", **given(call.options)}
+    for field in ("ipam_driver", "ipam_database"):
+        if (value := getattr(call.options, field)) is not None:
+            op[field] = value
     if call.options.force:
         op["force"] = True
     return waiting.carry_out(call, op)
@@ -171,6 +176,18 @@ OPTIONS = (
         "YES|NO",
         choices=("yes", "no", syntax.RESET),
     ),
+    command.Option(
+        ("--segment-ranges",),
+        "Let segment ranges be made besides those of segments.ini: yes or no; off at first",
+        "YES|NO",
+        choices=("yes", "no", syntax.RESET),
+    ),
+    command.Option(
+        ("--segment-fallback",),
+        "Let a project that has used up its own segment ranges take from the shared ones: yes or no; off at first",
+        "YES|NO",
+        choices=("yes", "no", syntax.RESET),
+    ),
     command.Option(("--master-netdev",), "Network device of the master's own address", "DEVICE"),
 )
 TEXT = """
@@ -184,7 +201,14 @@ MODIFY = command.Command(
     "Change settings of the cluster",
     options=(
         *OPTIONS,
-        command.Option(("-f", "--force"), "Go on though nodes cannot be asked, or have no such bridge"),
+        command.Option(
+            ("--ipam-driver",),
+            "Who has the last word on addresses: embedded, the cluster alone, or sql, a database that others use too",
+            "DRIVER",
+            choices=("embedded", "sql"),
+        ),
+        command.Option(("--ipam-database",), "That database, sqlite:///FILE or postgresql://USER@HOST/DATABASE", "URL"),
+        command.Option(("-f", "--force"), "Go on though nodes or a database cannot be asked, or have no such bridge"),
         *command.JOB,
     ),
     text=TEXT,

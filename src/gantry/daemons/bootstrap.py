@@ -9,6 +9,7 @@ import contextlib
 from typing import Annotated
 
 import msgspec
+from msgspec import structs
 
 from gantry import errors, security
 from gantry.address import ranges
@@ -35,9 +36,15 @@ def decode(data: bytes) -> Description:
     try:
         given = msgspec.json.decode(data, type=dict[str, object])
         names = {name: given.pop(name) for name in ("cluster_name", "node_name", "primary_ip", "port") if name in given}
-        wanted = msgspec.convert(names | {"settings": given}, Description, strict=False)
+        wanted = msgspec.convert(names, Description, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise errors.InvalidError(f"description of the cluster is not valid: {error}") from None
+    if "OP_ID" in given:
+        raise errors.InvalidError(f"description of the cluster is not valid: it is an opcode, {given['OP_ID']}")
+    # The words of an opcode are the same, "yes" for true among them.
+    asked = opcodes.decode(given | {"OP_ID": "OP_CLUSTER_SET_PARAMS"})
+    assert isinstance(asked, opcodes.ClusterSetParams)
+    wanted = structs.replace(wanted, settings=asked)
     ranges.parse_address(wanted.primary_ip)
     settings.applied(_bare(wanted), wanted.settings)
     return wanted

@@ -4,9 +4,10 @@ An observer of the store. A change that ssconf shows wakes one task, which bring
 is online; changes that come meanwhile are sent together afterwards. A node that cannot be reached is logged once, and
 tried again every ``PAUSE`` seconds until it has the values; ``gnt-cluster verify`` shows that it lags.
 
-Instances come and go much more often than nodes, and all that the files show of them is a list of names. So a change of
-that alone waits ``SHARE`` seconds for each node, for others to go with it: the messages for it have a bound, whatever
-the number of instances made and of nodes.
+Instances and networks come and go much more often than nodes, and all that the files show of them is a list of names.
+So a change of that alone waits ``SHARE`` seconds for each node, for others to go with it: the messages for it have a
+bound, whatever the number of instances and networks made and of nodes. Lists of tens of thousands take their time: then
+such a change waits ``REST`` times as long as it took to write them last.
 """
 
 import asyncio
@@ -23,6 +24,11 @@ log = logging.getLogger(__name__)
 
 PAUSE = 30.0
 SHARE = 0.03
+REST = 30
+LONGEST = 2.0
+"""Seconds that a change of names waits at most for the time that their lists take."""
+
+_OFTEN = ("instances", "networks")
 
 
 class Distribution:
@@ -41,6 +47,7 @@ class Distribution:
         self._urgent = asyncio.Event()
         self._sent: dict[str, str] = {}
         self._lagging: set[str] = set()
+        self._took = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -59,7 +66,7 @@ class Distribution:
         """Observe a change of the state."""
         if not changes or any(change.kind in ("nodes", "cluster") for change in changes):
             self._set_candidates(after)
-        if not changes or ssconf.affects(before, after, [one for one in changes if one.kind != "instances"]):
+        if not changes or ssconf.affects(before, after, [one for one in changes if one.kind not in _OFTEN]):
             self._wake()
         elif ssconf.affects(before, after, changes):
             self._changed.set()
@@ -78,13 +85,15 @@ class Distribution:
             await _wait(self._changed, PAUSE if self._lagging else None)
             everybody = self._changed.is_set()
             if everybody:
-                await _wait(self._urgent, SHARE * len(self._state().nodes))
+                await _wait(self._urgent, max(SHARE * len(self._state().nodes), min(REST * self._took, LONGEST)))
             self._changed.clear()
             self._urgent.clear()
             state = self._state()
             online = [node for node in _by_name(state) if not node.offline]
             where = [state.target(node) for node in online if everybody or node.uuid in self._lagging]
+            begun = asyncio.get_running_loop().time()
             values = ssconf.values(state)
+            self._took = asyncio.get_running_loop().time() - begun
             failed = await redistribution.spread(self._nodes, where, values, before=self._sent)
             if everybody:
                 self._sent = values

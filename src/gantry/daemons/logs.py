@@ -23,6 +23,13 @@ def configure(folders: paths.Paths, name: str, *, debug: bool) -> None:
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
+def configure_screen(*, debug: bool) -> None:
+    """Send the log of this process to standard error alone, which whoever runs it in a container keeps."""
+    level = logging.DEBUG if debug else logging.INFO
+    logging.basicConfig(level=level, format=FORMAT, handlers=[logging.StreamHandler()])
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
 def configure_access(folders: paths.Paths, name: str) -> None:
     """Send the access log to a file of its own, whose lines are in the format of web servers and nothing else."""
     file = logging.handlers.WatchedFileHandler(f"{folders.log}/{name}.log")

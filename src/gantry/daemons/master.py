@@ -2,10 +2,10 @@
 
 ``gantry-masterd init`` makes a cluster (``bootstrap``); ``gantry-masterd`` runs it, and ``gantry-masterd failover``
 does so on a master candidate that takes the role over. Life cycle: load the papers, take the queue's lock and recover
-the state, be confirmed by the nodes and begin a new epoch (``role``), wire queue, processor, nodes and LUXI, serve
-until a signal, the end of the cluster or a newer master, then stop in reverse. Running jobs are broken off by a stop;
-the next start marks them. Where a node has promised the role to another one that may never begin, the daemon goes
-through all of that again.
+the state, be confirmed by the nodes and begin a new epoch (``role``), read the default segment ranges, wire queue,
+processor, nodes and LUXI, serve until a signal, the end of the cluster or a newer master, then stop in reverse. Running
+jobs are broken off by a stop; the next start marks them. Where a node has promised the role to another one that may
+never begin, the daemon goes through all of that again.
 """
 
 import argparse
@@ -17,46 +17,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from gantry import __version__, errors
-from gantry.daemons import bootstrap, distribution, identity, logs, role
+from gantry.daemons import bootstrap, distribution, identity, logs, role, segments, units
 from gantry.doors import luxi
-from gantry.ipam import embedded
-from gantry.jobs import allocators, environment, lock_table, locks, processor, queue, records
+from gantry.ipam import embedded, shared
+from gantry.jobs import allocators, brief, environment, lock_table, locks, processor, queue, records
 from gantry.model import job, opcodes
-from gantry.operations import (
-    assembly,
-    base,
-    cluster,
-    connection,
-    create,
-    delay,
-    description,
-    evacuation,
-    export,
-    failover,
-    flags,
-    group,
-    growth,
-    instance,
-    migration,
-    modify,
-    move,
-    network,
-    node,
-    recreation,
-    redistribution,
-    regrouping,
-    reinstall,
-    rename,
-    repair,
-    replacement,
-    settings,
-    storage,
-    system,
-    tags,
-)
+from gantry.operations import base
 from gantry.operations.query import engine
 from gantry.rpc import client
 from gantry.runtime import interface, paths
@@ -64,67 +32,6 @@ from gantry.runtime.real import RealRuntime
 from gantry.state import events, history, replication, snapshot, transaction
 
 log = logging.getLogger(__name__)
-
-UNITS = (
-    assembly.InstanceActivateDisks,
-    assembly.InstanceDeactivateDisks,
-    growth.InstanceGrowDisk,
-    recreation.InstanceRecreateDisks,
-    repair.ClusterRepairStorage,
-    replacement.InstanceReplaceDisks,
-    storage.ClusterVerifyDisks,
-    storage.GroupVerifyDisks,
-    storage.NodeModifyStorage,
-    storage.NodeQueryStorage,
-    storage.NodeQueryvols,
-    storage.RepairNodeStorage,
-    cluster.ClusterDestroy,
-    cluster.ClusterPostInit,
-    cluster.ClusterVerify,
-    create.InstanceCreate,
-    delay.TestDelay,
-    regrouping.GroupEvacuate,
-    regrouping.InstanceChangeGroup,
-    evacuation.NodeEvacuate,
-    evacuation.NodeMigrate,
-    failover.InstanceFailover,
-    migration.InstanceMigrate,
-    move.InstanceMove,
-    export.BackupExport,
-    export.BackupRemove,
-    group.GroupAdd,
-    group.GroupAssignNodes,
-    group.GroupRemove,
-    group.GroupRename,
-    group.GroupSetParams,
-    instance.InstanceConsole,
-    description.InstanceQueryData,
-    instance.InstanceReboot,
-    instance.InstanceRemove,
-    instance.InstanceShutdown,
-    instance.InstanceStartup,
-    modify.InstanceSetParams,
-    network.NetworkAdd,
-    connection.NetworkConnect,
-    connection.NetworkDisconnect,
-    network.NetworkRemove,
-    network.NetworkRename,
-    network.NetworkSetParams,
-    node.NodeAdd,
-    node.NodeRemove,
-    flags.NodeSetParams,
-    redistribution.ClusterRedistConf,
-    reinstall.InstanceReinstall,
-    rename.InstanceRename,
-    settings.ClusterSetParams,
-    system.OsDiagnose,
-    tags.TagsDel,
-    tags.TagsSearch,
-    tags.TagsSet,
-)
-
-# The registry holds units of different opcodes, which no one type but this one is common to.
-REGISTRY = cast("processor.Registry", {unit.OPCODE: unit for unit in UNITS})
 
 COLLECT_EVERY = 50_000
 """New objects between two rounds of the garbage collector: the answer to one question may take as many."""
@@ -158,7 +65,7 @@ class Master:
         """Recover the state, wire everything, and listen; what was opened is closed again when a part fails."""
         try:
             await self._start()
-        except BaseException:
+        except BaseException:  # a start that is broken off leaves nothing open either
             await self.close()
             raise
 
@@ -178,12 +85,17 @@ class Master:
         ledger = embedded.Ledger(runtime.clock.now)
         ledger.follow(self.store.snapshot, self.store.snapshot, ())
         self.store.observe(ledger.follow)
+        self.addresses = shared.Shared(runtime, ledger, self.store)
+        self.store.observe(self.addresses.follow)
         self.distribution = distribution.Distribution(self.nodes, candidates, lambda: self.store.snapshot)
         self.store.observe(self.distribution.follow)
         self.store.observe(self._watch_for_the_end)
         await own.begin()
         self.nodes.fence(lambda: self.store.position.epoch, candidates.refuse)
         await own.announce()
+        await segments.refresh(runtime, folders, self.store)
+        self._closing.push_async_callback(self.addresses.close)
+        self.addresses.start()
         self._wire_queue(authority, ledger)
         self._closing.push_async_callback(self.distribution.close)
         self.distribution.start()
@@ -203,13 +115,16 @@ class Master:
             runtime=runtime,
             past=past,
             submit=lambda many: self.queue.submit_many(many),
+            addresses=self.addresses,
             programs=allocators.Programs(self._folders.allocators, self._folders.run),
+            has_hooks=lambda name: runtime.disk.exists(f"{self._folders.hooks}/{name}"),
         )
         book = records.Records(self.store, runtime.clock)
         manager = self.locks = locks.LockManager()
-        runner = processor.Processor(book, manager, units=REGISTRY, services=services)
+        runner = processor.Processor(book, manager, units=units.REGISTRY, services=services)
         past_jobs = self.store.archive
-        self.queue = queue.Queue(book, runner, runtime, archived=past_jobs.job)
+        at_once = brief.Brief(book, manager, units=units.REGISTRY, services=services)
+        self.queue = queue.Queue(book, runner, runtime, archived=past_jobs.job, in_one_step=at_once)
         source = engine.Source(
             snapshot=lambda: self.store.snapshot,
             ledger=ledger,

@@ -15,7 +15,7 @@ import sys
 
 import gantry
 from gantry import errors
-from gantry.daemons import logs
+from gantry.daemons import logs, program
 from gantry.node import assembly
 from gantry.runtime import paths, real
 
@@ -27,7 +27,7 @@ PORT = 1811
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gantry-noded", description="The daemon of every node of a Gantry cluster.")
     parser.add_argument("--bind", default="0.0.0.0", metavar="ADDRESS", help="address to listen on (default: all)")
-    parser.add_argument("--port", type=int, default=PORT, help="port to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=program.port, default=PORT, help="port to listen on (default: %(default)s)")
     parser.add_argument(
         "--root",
         default=os.environ.get("GANTRY_ROOT", ""),
@@ -82,16 +82,7 @@ async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options
 
 def main() -> int:
     """Run the daemon; the exit code is 0 after a signal, 1 when it cannot run."""
-    try:
-        asyncio.run(_serve(_arguments()))
-    except errors.GantryError as error:
-        print(f"gantry-noded: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        print(f"gantry-noded: {error.strerror or error}{where}", file=sys.stderr)
-        return 1
-    return 0
+    return program.run("gantry-noded", _serve(_arguments()))
 
 
 if __name__ == "__main__":

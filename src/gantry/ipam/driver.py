@@ -29,14 +29,25 @@ class PoolAddress:
 
 
 @dataclass(frozen=True)
+class SubnetAddress:
+    """The first free address of the pools of one subnet, by its UUID."""
+
+    subnet: str
+
+
+@dataclass(frozen=True)
 class SpecificAddress:
-    """This address; one that is reserved externally only with ``force`` (networks seed "Semantics")."""
+    """This address; one that is reserved externally only with ``force`` (networks seed "Semantics").
+
+    The gateway of a subnet is only for a router: with ``gateway``.
+    """
 
     address: ranges.Address
     force: bool = False
+    gateway: bool = False
 
 
-Request = AnyAddress | PoolAddress | SpecificAddress
+Request = AnyAddress | PoolAddress | SubnetAddress | SpecificAddress
 
 KEYWORDS = {
     "pool": AnyAddress(),

@@ -1,28 +1,32 @@
 """The default IPAM driver: the cluster's own state is the record of who has which address.
 
-An address is allocated when a NIC of an instance has it, so an allocation is durable by the same transaction that
-writes the instance, and freed by the one that removes it. The ledger keeps, beside the state, a space of used numbers
-for each network and address family; it follows every change of the state (``follow``), so a free address is found at
-the same cost however full a pool is.
+An address is allocated when a NIC of an instance or a port has it, so an allocation is durable by the same transaction
+that writes the instance or port, and freed by the one that removes it. The ledger keeps, beside the state, a space of
+used numbers for each network and address family; it follows every change of the state (``follow``), so a free address
+is found at the same cost however full a pool is.
 
 Between a plan and its transaction hooks may run, and after it steps that may have to be undone. So what a running
 job takes or gives up is held for it (``hold``, ``release``): no other plan picks it, and a failed job has it back.
 
-The minors and ports of mirrored disks are given out in the same way (``mirrors``).
+The minors and ports of mirrored disks are given out in the same way (``mirrors``), and the segments of networks
+(``segments``).
 
-With a hold time (``Cluster.ipam_hold_time``) an address that an instance gives back rests (``resting``).
+Where a database has the last word because others use it too (``shared``), what these hold is ``foreign``.
+
+With a hold time (``Cluster.ipam_hold_time``) an address that is given back rests (``resting``).
 
 Use: the master registers ``follow`` as an observer of the store; units ask for ``allocations(snapshot)``, one set for
 each plan; the processor holds and releases, and adds ``resting.changes`` to what it commits; doors ask for ``view``.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gantry import errors
 from gantry.address import pools, ranges, space
-from gantry.ipam import driver, mirrors, resting
+from gantry.ipam import driver, foreign, mirrors, places, resting, segments
 from gantry.model import instance, network
 from gantry.state import integrity
 from gantry.state import snapshot as states
@@ -34,43 +38,57 @@ TRIED = 5
 
 
 class Ledger:
-    """The used addresses of all networks; ``now`` tells the time, for those that rest."""
+    """The used addresses of all networks; ``now`` tells the time, for those that rest.
+
+    ``macs`` are the MAC addresses that are held, with the jobs that they are held for.
+    """
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
         self.resting = resting.Resting(now)
         self.mirrors = mirrors.Mirrors()
+        self.foreign = foreign.Foreign()
+        self.segments = segments.Segments()
         self._spaces: dict[tuple[str, ranges.Family], space.Space] = {}
         self._held: dict[tuple[str, ranges.Family], dict[int, int]] = {}
         self._holds: dict[int, list[tuple[str, ranges.Address]]] = {}
+        self.macs: dict[str, int] = {}
+        self._mac_holds: dict[int, list[str]] = {}
 
     def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
         """Bring the spaces from one snapshot to the next; without changes, build them anew (after a rollback)."""
         if not changes:
             self._spaces, self.resting = {}, resting.Resting(self.resting.now)
             self.mirrors.clear()
+            self.segments.rebuild(after)
             for vm in after.instances.values():
                 self._mark(vm, used=True)
+            for port in after.ports.values():
+                self._mark(port, used=True)
             for disk in after.disks.values():
                 self.mirrors.mark(disk, used=True)
             for rest in after.resting.values():
                 self._lay(rest)
+            for cable, address in self.foreign.numbers():
+                self.space(cable, address.family).take(address.value)
             return
-        touched = {change.key for change in changes if change.kind == "instances"}
+        self.segments.follow(before, after, changes)
+        touched = {(change.kind, change.key) for change in changes if change.kind in _HOLDERS}
         rests = {change.key for change in changes if change.kind == "resting"}
         for rest in filter(None, map(self.resting.drop, rests)):
             self._number(rest, used=False)
         disks = {change.key for change in changes if change.kind == "disks"}
         for state, used in ((before, False), (after, True)):
-            for key in touched:
-                self._mark(state.instances.get(key), used=used)
+            for kind, key in touched:
+                self._mark(_holder(state, kind, key), used=used)
             for key in disks:
                 self.mirrors.mark(state.disks.get(key), used=used)
         for rest in filter(None, map(after.resting.get, rests)):
             self._lay(rest)
 
-    def _mark(self, vm: instance.Instance | None, *, used: bool) -> None:
-        self.mirrors.mark(vm, used=used)
-        for cable, address in _addresses(vm):
+    def _mark(self, holder: states.Holder | None, *, used: bool) -> None:
+        if isinstance(holder, instance.Instance):
+            self.mirrors.mark(holder, used=used)
+        for cable, address in _addresses(holder):
             numbers = self.space(cable, address.family)
             if used:
                 numbers.take(address.value)
@@ -89,19 +107,27 @@ class Ledger:
         else:
             numbers.give(address.value)
 
-    def hold(self, job: int, before: states.Snapshot, *, changes: Iterable[states.Change]) -> None:
-        """Keep what instances have before or after the changes of a job from other plans, until ``release``."""
-        for vm in _touched(changes, before):
-            self.mirrors.hold(job, vm)
-            for cable, address in _addresses(vm):
+    def hold(self, job: int, before: states.Snapshot, *, changes: Sequence[states.Change]) -> None:
+        """Keep what there is before or after the changes of a job from other plans, until ``release``."""
+        self.segments.hold(job, before, changes)
+        for holder in _touched(changes, before):
+            if isinstance(holder, instance.Instance):
+                self.mirrors.hold(job, holder)
+            for cable, address in _addresses(holder):
                 self._held.setdefault((cable, address.family), {})[address.value] = job
                 self._holds.setdefault(job, []).append((cable, address))
+            for mac in _macs(holder):
+                self.macs[mac] = job
+                self._mac_holds.setdefault(job, []).append(mac)
 
     def release(self, job: int) -> None:
         """Let go of what is held for a job."""
         self.mirrors.release(job)
+        self.segments.release(job)
         for cable, address in self._holds.pop(job, ()):
             self.held(cable, address.family).pop(address.value, None)
+        for mac in self._mac_holds.pop(job, ()):
+            self.macs.pop(mac, None)
 
     def held(self, network_uuid: str, family: ranges.Family) -> dict[int, int]:
         """Return the addresses of a network that are held, with the jobs that they are held for."""
@@ -112,6 +138,22 @@ class Ledger:
         for rest in self.resting.due():
             self._number(rest, used=False)
         return self._spaces.setdefault((network_uuid, family), space.Space())
+
+    def holdings(self) -> list[places.Place]:
+        """Return all that is held for running jobs."""
+        return [(cable, str(address)) for held in self._holds.values() for cable, address in held]
+
+    def learn(self, place: places.Place, holder: str) -> None:
+        """Keep pools from an address that somebody outside of the cluster holds."""
+        address = ranges.parse_address(place[1])
+        self.foreign.learn(place, holder)
+        self.space(place[0], address.family).take(address.value)
+
+    def forget(self, place: places.Place) -> None:
+        """Let pools hand out an address again that nobody outside holds any more, and nobody here has."""
+        if self.foreign.forget(place):
+            address = ranges.parse_address(place[1])
+            self.space(place[0], address.family).give(address.value)
 
     def allocations(self, snapshot: states.Snapshot, *, owner: str = "") -> "Allocations":
         """Return a set of picks for one plan; nothing is taken until the plan's transaction is applied.
@@ -130,27 +172,46 @@ class Ledger:
         )
 
 
-def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[instance.Instance]:
-    """Yield the instances that changes are about, as they were and as they shall be."""
+_HOLDERS = ("instances", "ports")
+
+
+def _holder(state: states.Snapshot, kind: str, key: str) -> states.Holder | None:
+    return state.ports.get(key) if kind == "ports" else state.instances.get(key)
+
+
+def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[states.Holder]:
+    """Yield the instances and ports that changes are about, as they were and as they shall be."""
     for change in changes:
-        if old := before.instances.get(change.key) if change.kind == "instances" else None:
-            yield old
-        if isinstance(change, states.Put) and isinstance(change.value, instance.Instance):
-            yield change.value
+        if change.kind in _HOLDERS:
+            if old := _holder(before, change.kind, change.key):
+                yield old
+            if isinstance(change, states.Put) and isinstance(change.value, instance.Instance | network.Port):
+                yield change.value
 
 
-def _addresses(vm: instance.Instance | None) -> Iterator[tuple[str, ranges.Address]]:
-    """Return the addresses of an instance that networks give out, with the networks' UUIDs."""
-    for place in vm.places() if vm else ():
+def _addresses(holder: states.Holder | None) -> Iterator[tuple[str, ranges.Address]]:
+    """Return the addresses of an instance or port that networks give out, with the networks' UUIDs."""
+    for place in holder.places() if holder else ():
         if place.network:
             yield place.network, ranges.parse_address(place.ip)
 
 
-def excluded_ranges(subnet: network.Subnet) -> list[ranges.Range]:
+def _macs(holder: states.Holder) -> list[str]:
+    return [nic.mac for nic in holder.nics] if isinstance(holder, instance.Instance) else [holder.mac]
+
+
+def excluded_ranges(subnet: network.Subnet) -> Sequence[ranges.Range]:
     """Return what no pool of a subnet hands out: external reservations, gateway, and its ends."""
-    gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
-    never = pools.never_handed_out(ranges.parse_cidr(subnet.cidr), gateway=gateway)
-    return ranges.union([*never, *(ranges.parse_range(text)[1] for text in subnet.external)])
+    return _excluded(subnet.cidr, subnet.gateway, subnet.external)
+
+
+# Asked about with each address that the subnet hands out: reading it anew would be most of the cost.
+@functools.lru_cache(maxsize=4096)
+def _excluded(cidr: str, gateway: str, external: tuple[str, ...]) -> Sequence[ranges.Range]:
+    never = pools.never_handed_out(
+        ranges.known_cidr(cidr), gateway=ranges.parse_address(gateway).value if gateway else None
+    )
+    return ranges.union([*never, *(ranges.parse_range(text)[1] for text in external)])
 
 
 @dataclass
@@ -176,6 +237,11 @@ class Allocations:
                         f"network {net.name} has no pool {request.pool}", hint=f"its named pools are: {known}"
                     )
                 return self._first(net, found, what=f"pool {request.pool} of network {net.name}")
+            case driver.SubnetAddress():
+                its = [(s, p) for s in net.subnets if s.uuid == request.subnet for p in s.pools]
+                if not its:
+                    raise errors.NoRoomError(f"subnet {request.subnet} of network {net.name} has no pool")
+                return self._first(net, its, what=f"every pool of subnet {its[0][0].cidr} of network {net.name}")
             case driver.AnyAddress():
                 every = [(s, p) for s in net.subnets for p in s.pools if _has_family(s, request.family)]
                 kind = f" IPv{request.family.value}" if request.family else ""
@@ -186,9 +252,10 @@ class Allocations:
 
     def _first(self, net: network.Network, places: Sequence[tuple[network.Subnet, network.Pool]], *, what: str) -> str:
         for subnet, pool in places:
-            family, run = ranges.parse_range(pool.range)
+            family, run = ranges.known_range(pool.range)
             numbers = self.ledger.space(net.uuid, family)
-            taken = self._picked.get((net.uuid, family), set()) | self.ledger.held(net.uuid, family).keys()
+            picked, held = self._picked.get((net.uuid, family)), self.ledger.held(net.uuid, family)
+            taken = picked | held.keys() if picked else held
             number = pools.first_free(numbers, run, excluded=excluded_ranges(subnet), taken=taken)
             if number is not None:
                 return self._pick(net, ranges.Address(family, number))
@@ -202,12 +269,11 @@ class Allocations:
     def _specific(self, net: network.Network, request: driver.SpecificAddress) -> str:
         address = request.address
         subnet = _containing(net, address)
-        gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
-        pools.check_usable(ranges.parse_cidr(subnet.cidr), address.value, gateway=gateway)
+        gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway and not request.gateway else None
+        pools.check_usable(ranges.known_cidr(subnet.cidr), address.value, gateway=gateway)
         owner = self.snapshot.addresses.get((net.uuid, str(address)))
         if owner is not None and (net.uuid, str(address)) not in self._released:
-            holder = self.snapshot.instances[owner.instance]
-            raise integrity.address_in_use(net, str(address), holder=holder)
+            raise integrity.address_in_use(net, str(address), holder=self.snapshot.holder(owner))
         job = self.ledger.held(net.uuid, address.family).get(address.value)
         if job is not None:
             raise errors.BusyError(
@@ -230,8 +296,8 @@ class Allocations:
         left = rest.until - resting.now() if rest and rest.instance != self.owner and not force else 0
         if rest and left > 0:
             raise errors.BusyError(
-                f"address {address} of network {net.name} was given back by instance {rest.name} and rests for another "
-                f"{math.ceil(left)} s, as the cluster's hold time has it",
+                f"address {address} of network {net.name} was given back by {rest.noun} {rest.name} and rests for "
+                f"another {math.ceil(left)} s, as the cluster's hold time has it",
                 hint="try again later, choose another, or take it all the same with --force",
             )
 
@@ -247,12 +313,12 @@ class Allocations:
 
 
 def _has_family(subnet: network.Subnet, family: ranges.Family | None) -> bool:
-    return family is None or ranges.parse_cidr(subnet.cidr).family is family
+    return family is None or ranges.known_cidr(subnet.cidr).family is family
 
 
 def _containing(net: network.Network, address: ranges.Address) -> network.Subnet:
     for subnet in net.subnets:
-        cidr = ranges.parse_cidr(subnet.cidr)
+        cidr = ranges.known_cidr(subnet.cidr)
         if cidr.family == address.family and address.value in cidr.range:
             return subnet
     known = ", ".join(subnet.cidr for subnet in net.subnets) or "none"

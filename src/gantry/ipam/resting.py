@@ -5,14 +5,15 @@
 rested long enough is free at once; its record goes with a later transaction (``changes``).
 
 Life of a record: ``lay`` when it comes into the state, ``due`` when its time is over, ``drop`` when it leaves it.
-Invariant: an address that an instance has does not rest.
+Invariant: an address that an instance or a port has does not rest.
 """
 
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
-from gantry.model import instance, network
+from gantry.ipam import places
+from gantry.model import network
 from gantry.state import snapshot as states
 
 SWEPT = 64
@@ -59,20 +60,11 @@ class Resting:
 
         What they give back rests for the hold time, unless they ``undo`` others; what they take rests no more.
         """
-        freed: dict[tuple[str, str], instance.Instance] = {}
-        taken: set[tuple[str, str]] = set()
-        for change in changes:
-            if change.kind == "instances":
-                old = state.instances.get(change.key)
-                new = change.value if isinstance(change, states.Put) else None
-                freed |= {(one.network, one.ip): old for one in old.places() if one.network} if old else {}
-                taken |= (
-                    {(one.network, one.ip) for one in new.places()} if isinstance(new, instance.Instance) else set()
-                )
+        freed, taken = places.moved(state, changes)
         hold = state.cluster.ipam_hold_time if state.cluster and not undo else 0
         laid = [
-            network.Rest(network=cable, ip=ip, until=self.now() + hold, instance=vm.uuid, name=vm.name)
-            for (cable, ip), vm in freed.items()
+            _rest(cable, ip, until=self.now() + hold, holder=holder)
+            for (cable, ip), holder in freed.items()
             if hold and (cable, ip) not in taken
         ]
         gone = dict.fromkeys(key for cable, ip in taken if (key := f"{cable}/{ip}") in state.resting)
@@ -80,3 +72,9 @@ class Resting:
             gone |= dict.fromkeys(itertools.islice(self._over, SWEPT))
         kept = {rest.uuid for rest in laid}
         return [*(states.Delete("resting", key) for key in gone if key not in kept), *map(states.Put, laid)]
+
+
+def _rest(cable: str, ip: str, *, until: float, holder: states.Holder) -> network.Rest:
+    noun = "port" if isinstance(holder, network.Port) else "instance"
+    name = holder.name or holder.uuid
+    return network.Rest(network=cable, ip=ip, until=until, instance=holder.uuid, name=name, noun=noun)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from gantry import errors
-from gantry.ipam import embedded
+from gantry.ipam import embedded, shared
 from gantry.jobs import allocators, records
 from gantry.model import job as jobs
 from gantry.model import opcodes
@@ -26,7 +26,12 @@ async def _nobody(many: Sequence[Sequence[opcodes.AnyOpcode]]) -> list[int | err
 
 @dataclass(frozen=True)
 class Services:
-    """What all units of a master share."""
+    """What all units of a master share.
+
+    ``has_hooks`` tells whether the master's own machine has a folder of hook scripts, by its name (network-add-pre.d):
+    where it has none, its node daemon need not be asked, which would be most of the cost of a small job. In a
+    database ``addresses`` may have to be secured.
+    """
 
     nodes: base.Nodes
     ledger: embedded.Ledger
@@ -35,6 +40,13 @@ class Services:
     past: history.History | None = None
     submit: Submit = _nobody
     programs: allocators.Programs = field(default_factory=allocators.Programs)
+    has_hooks: Callable[[str], bool] = lambda _: True
+    addresses: shared.Shared | None = None
+
+    @property
+    def database(self) -> shared.Shared | None:
+        """Return where addresses have to be secured, None if the state alone has the last word."""
+        return self.addresses if self.addresses and self.addresses.on else None
 
 
 class JobLog:
@@ -98,6 +110,13 @@ class Environment:
     def ledger(self) -> embedded.Ledger:
         """Return who keeps the address allocations."""
         return self.services.ledger
+
+    @property
+    def addresses(self) -> shared.Shared:
+        """Return what may keep the addresses in a database."""
+        if self.services.addresses is None:
+            raise errors.InternalError("nothing here can keep addresses in a database")
+        return self.services.addresses
 
     @property
     def authority(self) -> base.Authority:

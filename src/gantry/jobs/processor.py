@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from gantry import errors
+from gantry.ipam import shared
 from gantry.jobs import environment, hooks, lock_modes, lock_table, locks, records
 from gantry.model import confidential, opcodes
 from gantry.model import job as jobs
@@ -124,7 +125,7 @@ class Processor:
                     await self._wait(record, index, request)
                 if unit.locks(self._book.store.snapshot) == needed:
                     return request
-            except BaseException:
+            except BaseException:  # a job that is canceled while it waits keeps no place in a queue
                 self._locks.release(request)
                 raise
             self._locks.release(request)
@@ -163,19 +164,55 @@ class _Execution:
 
     async def run(self, unit: AnyUnit, *, cause: transaction.Cause) -> object:
         facts = await unit.inspect(self._store.snapshot)
-        before = self._store.snapshot
-        plan = unit.plan(before, facts)
+        ledger, database = self._services.ledger, self._services.database
+        before, plan = await self._planned(unit, facts, cause.job) if database else self._plan(unit, facts)
         if unit.op.dry_run:
             before.apply(plan.changes, serial=before.serial + 1)
             return list(plan.lines)
-        ledger = self._services.ledger
         ledger.hold(cause.job, before, changes=plan.changes)
         try:
+            if database:
+                before, plan = await self._secure(database, unit, facts, first=(before, plan), cause=cause)
             await self._carry_out(plan, before, cause=cause)
         finally:
             ledger.release(cause.job)
+            if now := self._services.database:
+                now.done(cause.job)
         result: object = msgspec.to_builtins(plan.result())
         return result if plan.jobs is None else await self._submit_jobs(plan.jobs, result)
+
+    def _plan(self, unit: AnyUnit, facts: object) -> tuple[states.Snapshot, base.Plan]:
+        return self._store.snapshot, unit.plan(self._store.snapshot, facts)
+
+    async def _planned(self, unit: AnyUnit, facts: object, job: int) -> tuple[states.Snapshot, base.Plan]:
+        """Plan; where there is no room, look whether others still hold what was theirs."""
+        while True:
+            try:
+                return self._plan(unit, facts)
+            except errors.NoRoomError:
+                database = self._services.database
+                if database is None or not await database.look_again(job):
+                    raise
+
+    async def _secure(
+        self,
+        database: shared.Shared,
+        unit: AnyUnit,
+        facts: object,
+        *,
+        first: tuple[states.Snapshot, base.Plan],
+        cause: transaction.Cause,
+    ) -> tuple[states.Snapshot, base.Plan]:
+        """Return a plan whose addresses the database has given us, and what it was made for."""
+        ledger, (before, plan) = self._services.ledger, first
+        for attempt in range(shared.TRIES):
+            if await database.secure(cause.job, before, plan.changes, attempt=attempt):
+                self._check_unmoved(plan.changes, before, cause=cause)
+                return before, plan
+            ledger.release(cause.job)
+            before, plan = await self._planned(unit, facts, cause.job)
+            ledger.hold(cause.job, before, changes=plan.changes)
+        raise database.used_up()
 
     async def _submit_jobs(self, jobs: Sequence[Sequence[opcodes.AnyOpcode]], more: object) -> dict[str, object]:
         """Submit the jobs that a unit leaves its work to; return what its clients look for (contract: JOBS)."""
@@ -185,7 +222,7 @@ class _Execution:
 
     async def _carry_out(self, plan: base.Plan, before: states.Snapshot, *, cause: transaction.Cause) -> None:
         """Do what is planned, with the hooks around it."""
-        runner = plan.hooks and hooks.Runner(plan.hooks, cause.opcode, nodes=self._services.nodes, log=self._log)
+        runner = plan.hooks and hooks.Runner(plan.hooks, cause.opcode, services=self._services, log=self._log)
         if runner:
             await runner.before(before)
             self._check_unmoved(plan.changes, before, cause=cause)
@@ -198,7 +235,7 @@ class _Execution:
             await step.do()
         if runner:
             await runner.after(self._store.snapshot)
-        self._forget_locks([*plan.changes, *finished])
+        forget_locks(self._locks, self._request, [*plan.changes, *finished])
 
     def _check_unmoved(
         self, changes: Sequence[states.Change], before: states.Snapshot, *, cause: transaction.Cause
@@ -208,7 +245,7 @@ class _Execution:
         for change in changes:
             if now.get(change.kind, change.key) != before.get(change.kind, change.key):
                 raise errors.WrongStateError(
-                    f"what {cause.opcode} changes was changed while its hooks ran: {change.kind} {change.key}",
+                    f"what {cause.opcode} changes was changed before it could be: {change.kind} {change.key}",
                     hint="submit the job again",
                 )
 
@@ -226,7 +263,7 @@ class _Execution:
                 return ()
             finished = plan.finish(self._store.snapshot)
             await self._submit(finished, cause)
-        except Exception as error:
+        except Exception as error:  # a unit's own bug is undone like any failure, and goes on up
             if not plan.keep_on_failure and await self._undo(done, cause):
                 await self._take_back(inverse(plan.changes, before), cause)
             elif isinstance(error, errors.PrerequisiteError):
@@ -249,7 +286,7 @@ class _Execution:
         for step in reversed(done):
             try:
                 await step.undo()
-            except Exception as error:
+            except Exception as error:  # the others have to be undone all the same
                 clean = False
                 logger.warning("job %d: undo of %r failed", cause.job, step.text, exc_info=True)
                 self._log.warning(f"could not undo: {step.text}: {error}")
@@ -268,9 +305,11 @@ class _Execution:
             logger.warning("job %d: its changes could not be taken back", cause.job, exc_info=True)
             self._log.warning(f"could not take the changes back: {error}")
 
-    def _forget_locks(self, changes: Sequence[states.Change]) -> None:
-        for key in _deleted(changes):
-            self._locks.remove(self._request, key)
+
+def forget_locks(manager: locks.LockManager, request: lock_table.Request, changes: Iterable[states.Change]) -> None:
+    """Drop the locks of what is gone, while they are held."""
+    for key in _deleted(changes):
+        manager.remove(request, key)
 
 
 def inverse(changes: Sequence[states.Change], before: states.Snapshot) -> list[states.Change]:

@@ -9,18 +9,23 @@ leaves started jobs as they are in the journal: the next ``start`` marks them fa
 """
 
 import asyncio
+import collections
+import contextlib
 import heapq
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TypeVar
 
 from gantry import errors
-from gantry.jobs import dependencies, processor, records
+from gantry.jobs import brief, dependencies, processor, records
 from gantry.model import confidential, opcodes
 from gantry.model import job as model
 from gantry.operations import base
 from gantry.runtime import interface
 from gantry.state import snapshot as states
 from gantry.state import transaction
+
+log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -31,6 +36,9 @@ OPCODE_LIMIT = 500
 """How many opcodes a job has at most: each change of a job stores all of it, so its cost grows with their square."""
 
 RESTARTED = "the master daemon was restarted while the job ran"
+
+RECENT = 1000
+"""How many jobs that somebody waited for stay in the queue when they have ended, for ``gnt-job list``."""
 
 _RUNNING_BEFORE_INIT = 20
 _BATCH = 100
@@ -51,15 +59,19 @@ class Queue:
         *,
         archived: Archived,
         limit: int = LIMIT,
+        in_one_step: brief.Brief | None = None,
     ) -> None:
         self._book = book
         self._processor = runner
         self._runtime = runtime
         self._archived = archived
         self._limit = limit
+        self._brief = in_one_step
         self._ready: list[tuple[int, int]] = []
         self._dependants: dict[int, list[int]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._waited_for: collections.deque[records.Record] = collections.deque()
+        self._tidying: asyncio.Task[None] | None = None
         self._closed = False
         book.on_end = self._settle
 
@@ -103,7 +115,7 @@ class Queue:
     async def close(self) -> None:
         """Stop: started jobs are broken off, nothing is stored any more."""
         self._closed = True
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *filter(None, [self._tidying])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -141,6 +153,46 @@ class Queue:
             durable = self._book.store.submit(puts, records.cause(accepted[0]))
             await _whole(self._take_in(accepted, durable))
         return results
+
+    async def run(self, ops: Sequence[opcodes.AnyOpcode], *, timeout: float) -> model.Job:
+        """Take a job in and return it when it has ended, or as it is after ``timeout`` seconds; raises as ``submit``.
+
+        Of those that ended the last ``RECENT`` stay in the queue, older ones are archived: callers make one for each
+        request, and would fill the queue.
+        """
+        record = await self._in_one_step(ops) or self._book.find(await self.submit(ops))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while record.shown.status not in model.FINAL:
+                    await self._book.wait(record)
+        self._waited_for.append(record)
+        if len(self._waited_for) >= RECENT + _BATCH and self._tidying is None:
+            self._tidying = asyncio.create_task(self._tidy())
+        return record.shown
+
+    async def _in_one_step(self, ops: Sequence[opcodes.AnyOpcode]) -> records.Record | None:
+        """Do a job as ``jobs.brief`` says; None when it has to be submitted."""
+        if self._brief is None or len(ops) != 1 or self.drained or self._is_full(0):
+            return None
+        return await _whole(self._taken_in_one_step(self._brief, ops[0]))
+
+    async def _taken_in_one_step(self, how: brief.Brief, op: opcodes.AnyOpcode) -> records.Record | None:
+        job = await how.run(op)
+        return self._book.add(job) if job else None
+
+    def _is_full(self, taken: int) -> bool:
+        return len(self._book.store.snapshot.jobs) + taken >= self._limit
+
+    async def _tidy(self) -> None:
+        """Archive the oldest of the jobs that somebody waited for."""
+        try:
+            while len(self._waited_for) >= RECENT + _BATCH:
+                oldest = [self._waited_for.popleft() for _ in range(_BATCH)]
+                await self._archive_batch([record for record in oldest if record.shown.status in model.FINAL])
+        except errors.GantryError as error:
+            log.warning("jobs that ended could not be archived: %s", error)
+        finally:
+            self._tidying = None
 
     async def cancel(self, number: int) -> tuple[bool, str]:
         """Cancel a job that has not begun to run, or says that it can be stopped; tell whether, and what happened.
@@ -234,7 +286,7 @@ class Queue:
                 f"a job of {len(ops)} opcodes is too long, {OPCODE_LIMIT} is the most",
                 hint="submit several jobs, which may depend on each other",
             )
-        if len(self._book.store.snapshot.jobs) + taken >= self._limit:
+        if self._is_full(taken):
             raise errors.QueueFullError(f"the job queue is full ({self._limit} jobs)", hint="archive jobs that ended")
         number = self._book.store.snapshot.last_job + taken + 1
         wanted = dependencies.absolute(ops, number, earlier=earlier, status_of=self._status)

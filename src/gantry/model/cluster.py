@@ -47,6 +47,11 @@ class Cluster(base.Entity, frozen=True):
     overwritten with zeros.
     ``default_iallocator`` is the program that places instances where none is named, with its options; empty for the
     built-in allocator.
+    With ``segment_ranges`` the ranges that clients make apply besides those of the configuration file; with
+    ``segment_fallback`` a project that has used up its own takes from the shared ones. ``tenant_network_types`` and
+    ``physical_networks`` are what that file says: the network types of shared ranges in the order in which they are
+    tried, all of them if empty, and the physical networks that it names.
+    ``ipam_driver`` keeps the allocations of addresses, in ``ipam_database`` (a URL) if it is not the state.
     ``watcher_pause`` is until when the watcher rests. While ``queue_drained`` no new jobs are taken.
     """
 
@@ -75,6 +80,12 @@ class Cluster(base.Entity, frozen=True):
     default_iallocator_params: base.Parameters = {}
     ipam_hold_time: int = 0
     network_thresholds: tuple[int, int] = (80, 95)
+    segment_ranges: bool = False
+    segment_fallback: bool = False
+    tenant_network_types: tuple[str, ...] = ()
+    physical_networks: tuple[str, ...] = ()
+    ipam_driver: str = "embedded"
+    ipam_database: str = ""
     watcher_pause: float | None = None
     queue_drained: bool = False
 

@@ -1,10 +1,12 @@
-"""Parameters of operating systems that are not for everybody to read; pure.
+"""What is not for everybody to read: parameters of operating systems, the password of a database; pure.
 
 *Private* ones are kept in the configuration, and shown to nobody: queries, exports and jobs have ``BLANK`` for their
 values. *Secret* ones are for one job alone: the queue keeps them in memory, what is stored of the opcode has ``BLANK``
-(``parted``), and the processor puts them back when the opcode runs (``joined``). Scripts get all of them alike.
+(``parted``), and the processor puts them back when the opcode runs (``joined``). Scripts get all of them alike. The URL
+of the addresses' database is kept like private ones, and shown without its password.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -19,6 +21,10 @@ BLANK = "(blanked)"
 SECRET = "osparams_secret"
 PRIVATE = ("osparams_private", SECRET)
 PRIVATE_CLUSTER = "osparams_private_cluster"
+DATABASE = "ipam_database"
+
+_LOGIN = re.compile(r"://([^:/@]*):.*@")
+_PASSWORD = re.compile(r"(pass\w*=)[^&]*", re.IGNORECASE)
 
 Op = TypeVar("Op", bound=opcodes.Opcode)
 
@@ -26,6 +32,11 @@ Op = TypeVar("Op", bound=opcodes.Opcode)
 def blanked(values: Mapping[str, object]) -> base.Parameters:
     """Return parameters without their values."""
     return dict.fromkeys(values, BLANK)
+
+
+def database(url: str) -> str:
+    """Return the URL of a database without its password."""
+    return _PASSWORD.sub(rf"\1{BLANK}", _LOGIN.sub(r"://\1@", url))
 
 
 def _given(op: opcodes.Opcode, field: str) -> base.Parameters:
@@ -39,6 +50,8 @@ def shown(op: Op) -> Op:
     by_system: Mapping[str, base.Parameters] | None = getattr(op, PRIVATE_CLUSTER, None)
     if by_system:
         fields[PRIVATE_CLUSTER] = {system: blanked(given) for system, given in by_system.items()}
+    if url := getattr(op, DATABASE, None):
+        fields[DATABASE] = database(url)
     return structs.replace(op, **fields) if fields else op
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from gantry.model import base
+from gantry.model import base, network
 
 PORTS = ""
 """The space of the ports of mirrored disks, which are the cluster's; a minor is in the space of its node."""
@@ -87,14 +87,6 @@ class Lingering(base.Part, frozen=True):
     nic: str
 
 
-class Place(NamedTuple):
-    """Where an address is in use: UUID of the network (empty for none), canonical text, UUID of the NIC."""
-
-    network: str
-    ip: str
-    nic: str
-
-
 class Number(NamedTuple):
     """A number that only one disk may have: a node's UUID with a minor, or ``PORTS`` with a port."""
 
@@ -123,13 +115,13 @@ class Instance(base.Entity, frozen=True):
     network_port: int = 0
     lingering: tuple[Lingering, ...] = ()
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[network.Place]:
         """Yield every address that nobody else may have: those of the NICs, and those that linger."""
         for nic in self.nics:
             for ip in nic.ip:
-                yield Place(nic.network, ip, nic.uuid)
+                yield network.Place(nic.network, ip, nic.uuid)
         for one in self.lingering:
-            yield Place(one.network, one.ip, one.nic)
+            yield network.Place(one.network, one.ip, one.nic)
 
     @property
     def secondary_nodes(self) -> tuple[str, ...]:

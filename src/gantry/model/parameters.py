@@ -31,6 +31,10 @@ CLUSTER: dict[str, Parameter] = {
     "ipam_hold_time": Parameter(
         0, "Seconds that an address rests which an instance has given back", minimum=0, maximum=10 * 366 * 86400
     ),
+    "segment_ranges": Parameter(False, "Let segment ranges be made besides those of segments.ini"),
+    "segment_fallback": Parameter(
+        False, "Let a project that has used up its own segment ranges take from the shared ones"
+    ),
 }
 """The cluster's own settings that are one value each; its other settings are lists, and defaults of these classes."""
 
@@ -51,7 +55,7 @@ MEMORY = ("memory", "minmem", "maxmem")
 NIC: dict[str, Parameter] = {
     "mode": Parameter("bridged", "How the NIC is plugged in", choices=("bridged", "routed")),
     "link": Parameter("br0", "Bridge, or routing table of a routed NIC"),
-    "vlan": Parameter("", "VLAN of the NIC on its bridge"),
+    "vlan": Parameter("", "VLAN of the NIC on its bridge, as in 5; :6:7 for tagged frames of two, 5:6:7 for both"),
 }
 
 NODE: dict[str, Parameter] = {
@@ -137,6 +141,24 @@ def check(given: Mapping[str, object], known: Mapping[str, Parameter], *, what: 
     return {name: RESET if value == RESET else convert(value, known[name], name=name) for name, value in given.items()}
 
 
+def nic(given: Mapping[str, object]) -> base.Parameters:
+    """Check what is set for a NIC."""
+    checked = check(given, NIC, what="NIC")
+    return checked | {name: vlan(str(value)) for name, value in checked.items() if name == "vlan" and value != RESET}
+
+
+def vlan(text: str) -> str:
+    """Return a NIC's VLAN; InvalidError. ``.ID`` is the same as ``ID`` (contract: value coercion).
+
+    It is ``ID`` for frames without a tag, ``:ID:ID`` for tagged ones, ``ID:ID:ID`` for both.
+    """
+    plain = text.removeprefix(".")
+    ids = plain.removeprefix(":").split(":") if text else []
+    if not all(one.isascii() and one.isdecimal() and len(one) <= 4 and 1 <= int(one) <= 4094 for one in ids):
+        raise errors.InvalidError(f"VLAN {text} is not valid", hint="write a number from 1 to 4094, as in vlan=5")
+    return plain
+
+
 def unknown(what: str, wrong: Sequence[str], known: Collection[str]) -> errors.InvalidError:
     """Return the error for names that are not known; it shows the nearest one that is, or all where none is near."""
     close = difflib.get_close_matches(wrong[0], known, n=1)
@@ -164,6 +186,8 @@ def backend(given: Mapping[str, object]) -> base.Parameters:
         if "minmem" in plain or "maxmem" in plain:
             raise errors.InvalidError("backend parameter memory cannot be given together with minmem or maxmem")
         plain["minmem"] = plain["maxmem"] = plain.pop("memory")
+    if wrong := sorted(set(plain) - set(BACKEND)):
+        raise unknown("backend parameter", wrong, [*BACKEND, "memory"])
     return check(plain, BACKEND, what="backend")
 
 

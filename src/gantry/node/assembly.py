@@ -27,6 +27,7 @@ from gantry.node import (
     replica,
     resources,
     scripts,
+    segments,
     ssconf,
     views,
 )
@@ -43,6 +44,7 @@ def registry(
     """Return all drivers; ``secure`` as in ``enrolment.Enrolment``."""
     tools, shown = programs.Programs(runtime), views.Views(runtime, f"{folders.run}/views")
     volumes = plain.Plain(lvm.Lvm(tools), tools)
+    made = segments.Segments(runtime)
     mirrored = drbd.Drbd(setup.Setup(runtime, tools), tools, volumes=volumes)
     parts = drivers.Registry(
         node=runtime.host,
@@ -56,7 +58,10 @@ def registry(
             ),
         },
         mirrors={drbd.KIND: mirrored},
-        nics={"bridged": nic.Bridged(runtime, folders.etc), "routed": nic.Routed(runtime, folders.etc)},
+        nics={
+            "bridged": nic.Bridged(runtime, folders.etc, made=made),
+            "routed": nic.Routed(runtime, folders.etc, made=made),
+        },
     )
     hypervisors: dict[str, drivers.Hypervisor] = {
         kvm.NAME: kvm.Kvm(runtime, folders, parts=parts, accelerators=accelerators),

@@ -21,7 +21,7 @@ import msgspec
 from gantry import errors
 from gantry.node import agent, channels, drivers, enrolment, file, programs, scripts
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import commands, interface, paths
 
 COMPRESSORS = {
     "gzip": ("gzip", "-c"),
@@ -42,7 +42,7 @@ class _End:
     """An end of a stream, ready: its programs, and what they are shown while ``shown`` is open."""
 
     of: calls.StreamEnd
-    stages: Sequence[interface.Stage]
+    stages: Sequence[commands.Stage]
     shown: contextlib.AsyncExitStack
 
 
@@ -65,7 +65,7 @@ class Backup:
         self._registry = registry
         self._definitions = definitions
         self._channels = channels.Channels(runtime.disk, folders, secure=secure)
-        self._arrivals: dict[str, tuple[interface.Arrival, asyncio.Task[calls.Streamed]]] = {}
+        self._arrivals: dict[str, tuple[commands.Arrival, asyncio.Task[calls.Streamed]]] = {}
 
     def add_to(self, table: agent.Table) -> None:
         """Add all calls to a table."""
@@ -76,6 +76,7 @@ class Backup:
         table.add(calls.ExportFinalize, self._finalize)
         table.add(calls.ExportDiscard, self._discard)
         table.add(calls.ExportInfo, self._info)
+        table.add(calls.ExportDumpList, self._dumps)
         table.add(calls.ExportVerify, self._verify)
         table.add(calls.ExportList, self._list)
         table.add(calls.ExportRemove, self._remove)
@@ -96,7 +97,7 @@ class Backup:
         self._arrivals[call.token] = arrival, asyncio.ensure_future(self._receive(arrival, end))
         return arrival.port
 
-    async def _receive(self, arrival: interface.Arrival, end: _End) -> calls.Streamed:
+    async def _receive(self, arrival: commands.Arrival, end: _End) -> calls.Streamed:
         async with end.shown:
             try:
                 streamed = await arrival.receive(end.stages, timeout=calls.StreamSend.LIMIT)
@@ -124,7 +125,7 @@ class Backup:
                 raise errors.ExecutionError(f"{_named(call.end)} could not be sent to {call.host}: {error}") from None
             return await self._ended(end, streamed)
 
-    async def _ended(self, end: _End, streamed: interface.Streamed) -> calls.Streamed:
+    async def _ended(self, end: _End, streamed: commands.Streamed) -> calls.Streamed:
         """Keep what an OS script said; raise ExecutionError for the program that failed by itself."""
         said, log = b"".join(done.stderr for done in streamed.ended), ""
         if end.of.scripted and end.of.instance:
@@ -175,7 +176,7 @@ class Backup:
             on_failure.pop_all()
         return _End(end, stages, shown)
 
-    async def _dump(self, end: calls.StreamEnd, *, source: bool) -> interface.Stage:
+    async def _dump(self, end: calls.StreamEnd, *, source: bool) -> commands.Stage:
         if source:
             return _stage("cat", "--", f"{self._folder(end.export)}/{_checked(end.dump)}")
         folder = f"{self._folder(end.export)}.new"
@@ -186,7 +187,7 @@ class Backup:
 
     async def _device(
         self, end: calls.StreamEnd, disk: calls.Disk, *, shown: contextlib.AsyncExitStack, source: bool
-    ) -> list[interface.Stage]:
+    ) -> list[commands.Stage]:
         others = end.instance.disks if end.instance and end.scripted else ()
         wanted = {one.uuid: one for one in (*others, disk)}
         where: Mapping[str, str] = await shown.enter_async_context(self._registry.exposed(list(wanted.values())))
@@ -255,6 +256,9 @@ class Backup:
     async def _info(self, call: calls.ExportInfo) -> str:
         return self._disk.read(f"{self._needed(call.export)}/config.ini").decode(errors="replace")
 
+    async def _dumps(self, call: calls.ExportDumpList) -> tuple[str, ...]:
+        return tuple(name for name in self._disk.names(self._needed(call.export)) if name != "config.ini")
+
     async def _verify(self, call: calls.ExportVerify) -> dict[str, str]:
         folder = self._needed(call.export)
         there = [dump for dump in call.dumps if self._disk.exists(f"{folder}/{_checked(dump)}")]
@@ -272,8 +276,8 @@ class Backup:
         return found
 
 
-def _stage(*arguments: str) -> interface.Stage:
-    return interface.Stage(arguments, environment=programs.ENVIRONMENT)
+def _stage(*arguments: str) -> commands.Stage:
+    return commands.Stage(arguments, environment=programs.ENVIRONMENT)
 
 
 def _back(command: Sequence[str]) -> list[str]:

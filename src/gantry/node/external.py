@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from gantry import errors
 from gantry.node import programs
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import commands, interface, paths
 
 KIND = "ext"
 NEEDED = ("create", "attach", "detach", "remove", "grow", "setinfo", "verify")
@@ -285,7 +285,7 @@ class External:
             )
         return done.stdout.decode(errors="replace")
 
-    async def _keep(self, name: str, done: interface.Completed) -> str:
+    async def _keep(self, name: str, done: commands.Completed) -> str:
         await self._disk.make_directory(self._log)
         path = f"{self._log}/{name}.log"
         await self._disk.write(path, done.stdout + done.stderr, sync=False)

@@ -247,6 +247,9 @@ class FileStorage:
         if not self._disk.exists(copy):
             done = await self._tools.run("cp", "--reflink=always", path, copy, package="coreutils")
             if done.code:
+                # The program leaves an empty file where it could not make a copy.
+                if self._disk.exists(copy):
+                    await self._disk.remove(copy)
                 raise errors.WrongStateError(
                     f"the file system of {self._root} on node {self._node} keeps no snapshots: {programs.said(done)}",
                     hint="XFS and btrfs do; or stop the instance",

@@ -69,7 +69,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return next((nic for nic in self.nics if nic.interface == interface), None)
 
     def with_nic(self, nic: calls.Nic, interface: str, *, device: str) -> "Record":
-        """Return the record after a NIC was plugged in or changed; ``device`` is its name in QEMU."""
+        """Return the record after a NIC was plugged in or changed; ``device`` is its name in QEMU.
+
+        The guest keeps the MTU that it was told when the NIC came, and has to find it again where it migrates to.
+        """
         plugged = Plug(
             mode=nic.mode,
             interface=interface,
@@ -82,7 +85,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         changed = msgspec.structs.replace(self, nics=(*rest, plugged))
         if self.instance is None:
             return changed
-        nics = (*_others(self.instance.nics, nic.uuid), nic)
+        seen = next((one.mtu for one in self.instance.nics if one.uuid == nic.uuid), nic.mtu)
+        nics = (*_others(self.instance.nics, nic.uuid), msgspec.structs.replace(nic, mtu=seen))
         places = slots.with_nic(self.places, self.instance, nic)
         return msgspec.structs.replace(
             changed, instance=msgspec.structs.replace(self.instance, nics=nics), places=places

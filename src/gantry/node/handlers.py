@@ -71,6 +71,7 @@ class Handlers:
         table.add(calls.OsValidate, self._os_validate)
         table.add(calls.OsAdd, self._os_add)
         table.add(calls.OsRename, self._os_rename)
+        table.add(calls.OsCancel, lambda call: self._definitions.cancel(call.instance))
         table.add(calls.OsVerify, lambda call: self._definitions.verify(call.instance))
         table.add(calls.HooksRun, self._hooks.run)
         self._disks.add_to(table)

@@ -38,7 +38,7 @@ class Hooks:
         """Run the scripts of a path and phase; InvalidError for a path that is none."""
         if not _PATH.fullmatch(call.path):
             raise errors.InvalidError(f"{call.path!r} is no path of hooks", hint="such as instance-add")
-        folder = f"{self._folders.etc}/hooks/{call.path}-{call.phase}.d"
+        folder = f"{self._folders.hooks}/{call.path}-{call.phase}.d"
         if not self._runtime.disk.exists(folder):
             return ()
         environment = {**call.environment, "PATH": variables.PATH, "GANETI_DATA_DIR": self._folders.lib}

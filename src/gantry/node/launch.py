@@ -156,14 +156,14 @@ def record_of(instance: calls.Instance, *, accelerator: str, kind: str) -> guest
 
 
 def at_target(sent: guests.Record, here: calls.Instance) -> guests.Record:
-    """Return the record of a guest that comes from another node: the machine of there, with the disks of here."""
+    """Return the record of a guest that comes from another node: the machine of there, disks and networks of here."""
     machine = sent.machine()
     disks = {disk.uuid: disk for disk in here.disks}
     nics = {nic.uuid: nic for nic in here.nics}
     instance = msgspec.structs.replace(
         machine,
         disks=tuple(disks.get(disk.uuid, disk) for disk in machine.disks),
-        nics=tuple(nics.get(nic.uuid, nic) for nic in machine.nics),
+        nics=tuple(msgspec.structs.replace(nics.get(nic.uuid, nic), mtu=nic.mtu) for nic in machine.nics),
         network_port=here.network_port,
     )
     return msgspec.structs.replace(sent, instance=instance, nics=(), incoming=True)

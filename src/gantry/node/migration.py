@@ -16,6 +16,7 @@ import contextlib
 from asyncio import timeout
 
 import msgspec
+from msgspec import structs
 
 from gantry import errors
 from gantry.node import guests, qmp
@@ -31,7 +32,7 @@ CREDENTIALS = "migration-tls"
 PORTS = 200
 MIB = 1 << 20
 FINAL = ("completed", "failed", "cancelled")
-ARRIVED, LEFT = "paused", "postmigrate"
+ARRIVED, LEAVING, LEFT = "paused", "finish-migrate", "postmigrate"
 
 
 class _Memory(msgspec.Struct):
@@ -155,8 +156,11 @@ class Migration:
         while True:
             async with self._guests.control(name) as control:
                 told = (await ask(control)).told()
-                if told.status == "completed" and (await control.status()).status != LEFT:
-                    return calls.MigrationStatus(status="none")  # that was how it once came here
+                standing = (await control.status()).status if told.status == "completed" else LEFT
+            if standing == LEAVING:  # for a moment, after the end
+                told = structs.replace(told, status="active")
+            elif standing != LEFT:
+                return calls.MigrationStatus(status="none")  # that was how it once came here
             if told.final or self._clock.monotonic() >= limit:
                 return told
             await self._clock.sleep(POLL)

@@ -1,16 +1,17 @@
 """NICs of virtual machines: taps, on a bridge or routed, made by the ``ip`` command.
 
+A bridged NIC can be in a VLAN of its bridge (``vlans``), or on a bridge that is made for its segment (``segments``).
+
 Everything happens in the network namespace that the node daemon runs in. A tap is named after its NIC's UUID, so
 that a restarted daemon finds it again. An executable ``kvm-vif-bridge`` in the node's configuration folder takes the
-place of what is done to connect a tap (contract: interface scripts); it runs with ``variables.nic``.
+place of what is done to connect a tap, to its VLAN or segment too (contract: interface scripts); it runs with
+``variables.nic``.
 
 The ``ip`` command rather than a netlink library: processes are what a runtime can stand in for.
 """
 
-from collections.abc import Sequence
-
 from gantry import errors
-from gantry.node import variables
+from gantry.node import links, segments, variables, vlans
 from gantry.rpc import calls
 from gantry.runtime import interface
 
@@ -32,17 +33,15 @@ def tap_address(mac: str) -> str:
 class Taps:
     """What both modes share: making, connecting and removing taps."""
 
-    def __init__(self, runtime: interface.Runtime, etc: str) -> None:
+    def __init__(self, runtime: interface.Runtime, etc: str, *, made: segments.Segments) -> None:
         self._runtime = runtime
         self._script = f"{etc}/{SCRIPT}"
+        self._links = made.links
+        self._segments = made
 
     async def validate(self, nic: calls.Nic) -> None:
         """Raise EnvironmentFaultError when the node cannot plug the NIC in."""
-        if nic.vlan:
-            raise errors.EnvironmentFaultError(
-                f"NIC {nic.index}: node {self._runtime.host} cannot put it into VLAN {nic.vlan}",
-                hint="give each VLAN a bridge of its own",
-            )
+        raise NotImplementedError
 
     async def plug(self, instance: calls.Instance, nic: calls.Nic) -> str:
         """Make the tap anew, connect it and return its name; nothing stays when that fails."""
@@ -50,7 +49,7 @@ class Taps:
         tap = tap_name(nic)
         await self.unplug(tap)
         queues = ("multi_queue",) if int(instance.hvparams.get("virtio_net_queues", 1)) > 1 else ()
-        await self.ip("tuntap", "add", "dev", tap, "mode", "tap", *queues)
+        await self._links.ip("tuntap", "add", "dev", tap, "mode", "tap", *queues)
         try:
             await self._connect(instance, nic, tap=tap)
         except errors.GantryError:
@@ -62,11 +61,18 @@ class Taps:
         """Connect a tap anew; taking it down first forgets its bridge and the routes to addresses it had."""
         await self.validate(nic)
         tap = interface or tap_name(nic)
-        if not self._has_script():
+        before = await self._links.find(tap)
+        if not self.has_script():
             if await self.stays(nic, tap):
                 return
-            await self.ip("link", "set", "dev", tap, "nomaster", "down")
+            await self._links.ip("link", "set", "dev", tap, "nomaster", "down")
         await self._connect(instance, nic, tap=tap)
+        await self._left(before)
+
+    async def _left(self, before: links.Link | None) -> None:
+        """Take away what was made for a segment that a tap has just left, if it was the last one."""
+        if before and self._segments.owns(before.master):
+            await self._segments.tidy()
 
     async def stays(self, nic: calls.Nic, tap: str) -> bool:
         """Tell whether a tap is where it shall be, so that its traffic need not be interrupted."""
@@ -78,7 +84,7 @@ class Taps:
         return tap_name(nic)
 
     async def _connect(self, instance: calls.Instance, nic: calls.Nic, *, tap: str) -> None:
-        if self._has_script():
+        if self.has_script():
             await self._run_script(instance, nic, tap=tap)
         else:
             await self.connect(nic, tap)
@@ -89,71 +95,91 @@ class Taps:
 
     async def unplug(self, interface: str) -> None:
         """Remove a tap; one that is gone is no error."""
-        if await self.known(interface):
-            await self.ip("link", "delete", "dev", interface)
+        if before := await self._links.find(interface):
+            await self._links.ip("link", "delete", "dev", interface)
+            await self._left(before)
 
-    async def known(self, *what: str) -> bool:
-        """Tell whether ``ip link show dev`` knows a device."""
-        done = await self._runtime.processes.run(["ip", "-oneline", "link", "show", "dev", *what])
-        return done.code == 0 and bool(done.stdout.strip())
-
-    async def ip(self, *arguments: str) -> None:
-        """Run the ``ip`` command; EnvironmentFaultError with what it said."""
-        await self.run("ip", *arguments)
-
-    async def run(self, *arguments: str) -> None:
-        """Run a command; EnvironmentFaultError with what it said."""
-        done = await self._runtime.processes.run(arguments)
-        self._check(done, arguments)
-
-    def _check(self, done: interface.Completed, arguments: Sequence[str]) -> None:
-        if done.code != 0:
-            said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-            raise errors.EnvironmentFaultError(f"node {self._runtime.host}: {' '.join(arguments)}: {'; '.join(said)}")
-
-    def _has_script(self) -> bool:
+    def has_script(self) -> bool:
+        """Tell whether a script of the administrator connects the taps."""
         disk = self._runtime.disk
         return disk.exists(self._script) and bool(disk.status(self._script).mode & 0o111)
 
     async def _run_script(self, instance: calls.Instance, nic: calls.Nic, *, tap: str) -> None:
         environment = variables.nic(instance, nic, interface=tap, action="up")
         done = await self._runtime.processes.run([self._script, tap], environment=environment)
-        self._check(done, [self._script, tap])
+        self._links.check(done, [self._script, tap])
 
 
 class Bridged(Taps):
-    """NIC mode ``bridged``: the link is a bridge."""
+    """NIC mode ``bridged``: the link is a bridge, for a VLAN or tunnel else the device that a bridge is made upon."""
 
     async def validate(self, nic: calls.Nic) -> None:
-        """Raise EnvironmentFaultError when the bridge is missing."""
-        await super().validate(nic)
-        if not await self.known(nic.link, "type", "bridge"):
+        """Raise EnvironmentFaultError when the bridge is missing, or cannot do what the NIC needs."""
+        special = bool(nic.vlan or segments.segment_of(nic))
+        if special and self.has_script():
+            return
+        if special and await self._segments.wants_own(nic):
+            await self._segments.check(nic)
+            return
+        bridge = await self._links.find(nic.link)
+        if bridge is None or bridge.kind != "bridge":
             raise errors.EnvironmentFaultError(
                 f"NIC {nic.index}: node {self._runtime.host} has no bridge {nic.link}",
                 hint=f"make it there (ip link add {nic.link} type bridge), or give the NIC another link",
             )
+        if nic.vlan:
+            await vlans.check(self._links, nic, bridge)
 
     async def stays(self, nic: calls.Nic, tap: str) -> bool:
-        """Tell whether the tap is a port of the bridge."""
-        return await self.known(tap, "master", nic.link)
+        """Tell whether the tap is a port of the bridge, and in the VLANs that it shall be in."""
+        own = await self._segments.wants_own(nic)
+        name = segments.bridge_name(nic) if own else nic.link
+        port, bridge = await self._links.find(tap), await self._links.find(name)
+        if port is None or bridge is None or port.master != name:
+            return False
+        if own:
+            return await self._segments.leads_out(nic)
+        return await vlans.stays(self._links, tap, nic.vlan, bridge=bridge)
 
     async def connect(self, nic: calls.Nic, tap: str) -> None:
-        """Make the tap a port of the bridge."""
-        await self.ip("link", "set", "dev", tap, "address", tap_address(nic.mac), "master", nic.link, "up")
+        """Make the tap a port of the bridge; it comes up when it is in its VLANs, and never was in others."""
+        if await self._segments.wants_own(nic):
+            async with self._segments.bridge(nic) as bridge:
+                await self._join(nic, tap, bridge)
+        else:
+            await self._join(nic, tap, nic.link)
+            if nic.vlan:
+                await vlans.put(self._links, tap, nic.vlan)
+        await self._links.ip("link", "set", "dev", tap, "up")
+
+    async def _join(self, nic: calls.Nic, tap: str, bridge: str) -> None:
+        await self._links.ip("link", "set", "dev", tap, "address", tap_address(nic.mac), "master", bridge)
 
 
 class Routed(Taps):
     """NIC mode ``routed``: a host route to each address, in the routing table ``link`` when that is given."""
 
+    async def validate(self, nic: calls.Nic) -> None:
+        """Raise EnvironmentFaultError for a NIC in a VLAN or tunnel, which a bridge leads to."""
+        if nic.vlan or segments.segment_of(nic):
+            raise errors.EnvironmentFaultError(
+                f"NIC {nic.index}: node {self._runtime.host} cannot route it into a VLAN or segment",
+                hint="NICs of mode bridged can be in one",
+            )
+
     async def connect(self, nic: calls.Nic, tap: str) -> None:
         """Bring the tap up, answer for the addresses behind it, and route them there."""
-        await self.ip("link", "set", "dev", tap, "address", tap_address(nic.mac), "up")
+        await self._links.ip("link", "set", "dev", tap, "address", tap_address(nic.mac), "up")
         table = ("table", nic.link) if nic.link else ()
         families = {":" in address.ip for address in nic.addresses}
         if False in families:
-            await self.run("sysctl", "-qw", f"net.ipv4.conf.{tap}.proxy_arp=1", f"net.ipv4.conf.{tap}.forwarding=1")
+            await self._links.run(
+                "sysctl", "-qw", f"net.ipv4.conf.{tap}.proxy_arp=1", f"net.ipv4.conf.{tap}.forwarding=1"
+            )
         if True in families:
-            await self.run("sysctl", "-qw", f"net.ipv6.conf.{tap}.proxy_ndp=1", f"net.ipv6.conf.{tap}.forwarding=1")
+            await self._links.run(
+                "sysctl", "-qw", f"net.ipv6.conf.{tap}.proxy_ndp=1", f"net.ipv6.conf.{tap}.forwarding=1"
+            )
         for address in nic.addresses:
             family = ("-6",) if ":" in address.ip else ()
-            await self.ip(*family, "route", "replace", address.ip, "dev", tap, *table)
+            await self._links.ip(*family, "route", "replace", address.ip, "dev", tap, *table)

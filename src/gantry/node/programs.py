@@ -5,7 +5,7 @@ told apart by their words, and get nothing else of the daemon's environment.
 """
 
 from gantry import errors
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 
 ENVIRONMENT = {"PATH": "/sbin:/bin:/usr/sbin:/usr/bin", "LC_ALL": "C", "LVM_SUPPRESS_FD_WARNINGS": "1"}
 MIB = 1 << 20
@@ -23,7 +23,7 @@ class Programs:
         self._disk = runtime.disk
         self.node = runtime.host
 
-    async def run(self, *arguments: str, package: str, timeout: float = PATIENCE) -> interface.Completed:
+    async def run(self, *arguments: str, package: str, timeout: float = PATIENCE) -> commands.Completed:
         """Run a program to its end, however it ends; EnvironmentFaultError names the package of a missing one."""
         try:
             return await self._processes.run(arguments, environment=ENVIRONMENT, timeout=timeout)
@@ -59,7 +59,7 @@ class Programs:
         )  # fmt: skip
 
 
-def said(done: interface.Completed) -> str:
+def said(done: commands.Completed) -> str:
     """Return why a program failed, in its own words: its first line that is no warning."""
     lines = [line.strip() for line in (done.stderr or done.stdout).decode(errors="replace").splitlines()]
     telling = [line for line in lines if line and not line.startswith(("WARNING", "Rounding"))]

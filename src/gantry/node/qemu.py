@@ -135,6 +135,8 @@ def nic_device(instance: calls.Instance, nic: calls.Nic, *, place: int | None, k
     found: drives.Options = {"driver": nic_model(instance), "netdev": name, "mac": nic.mac, "id": f"dev-{name}"}
     if (queues := _queues(instance)) > 1:
         found |= {"mq": True, "vectors": 2 * queues + 2}
+    if nic.mtu and nic_model(instance) == NIC_DEVICES["paravirtual"]:
+        found["host_mtu"] = nic.mtu  # other cards have no way to tell
     return found if place is None else found | {"bus": bus(kind), "addr": f"{place:#x}"}
 
 

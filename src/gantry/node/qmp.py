@@ -128,7 +128,7 @@ async def connect(network: interface.Network, path: str, *, guest: str) -> Conne
     connection = Connection(reader, writer, guest=guest)
     try:
         await connection.negotiate()
-    except BaseException:
+    except BaseException:  # who is cancelled here hangs up too
         writer.close()
         raise
     return connection

@@ -83,7 +83,7 @@ async def verify(
     """Check a node for what the cluster expects; checks without complaints are there, with an empty list."""
     return {
         "hypervisor": await _hypervisors(registry, wanted.hypervisors),
-        "bridges": await _bridges(registry, wanted.bridges),
+        "bridges": await _bridges(registry, wanted),
         "filelist": files.differences(wanted.ssconf),
         "time": _time(runtime.clock.now(), wanted.now),
         "storage": await _storage(registry, wanted.storage),
@@ -100,11 +100,12 @@ async def _hypervisors(registry: drivers.Registry, names: tuple[str, ...]) -> li
     return complaints
 
 
-async def _bridges(registry: drivers.Registry, names: tuple[str, ...]) -> list[str]:
+async def _bridges(registry: drivers.Registry, wanted: calls.NodeVerify) -> list[str]:
     complaints: list[str] = []
-    for name in names:
+    plain = [calls.Nic(index=0, uuid="", mac="", mode="bridged", link=name) for name in wanted.bridges]
+    for nic in (*plain, *wanted.nics):
         try:
-            await registry.nic("bridged").validate(calls.Nic(index=0, uuid="", mac="", mode="bridged", link=name))
+            await registry.nic(nic.mode).validate(nic)
         except errors.GantryError as error:
             complaints.append(str(error))
     return complaints

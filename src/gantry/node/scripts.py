@@ -13,6 +13,7 @@ standard input; the end of what they write is kept in ``log/os/``. ``export`` an
 which ``backup`` runs: ``stage`` says how.
 """
 
+import asyncio
 import contextlib
 import datetime
 import os.path
@@ -21,7 +22,7 @@ from collections.abc import AsyncIterator, Mapping
 from gantry import errors
 from gantry.node import drivers, seed, variables
 from gantry.rpc import calls
-from gantry.runtime import interface, paths
+from gantry.runtime import commands, interface, paths
 
 API_VERSIONS = (20, 15, 10)
 SCRIPTS = ("create", "export", "import", "rename", "verify")
@@ -40,6 +41,7 @@ class Definitions:
         self._disk = runtime.disk
         self._folders = folders
         self._registry = registry
+        self._running: dict[str, asyncio.Task[commands.Completed]] = {}
 
     def diagnose(self) -> tuple[calls.OsScript, ...]:
         """List all definitions, by name, those with problems among them."""
@@ -66,13 +68,13 @@ class Definitions:
     def _read(self, name: str, path: str) -> calls.OsScript:
         versions = self._lines(f"{path}/ganeti_api_version")
         scripts = tuple(script for script in SCRIPTS if self._disk.exists(f"{path}/{script}"))
-        parameters = [line.partition(" ") for line in self._lines(f"{path}/parameters.list")]
+        parameters = [(*line.split(maxsplit=1), "") for line in self._lines(f"{path}/parameters.list")]
         return calls.OsScript(
             name=name,
             path=path,
             problem=self._problem(path, versions, scripts=scripts),
             variants=tuple(self._lines(f"{path}/variants.list")),
-            parameters=tuple((parameter, text.strip()) for parameter, _, text in parameters),
+            parameters=tuple((name, text) for name, text, *_ in parameters),
             api_versions=tuple(int(version) for version in versions if version.isdecimal()),
             hypervisors=tuple(self._lines(f"{path}/hypervisors")),
             scripts=scripts,
@@ -151,7 +153,7 @@ class Definitions:
         disk: calls.Disk,
         device: str,
         debug: int,
-    ) -> interface.Stage:
+    ) -> commands.Stage:
         """Return how the script ``export`` or ``import`` is run for one disk; WrongStateError when there is none.
 
         ``device`` is what it reads or writes, which may be a snapshot; ``where`` are the paths of all disks.
@@ -160,7 +162,7 @@ class Definitions:
         told = variables.os_script(instance, where, api_version=_version(found), debug=debug, reinstall=False)
         word = script.upper()
         told |= {f"{word}_DEVICE": device, f"{word}_DISK_PATH": device, f"{word}_INDEX": str(disk.index)}
-        return interface.Stage([f"{found.path}/{script}"], environment=told, directory=found.path)
+        return commands.Stage([f"{found.path}/{script}"], environment=told, directory=found.path)
 
     def _with_script(self, instance: calls.Instance, script: str) -> calls.OsScript:
         found = self._usable(instance)
@@ -195,10 +197,19 @@ class Definitions:
     async def _run(
         self, found: calls.OsScript, script: str, instance: calls.Instance, *, kind: str, environment: Mapping[str, str]
     ) -> str:
+        started = self._runtime.processes.run(
+            [f"{found.path}/{script}"], environment=environment, directory=found.path, timeout=calls.OsAdd.LIMIT
+        )
+        running = self._running[instance.uuid] = asyncio.ensure_future(started)
         try:
-            done = await self._runtime.processes.run(
-                [f"{found.path}/{script}"], environment=environment, directory=found.path, timeout=calls.OsAdd.LIMIT
-            )
+            await asyncio.wait([running])
+        finally:
+            running.cancel()
+            del self._running[instance.uuid]
+        if running.cancelled():
+            raise errors.ExecutionError(f"the {script} script of OS {found.name} for {instance.name} was killed")
+        try:
+            done = running.result()
         except TimeoutError:
             raise self._slow(found, script, instance.name, limit=calls.OsAdd.LIMIT) from None
         output = done.stdout + done.stderr
@@ -210,6 +221,12 @@ class Definitions:
                 hint=f"all that it wrote is in {log} on node {self._registry.node}",
             )
         return log
+
+    async def cancel(self, uuid: str) -> None:
+        """Kill the script that runs over the disks of an instance, with all that it has started."""
+        if running := self._running.get(uuid):
+            running.cancel()
+            await asyncio.wait([running])
 
     def _slow(self, found: calls.OsScript, script: str, instance: str, *, limit: float) -> errors.ExecutionError:
         return errors.ExecutionError(
@@ -229,9 +246,9 @@ class Definitions:
 
 
 def last_lines(output: bytes) -> str:
-    """Return the last lines of a program's output in one line, of bounded length."""
+    """Return the last lines of a program's output in one line, of bounded length, without what moves a terminal."""
     lines = output[-LOG_LIMIT:].decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-    return "; ".join(lines)[-TOLD:]
+    return "".join(sign if sign.isprintable() else "?" for sign in "; ".join(lines)[-TOLD:])
 
 
 def _version(found: calls.OsScript) -> int:

@@ -11,6 +11,8 @@
 4. The plan's ``hooks``, where it has some, are run in the phase ``pre``: a script that fails ends the life here. The
    addresses that the ``changes`` take or give up are held from the turn of the loop in which the plan was made until
    the opcode has ended, so that no other plan takes them; its ``changes`` are then committed as one transaction.
+   Where a database has the last word on addresses they are secured there before the hooks, and ``plan`` is asked
+   again if others have one of them.
 5. The plan's ``steps`` run in order, each a ``do`` with its ``undo``. When a step fails, the undo of those that
    finished and of the one that failed run in reverse, then ``changes`` are taken back; they are kept when an undo
    failed too, because a node may still have what they record. Every do and undo can be repeated.
@@ -27,7 +29,8 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import structs
 
-from gantry.ipam import embedded
+from gantry import errors
+from gantry.ipam import embedded, shared
 from gantry.model import base as entities
 from gantry.model import opcodes
 from gantry.rpc import calls, targets
@@ -128,6 +131,11 @@ class Environment(Protocol):
         ...
 
     @property
+    def addresses(self) -> shared.Shared:
+        """Return what may keep the addresses in a database."""
+        ...
+
+    @property
     def authority(self) -> Authority:
         """Return the cluster's certificate authority."""
         ...
@@ -187,6 +195,18 @@ class Step:
 def noted(lines: Sequence[str]) -> list[Step]:
     """Return steps that only tell something in the job's log."""
     return [Step(line, nothing) for line in lines]
+
+
+def tolerant(action: Action, error: type[errors.GantryError], *, log: Log, told: str) -> Action:
+    """Return an action of which errors of a kind are only told in the job's log, after the word ``told``."""
+
+    async def act() -> None:
+        try:
+            await action()
+        except error as problem:
+            log.warning(f"{told}: {problem.message}")
+
+    return act
 
 
 HookFailure = tuple[str, str, str]
@@ -250,6 +270,8 @@ class Unit(Generic[Op, Facts]):
     """A logical unit: how one opcode is done. Made anew for each run; holds no state but its opcode and environment."""
 
     OPCODE: ClassVar[type[opcodes.Opcode]]
+    BRIEF: ClassVar[bool] = False
+    """It asks nothing and changes nothing but the state: who waits for its job has it in one step (``jobs.brief``)."""
 
     def __init__(self, op: Op, environment: Environment) -> None:
         self.op = op
@@ -266,3 +288,10 @@ class Unit(Generic[Op, Facts]):
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> Plan:
         """Check, and return what will be done; raises PrerequisiteError."""
         raise NotImplementedError
+
+
+class Planned(Unit[Op, None]):
+    """A logical unit that asks no node: what it does follows from the state."""
+
+    async def inspect(self, snapshot: states.Snapshot) -> None:
+        """Ask nothing."""

@@ -64,11 +64,14 @@ async def take_back(environment: base.Environment, target: targets.Target) -> No
 
 
 def demotion(environment: base.Environment, target: targets.Target) -> base.Step:
-    """Return the step that takes its copy from a candidate, which has lost the flag before."""
+    """Return the step that takes its copy from a candidate, which has lost the flag before.
+
+    One that is taken for offline is only warned of.
+    """
     return base.Step(
         f"take the copy of the state from {target.name}",
         lambda: take_back(environment, target),
-        lambda: give_papers(environment, target),
+        base.nothing if target.offline else lambda: give_papers(environment, target),
     )
 
 

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
-from gantry.model import cluster, instance, opcodes
-from gantry.operations import base, candidacy, disks, hooks
+from gantry.model import cluster, instance, network, opcodes
+from gantry.operations import base, candidacy, disks, filled, hooks
 from gantry.operations.query import network as networks
 from gantry.rpc import calls, targets
 from gantry.state import history, ssconf
@@ -75,10 +77,18 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
 
     def _expected(self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]) -> calls.NodeVerify:
         group = snapshot.nodegroups[node.group]
-        bridges = {plug.link for plug in group.networks.values() if plug.mode == "bridged"}
+        bridged = [(snapshot.networks[uuid], plug) for uuid, plug in group.networks.items() if plug.mode == "bridged"]
+        plain = {plug.link for net, plug in bridged if not (net.segment or plug.vlan)}
+        # One of each type on a link stands for all: there may be thousands.
+        kinds = {
+            (plug.link, plug.vlan, net.segment.network_type if net.segment else ""): _nic(snapshot, net, plug)
+            for net, plug in bridged
+            if net.segment or plug.vlan
+        }
         return calls.NodeVerify(
             hypervisors=snapshot.the_cluster.enabled_hypervisors if node.vm_capable else (),
-            bridges=tuple(sorted(bridges)) if node.vm_capable else (),
+            bridges=tuple(sorted(plain)) if node.vm_capable else (),
+            nics=tuple(kinds.values()) if node.vm_capable else (),
             ssconf=files,
             now=self.environment.inputs.now,
             storage=disks.places(snapshot) if node.vm_capable else (),
@@ -107,6 +117,12 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             found.append(self._report(_check_hooks(failures)))
 
         return base.Plan(result=lambda: all(found), hooks=hooks.of_cluster_verify(snapshot, report))
+
+
+def _nic(snapshot: states.Snapshot, net: network.Network, plug: cluster.Connection) -> calls.Nic:
+    """Return a NIC as one of a network has it, for a node to say whether it could plug it in."""
+    plugged = instance.Nic(uuid="", mac="", network=net.uuid, nicparams=structs.asdict(plug))
+    return filled.fill_nic(snapshot.the_cluster, 0, plugged, net=net)
 
 
 def _check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
@@ -205,7 +221,7 @@ def _notes(snapshot: states.Snapshot) -> Iterator[str]:
         yield f"  - NOTICE: {more} master candidate(s) more than the candidate pool size asks for."
 
 
-class ClusterPostInit(base.Unit[opcodes.ClusterPostInit, None]):
+class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):
     """Does nothing but run the hooks of a new cluster."""
 
     OPCODE = opcodes.ClusterPostInit
@@ -214,16 +230,13 @@ class ClusterPostInit(base.Unit[opcodes.ClusterPostInit, None]):
         """Take nothing."""
         return {}
 
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
-
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Change nothing."""
         del facts
         return base.Plan(hooks=hooks.of_cluster_init(snapshot), result=lambda: True)
 
 
-class ClusterDestroy(base.Unit[opcodes.ClusterDestroy, None]):
+class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
     """Takes an empty cluster apart: every node forgets it; the master daemon ends after the job."""
 
     OPCODE = opcodes.ClusterDestroy
@@ -231,9 +244,6 @@ class ClusterDestroy(base.Unit[opcodes.ClusterDestroy, None]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the whole cluster."""
         return {(base.Level.CLUSTER, "BGL"): base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Tell the nodes, the master's own last. Refused while there are instances."""

@@ -1,38 +1,73 @@
 """Connections: a network is plugged in at a node group, with mode, link and VLAN, and unplugged (networks seed, L2)."""
 
+from typing import TypeVar
+
 from gantry import errors
-from gantry.model import cluster, opcodes
-from gantry.operations import base, hooks, occupancy, subnets
+from gantry.model import cluster, network, opcodes, parameters
+from gantry.operations import base, filled, hooks, occupancy, subnets
 from gantry.state import snapshot as states
 
+Op = TypeVar("Op", opcodes.NetworkConnect, opcodes.NetworkDisconnect)
 
-def _locks(snapshot: states.Snapshot, op: opcodes.NetworkConnect | opcodes.NetworkDisconnect) -> base.LockSet:
-    return {
-        (base.Level.GROUP, snapshot.group(op.group_name).uuid): base.Mode.EXCLUSIVE,
-        (base.Level.NETWORK, snapshot.network(op.network_name).uuid): base.Mode.SHARED,
-    }
-
-
-def _checked_vlan(text: str) -> str:
-    """Return a VLAN, or several as ``ID:ID``; ``.ID`` is the same as ``ID`` (contract: value coercion)."""
-    plain = text.removeprefix(".")
-    ids = plain.removeprefix(":").split(":") if text else []
-    if not all(one.isascii() and one.isdecimal() and len(one) <= 4 and 1 <= int(one) <= 4094 for one in ids):
-        raise errors.InvalidError(f"VLAN {text} is not valid", hint="write a number from 1 to 4094, as in vlan=5")
-    return plain
+LINKS = {
+    "vlan": "give mode=bridged and as link a bridge that tells VLANs apart, or a network card",
+    "vxlan": "give mode=bridged and as link the device whose address the nodes reach each other by",
+}
+"""The types of segments that nodes make, and what they are connected by."""
 
 
-class NetworkConnect(base.Unit[opcodes.NetworkConnect, None]):
-    """Plugs a network in at a node group."""
+def _check_segment(net: network.Network, op: opcodes.NetworkConnect) -> None:
+    """Refuse a connection by which a network's segment is not reached."""
+    segment = net.segment
+    if segment is None:
+        return
+    if segment.network_type not in LINKS:
+        raise errors.InvalidError(
+            f"network {net.name} has a segment of type {segment.network_type}, which nodes do not make",
+            hint=f"they make those of type {' and '.join(LINKS)}",
+        )
+    if op.network_mode != "bridged" or op.network_vlan:
+        raise errors.InvalidError(
+            f"network {net.name} has {segment.network_type} segment {segment.segmentation_id}, "
+            "its NICs are bridged into that and into no other VLAN",
+            hint=LINKS[segment.network_type],
+        )
 
-    OPCODE = opcodes.NetworkConnect
+
+def _check_vlans(
+    snapshot: states.Snapshot, net: network.Network, group: cluster.NodeGroup, plug: cluster.Connection
+) -> None:
+    """Refuse a VLAN of a link that is another network's there, if a segment is to keep the two apart."""
+    wanted = _vlans(net, plug)
+    for uuid, taken in group.networks.items():
+        other = snapshot.networks[uuid]
+        both = wanted & _vlans(other, taken) if taken.link == plug.link else None
+        if both and (net.segment or other.segment):
+            raise errors.ExistsError(
+                f"VLAN {min(both)} of {plug.link} is network {other.name} in node group {group.name} already",
+                hint="another physical network needs another link",
+            )
+
+
+def _vlans(net: network.Network, plug: cluster.Connection) -> set[str]:
+    return set(filter(None, filled.vlan_of(net, plug.vlan).split(":")))
+
+
+class _OfConnection(base.Planned[Op]):
+    """What is done with the connection of a network to a node group."""
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Change the group, keep the network."""
-        return _locks(snapshot, self.op)
+        return {
+            (base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE,
+            (base.Level.NETWORK, snapshot.network(self.op.network_name).uuid): base.Mode.SHARED,
+        }
 
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
+
+class NetworkConnect(_OfConnection[opcodes.NetworkConnect]):
+    """Plugs a network in at a node group."""
+
+    OPCODE = opcodes.NetworkConnect
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group with the connection."""
@@ -40,29 +75,24 @@ class NetworkConnect(base.Unit[opcodes.NetworkConnect, None]):
         net, group = snapshot.network(self.op.network_name), snapshot.group(self.op.group_name)
         if net.uuid in group.networks:
             raise errors.ExistsError(f"network {net.name} is connected to node group {group.name} already")
+        _check_segment(net, self.op)
         if self.op.conflicts_check:
             places = [subnets.place_of(subnet) for subnet in net.subnets]
             occupancy.check_strangers(snapshot, net, group, places=places)
         plug = cluster.Connection(
-            mode=self.op.network_mode, link=self.op.network_link, vlan=_checked_vlan(self.op.network_vlan)
+            mode=self.op.network_mode, link=self.op.network_link, vlan=parameters.vlan(self.op.network_vlan)
         )
+        _check_vlans(snapshot, net, group, plug)
         new = base.changed(group, self.environment.inputs.now, networks={**group.networks, net.uuid: plug})
         line = f"connect network {net.name} to node group {group.name}: {plug.mode} to {plug.link}"
         around = hooks.of_connection(snapshot, net, path="network-connect", group=group, plug=plug)
         return base.Plan(lines=[line], changes=[states.Put(new)], hooks=around)
 
 
-class NetworkDisconnect(base.Unit[opcodes.NetworkDisconnect, None]):
+class NetworkDisconnect(_OfConnection[opcodes.NetworkDisconnect]):
     """Unplugs a network from a node group."""
 
     OPCODE = opcodes.NetworkDisconnect
-
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Change the group, keep the network."""
-        return _locks(snapshot, self.op)
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group without the connection."""

@@ -23,6 +23,7 @@ from gantry.operations import (
     nics,
     placement,
     restore,
+    transfer,
     volumes,
 )
 from gantry.rpc import calls, targets
@@ -152,14 +153,8 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         return self.op.hypervisor or snapshot.the_cluster.enabled_hypervisors[0]
 
     def _template(self, snapshot: states.Snapshot) -> str:
-        enabled = snapshot.the_cluster.enabled_disk_templates
-        template = self.op.disk_template or enabled[0]
-        if template not in enabled:
-            if template not in parameters.DISK_TEMPLATES:
-                raise parameters.unknown("disk template", [template], parameters.DISK_TEMPLATES)
-            raise errors.InvalidError(
-                f"disk template {template} is not enabled", hint=f"enabled are {', '.join(enabled)}"
-            )
+        template = self.op.disk_template or snapshot.the_cluster.enabled_disk_templates[0]
+        disks.check_template(snapshot, template)
         if template == "diskless" and self.op.disks:
             raise errors.InvalidError("a diskless instance has no disks", hint="leave the disks out")
         if template != "diskless" and not self.op.disks:
@@ -334,16 +329,17 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         )
 
     def _nics(self, snapshot: states.Snapshot, group: cluster.NodeGroup, *, allocate: bool) -> tuple[instance.Nic, ...]:
-        allocations = self.environment.ledger.allocations(snapshot) if allocate else None
+        ledger, inputs = self.environment.ledger, self.environment.inputs
+        allocations = ledger.allocations(snapshot) if allocate else None
         maker = nics.Maker(
-            snapshot, group, self.environment.inputs, allocations=allocations, force=self.op.force,
-            conflicts_check=self.op.conflicts_check,
+            snapshot, group, inputs, macs=nics.Macs(snapshot, inputs, held=ledger.macs), allocations=allocations,
+            force=self.op.force, conflicts_check=self.op.conflicts_check,
         )  # fmt: skip
         return tuple(maker.make(index, spec) for index, spec in enumerate(self.op.nics))
 
     def _disk_steps(self, snapshot: states.Snapshot, vm: instance.Instance, facts: Facts) -> list[base.Step]:
         """Return the steps that make the disks, usable on all nodes."""
-        own = volumes.Volumes(self.environment, snapshot, vm)
+        own = volumes.Volumes(self.environment, snapshot, transfer.writable(vm) if facts.export else vm)
         fresh = volumes.Volumes(self.environment, snapshot, vm, only={*facts.disk_uuids} - {*facts.adopted})
         found = volumes.Volumes(self.environment, snapshot, vm, only=facts.adopted)
         steps = [*found.adopt(facts.adopted), *fresh.create(facts.places), *own.activate(fresh=True)]
@@ -364,6 +360,12 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
             return action
 
+        def script(what: calls.Call[str]) -> base.Action:
+            async def action() -> None:
+                await installation.run(self.environment, target, what, whole=whole)
+
+            return action
+
         steps: list[base.Step] = []
         debug, told = self.op.debug_level or 0, installation.with_secrets(whole, self.op.osparams_secret)
         if export:
@@ -372,7 +374,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             steps.append(restore.rename_step(self.environment, export, told, target=target, debug=debug))
         if self._installs():
             add = calls.OsAdd(instance=told, debug=debug)
-            steps.append(base.Step(f"install {whole.os} on {whole.name}", call(add)))
+            steps.append(base.Step(f"install {whole.os} on {whole.name}", script(add)))
         if self.op.start:
             stop = calls.InstanceShutdown(instance=whole, timeout=0)
             steps.append(

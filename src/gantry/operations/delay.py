@@ -6,7 +6,7 @@ from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 
-class TestDelay(base.Unit[opcodes.TestDelay, None]):
+class TestDelay(base.Planned[opcodes.TestDelay]):
     """Sleeps ``repeat`` times, or once, holding the locks of its nodes unless told not to."""
 
     OPCODE = opcodes.TestDelay
@@ -16,9 +16,6 @@ class TestDelay(base.Unit[opcodes.TestDelay, None]):
         """Take the named nodes exclusively."""
         uuids = [snapshot.resolve("nodes", name) for name in self.op.on_nodes]
         return {} if self.op.no_locks else {(base.Level.NODE, uuid): base.Mode.EXCLUSIVE for uuid in uuids}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Sleep, step by step."""

@@ -56,6 +56,15 @@ def check(spec: opcodes.DiskSpec, index: int, *, template: str) -> None:
         )
 
 
+def check_template(snapshot: states.Snapshot, template: str) -> None:
+    """Refuse a template that there is not, or that the cluster does not allow; raises InvalidError."""
+    enabled = snapshot.the_cluster.enabled_disk_templates
+    if template not in parameters.DISK_TEMPLATES:
+        raise parameters.unknown("disk template", [template], parameters.DISK_TEMPLATES)
+    if template not in enabled:
+        raise errors.InvalidError(f"disk template {template} is not enabled", hint=f"enabled are {', '.join(enabled)}")
+
+
 def size(snapshot: states.Snapshot, spec: opcodes.DiskSpec, index: int) -> int:
     """Return the size of a disk in MiB; ``auto`` is the cluster's default (seed "Interface changes")."""
     default = snapshot.the_cluster.default_disk_size

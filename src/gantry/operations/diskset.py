@@ -100,6 +100,7 @@ async def ask(
     paths = calls.BlockdevPath(dev_type=vm.disk_template, instance=vm.name, uuids=uuids, first=first)
     made = [*zip(uuids, await environment.nodes.call(target, paths), strict=True)]
     new = Change(environment, snapshot, vm, changes, Facts(made, moved=moved)).vm
+    await volumes.check_room(environment, snapshot, new, only=uuids)
     return Facts(made, await volumes.Volumes(environment, snapshot, new, only=uuids).place(), moved)
 
 
@@ -148,6 +149,11 @@ class Change:
                 f"instance {old.name} would have {len(self._disks)} disks, {LIMIT} is the most", hint="remove one first"
             )
         self.vm = self._now()
+
+    @property
+    def during(self) -> instance.Instance:
+        """Return the instance with the disks that the state has while the steps run."""
+        return self.vm
 
     def _now(self) -> instance.Instance:
         return structs.replace(self._old, disks=tuple(self._disks), disk_template=self._template)

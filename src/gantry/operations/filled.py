@@ -6,6 +6,8 @@ application").
 
 import ipaddress
 
+from msgspec import structs
+
 from gantry import errors
 from gantry.model import cluster, confidential, instance, network, parameters
 from gantry.rpc import calls
@@ -83,10 +85,17 @@ def fill_nic(owner: cluster.Cluster, index: int, nic: instance.Nic, *, net: netw
         name=nic.name,
         mode=str(filled["mode"]),
         link=str(filled["link"]),
-        vlan=str(filled["vlan"]),
+        vlan=vlan_of(net, str(filled["vlan"])),
         addresses=tuple(_address(ip, net) for ip in nic.ip),
         network=fill_network(net) if net else None,
+        mtu=net.mtu if net and net.mtu < network.MTU else 0,
     )
+
+
+def vlan_of(net: network.Network | None, own: str) -> str:
+    """Return the VLAN that a network's segment puts its NICs into; without one it is their or its connection's own."""
+    segment = net.segment if net else None
+    return str(segment.segmentation_id) if segment and segment.network_type == "vlan" else own
 
 
 def fill_network(net: network.Network) -> calls.Network:
@@ -95,7 +104,12 @@ def fill_network(net: network.Network) -> calls.Network:
     for subnet in net.subnets:
         firsts.setdefault(":" in subnet.cidr, calls.Subnet(cidr=subnet.cidr, gateway=subnet.gateway))
     return calls.Network(
-        name=net.name, uuid=net.uuid, mac_prefix=net.mac_prefix, tags=net.tags, subnets=tuple(firsts.values())
+        name=net.name,
+        uuid=net.uuid,
+        mac_prefix=net.mac_prefix,
+        tags=net.tags,
+        subnets=tuple(firsts.values()),
+        segment=calls.Segment(**structs.asdict(net.segment)) if net.segment else None,
     )
 
 

@@ -19,7 +19,15 @@ ROLES = ("master_candidate", "drained", "offline")
 FLAGS = (*ROLES, "master_capable", "vm_capable")
 
 
-class NodeSetParams(base.Unit[opcodes.NodeSetParams, calls.NodeStatus | None]):
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a node says of itself that comes back, and whether it is ``silent``; one that is offline is not asked."""
+
+    status: calls.NodeStatus | None = None
+    silent: bool = False
+
+
+class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
     """Changes a node's flags and parameters; the result lists what has changed."""
 
     OPCODE = opcodes.NodeSetParams
@@ -29,36 +37,41 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, calls.NodeStatus | None]):
         node = snapshot.node(self.op.node_name).uuid
         return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
 
-    async def inspect(self, snapshot: states.Snapshot) -> calls.NodeStatus | None:
-        """Ask a node that is to be online again: it has to answer, and may be another machine now.
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
+        """Ask whether the node is there: of one that is not, which may take long to find out, no more is asked.
 
-        One that is given up with its instances on it must not answer.
+        One that is given up with its instances on it must not answer. One that is to be online again has to, and may be
+        another machine now.
         """
         node = snapshot.node(self.op.node_name)
-        if self._gives_up(snapshot, node):
-            await self._check_silent(snapshot.target(node))
-        if not node.offline or self.op.offline is not False or self.op.force:
-            return None
+        if not node.offline:
+            return Facts(silent=await self._is_silent(snapshot, node))
+        if self.op.offline is not False or self.op.force:
+            return Facts()
         target = dataclasses.replace(snapshot.target(node), offline=False)
-        return await self.environment.nodes.call(target, accelerators.question(snapshot.the_cluster))
+        return Facts(await self.environment.nodes.call(target, accelerators.question(snapshot.the_cluster)))
 
     def _gives_up(self, snapshot: states.Snapshot, node: cluster.Node) -> bool:
         """Tell whether a node is to be offline though instances are on it, which only ``force`` does."""
         return bool(self.op.force and self.op.offline and snapshot.on_node.get(node.uuid))
 
-    async def _check_silent(self, target: targets.Target) -> None:
+    async def _is_silent(self, snapshot: states.Snapshot, node: cluster.Node) -> bool:
         try:
-            await self.environment.nodes.call(target, calls.Version())
+            await self.environment.nodes.call(snapshot.target(node), calls.Version())
         except errors.RemoteError:
-            return
-        raise errors.WrongStateError(
-            f"node {target.name} answers and may run instances, it is not down",
-            hint=f"gnt-node migrate {target.name} or gnt-node failover {target.name} moves them first",
-        )
+            if self.op.master_candidate:
+                raise
+            return True
+        if self._gives_up(snapshot, node):
+            raise errors.WrongStateError(
+                f"node {node.name} answers and may run instances, it is not down",
+                hint=f"gnt-node migrate {node.name} or gnt-node failover {node.name} moves them first",
+            )
+        return False
 
-    def plan(self, snapshot: states.Snapshot, facts: calls.NodeStatus | None) -> base.Plan:
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Set the flags and take a former candidate's copy; then fill the pool."""
-        node = accelerators.told(snapshot.node(self.op.node_name), facts)
+        node = accelerators.told(snapshot.node(self.op.node_name), facts.status)
         new = self._wanted(snapshot, node)
         self._check(snapshot, node, new)
         told = [(name, getattr(new, name)) for name in FLAGS if getattr(new, name) != getattr(node, name)]
@@ -75,7 +88,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, calls.NodeStatus | None]):
             self.environment, without=[node.uuid] if self.op.master_candidate is False else []
         )
         # It may be offline after this, and is told all the same where it still hears it.
-        steps = [candidacy.demotion(self.environment, snapshot.target(node))] if demoted else []
+        target = dataclasses.replace(snapshot.target(node), offline=node.offline or facts.silent)
+        steps = [candidacy.demotion(self.environment, target)] if demoted else []
         if rising:
             steps.append(self._give_step(snapshot.target(new)))
         elif candidacy.missing(after) > 0:
@@ -93,7 +107,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, calls.NodeStatus | None]):
             steps=steps,
             finish=self._raised if rising else promotion.changes,
             result=lambda: told,
-            hooks=hooks.of_node_modify(snapshot, node),
+            hooks=hooks.of_node_modify(snapshot, node, silent=facts.silent),
         )
 
     def _raised(self, newest: states.Snapshot) -> Sequence[states.Change]:

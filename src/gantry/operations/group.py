@@ -47,7 +47,7 @@ def _differences(old: cluster.NodeGroup, new: cluster.NodeGroup) -> list[str]:
     ]
 
 
-class GroupAdd(base.Unit[opcodes.GroupAdd, None]):
+class GroupAdd(base.Planned[opcodes.GroupAdd]):
     """Makes a node group."""
 
     OPCODE = opcodes.GroupAdd
@@ -55,9 +55,6 @@ class GroupAdd(base.Unit[opcodes.GroupAdd, None]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the name."""
         return {(base.Level.GROUP, self.op.group_name): base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group."""
@@ -80,7 +77,7 @@ def _check_free(snapshot: states.Snapshot, name: str) -> None:
         raise errors.ExistsError(f"node group {name} exists already", hint="choose another name")
 
 
-class GroupSetParams(base.Unit[opcodes.GroupSetParams, None]):
+class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
     """Changes a node group; the result lists what has changed."""
 
     OPCODE = opcodes.GroupSetParams
@@ -88,9 +85,6 @@ class GroupSetParams(base.Unit[opcodes.GroupSetParams, None]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the group."""
         return {(base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group; instances that do not fit its policy any more are told of."""
@@ -115,7 +109,7 @@ class GroupSetParams(base.Unit[opcodes.GroupSetParams, None]):
         return to_builtins(getattr(new, name))
 
 
-class GroupRename(base.Unit[opcodes.GroupRename, str]):
+class GroupRename(base.Planned[opcodes.GroupRename]):
     """Gives a node group another name, which is the result."""
 
     OPCODE = opcodes.GroupRename
@@ -125,23 +119,20 @@ class GroupRename(base.Unit[opcodes.GroupRename, str]):
         group = snapshot.group(self.op.group_name).uuid
         return {(base.Level.GROUP, name): base.Mode.EXCLUSIVE for name in (group, self.op.new_name)}
 
-    async def inspect(self, snapshot: states.Snapshot) -> str:
-        """Ask nothing."""
-        return self.op.new_name
-
-    def plan(self, snapshot: states.Snapshot, facts: str) -> base.Plan:
+    def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group under its new name."""
-        old = snapshot.group(self.op.group_name)
-        _check_free(snapshot, facts)
+        del facts
+        old, name = snapshot.group(self.op.group_name), self.op.new_name
+        _check_free(snapshot, name)
         return base.Plan(
-            lines=[f"rename node group {old.name} to {facts}"],
-            changes=[states.Put(base.changed(old, self.environment.inputs.now, name=facts))],
-            result=lambda: facts,
-            hooks=hooks.of_group_rename(snapshot, old, new_name=facts),
+            lines=[f"rename node group {old.name} to {name}"],
+            changes=[states.Put(base.changed(old, self.environment.inputs.now, name=name))],
+            result=lambda: name,
+            hooks=hooks.of_group_rename(snapshot, old, new_name=name),
         )
 
 
-class GroupRemove(base.Unit[opcodes.GroupRemove, None]):
+class GroupRemove(base.Planned[opcodes.GroupRemove]):
     """Removes a node group that has no nodes."""
 
     OPCODE = opcodes.GroupRemove
@@ -149,9 +140,6 @@ class GroupRemove(base.Unit[opcodes.GroupRemove, None]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the group."""
         return {(base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the group; its networks are no longer connected there."""
@@ -172,7 +160,7 @@ class GroupRemove(base.Unit[opcodes.GroupRemove, None]):
         )
 
 
-class GroupAssignNodes(base.Unit[opcodes.GroupAssignNodes, None]):
+class GroupAssignNodes(base.Planned[opcodes.GroupAssignNodes]):
     """Puts nodes with their instances into a node group."""
 
     OPCODE = opcodes.GroupAssignNodes
@@ -185,9 +173,6 @@ class GroupAssignNodes(base.Unit[opcodes.GroupAssignNodes, None]):
             **{(base.Level.GROUP, uuid): base.Mode.EXCLUSIVE for uuid in groups},
             **{(base.Level.NODE, node.uuid): base.Mode.EXCLUSIVE for node in nodes},
         }
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the nodes; an instance keeps its networks and stays in one group, or the change is forced."""

@@ -176,7 +176,7 @@ def of_connection(
         "GROUP_NAME": group.name,
         "GROUP_NETWORK_MODE": plug.mode,
         "GROUP_NETWORK_LINK": plug.link,
-        "GROUP_NETWORK_VLAN": plug.vlan,
+        "GROUP_NETWORK_VLAN": filled.vlan_of(net, plug.vlan),
     }
     where = _targets(snapshot, snapshot.nodes_in.get(group.uuid) or ())
     return base.Hooks(path=path, object_type="NETWORK", environment=told, nodes_pre=where, nodes_post=where)
@@ -239,10 +239,10 @@ def _node(node: clusters.Node) -> Environment:
     }
 
 
-def of_node_modify(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks:
-    """Return the hooks around a change of a node's flags, on the master and the node."""
-    told = [uuid for uuid in (snapshot.the_cluster.master_node, node.uuid) if not snapshot.nodes[uuid].offline]
-    where = _targets(snapshot, sorted(set(told)))
+def of_node_modify(snapshot: states.Snapshot, node: clusters.Node, *, silent: bool) -> base.Hooks:
+    """Return the hooks around a change of a node's flags, on the master and the node, which may be ``silent``."""
+    asked = {snapshot.the_cluster.master_node, *([] if silent or node.offline else [node.uuid])}
+    where = _targets(snapshot, asked)
 
     def flags(one: clusters.Node) -> Environment:
         names = ("master_candidate", "offline", "drained", "master_capable", "vm_capable")

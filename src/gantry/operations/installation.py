@@ -3,7 +3,10 @@
 Shared by the units that install. Everything is refused here, before anything is changed, with the nearest name.
 """
 
+import asyncio
 import difflib
+from collections.abc import Collection
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -12,6 +15,33 @@ from gantry.model import base as entities
 from gantry.model import cluster, parameters
 from gantry.operations import base
 from gantry.rpc import calls, targets
+
+Result = TypeVar("Result")
+
+LOOK = 1.0
+"""Seconds between two looks whether a job was canceled whose script runs."""
+
+
+async def run(
+    environment: base.Environment, target: targets.Target, script: calls.Call[Result], *, whole: calls.Instance
+) -> Result:
+    """Have a script of an instance's OS run on its node. Meanwhile the job can be canceled, and the script is killed.
+
+    Scripts of other people hang: they ask for a password, wait for a mirror, or for a lock.
+    """
+    nodes = environment.nodes
+    with environment.stoppable() as canceled:
+        running = asyncio.ensure_future(nodes.call(target, script))
+        try:
+            while not running.done():
+                if canceled():
+                    await nodes.call(target, calls.OsCancel(instance=whole.uuid))
+                    await asyncio.wait([running])
+                    raise errors.JobCanceledError
+                await asyncio.wait([running], timeout=LOOK)
+            return running.result()
+        finally:
+            running.cancel()
 
 
 async def check(
@@ -53,6 +83,24 @@ async def check(
     _check_parameters(definition, whole)
     await nodes.call(target, calls.OsVerify(instance=whole))
     return definition
+
+
+async def check_parameters(
+    nodes: base.Nodes, target: targets.Target, whole: calls.Instance, given: Collection[str]
+) -> None:
+    """Refuse parameters that are ``given`` to an instance and that its OS does not list, or does not take.
+
+    One whose OS is not on its node any more may have any: nobody can tell.
+    """
+    if not (given and whole.os):
+        return
+    try:
+        definition = await nodes.call(target, calls.OsValidate(name=whole.os.partition("+")[0]))
+    except errors.NotFoundError:
+        return
+    wanted = {name: value for name, value in whole.osparams.items() if name in given}
+    _check_parameters(definition, structs.replace(whole, osparams=wanted))
+    await nodes.call(target, calls.OsVerify(instance=whole))
 
 
 def _check_parameters(definition: calls.OsScript, whole: calls.Instance) -> None:

@@ -53,7 +53,7 @@ class Export:
 
 def write(export: Export, whole: calls.Instance) -> str:
     """Return the text for an export; ``whole`` is the instance, filled, for what older tools read."""
-    parser = _parser()
+    parser = _Parser()
     parser["export"] = {
         "version": VERSION,
         "timestamp": str(export.timestamp),
@@ -71,11 +71,15 @@ def write(export: Export, whole: calls.Instance) -> str:
     return text.getvalue()
 
 
-def _parser() -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
-    # names of parameters keep their case
-    parser.optionxform = str  # type: ignore[assignment, method-assign]
-    return parser
+class _Parser(configparser.ConfigParser):
+    """Reads and writes the file; names of parameters keep their case."""
+
+    def __init__(self) -> None:
+        super().__init__(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
+
+    def optionxform(self, optionstr: str) -> str:
+        """Return a name as it is."""
+        return optionstr
 
 
 def _instance(export: Export, whole: calls.Instance) -> dict[str, str]:
@@ -117,15 +121,21 @@ def _instance(export: Export, whole: calls.Instance) -> dict[str, str]:
     return values
 
 
+TOLD = 200
+"""How many characters of what is wrong with a file are told: it may be anything."""
+
+
 def read(text: str, *, where: str) -> Export:
     """Read the text of an export; WrongStateError says what is wrong with it. ``where`` names it in the error."""
-    parser = _parser()
+    parser = _Parser()
     try:
         parser.read_string(text)
         return _export(parser)
     except (configparser.Error, KeyError, ValueError) as error:
+        why = " ".join(str(error).split())[:TOLD]
+        missing = " is missing" if isinstance(error, KeyError) else ""
         raise errors.WrongStateError(
-            f"{where} is damaged: its config.ini cannot be read: {' '.join(str(error).split())}"
+            f"{where} is damaged: its config.ini cannot be read: {why}{missing}", hint="take another export"
         ) from None
 
 

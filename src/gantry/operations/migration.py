@@ -329,13 +329,7 @@ class Passage:
         return steps + closed + single
 
     def _suffered(self, action: base.Action) -> base.Action:
-        async def suffered() -> None:
-            try:
-                await action()
-            except errors.GantryError as error:
-                self._environment.log.warning(f"ignored: {error.message}")
-
-        return suffered
+        return base.tolerant(action, errors.GantryError, log=self._environment.log, told="ignored")
 
     async def _go_on(self) -> None:
         """Wake the guest at the target; a target that cannot be reached now may have done so."""

@@ -12,7 +12,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, diskset, filled, hooks, hotplug, levels, nics, parts
+from gantry.operations import base, conversion, diskset, filled, hooks, hotplug, installation, levels, nics, parts
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -24,10 +24,10 @@ Running = calls.RunningInstance | None
 
 @dataclass(frozen=True)
 class Facts:
-    """What runs, and what is known of the disks that are added."""
+    """What runs, and what is known of the disks that are added, or become others."""
 
     running: Running
-    disks: diskset.Facts = diskset.NOTHING
+    disks: conversion.AnyFacts = diskset.NOTHING
 
 
 Report = list[tuple[str, object]]
@@ -47,7 +47,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         networks |= {snapshot.network(str(name)).uuid for name in wanted if nics.given(name)}
         return {
             (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-            **diskset.locks(snapshot, vm, self.op.disks),
+            **conversion.locks(snapshot, vm, self.op),
             **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
             **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
         }
@@ -59,15 +59,12 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         """
         vm = snapshot.instance(self.op.instance_name)
         op = self.op
-        if (
-            not (op.nics or op.disks or op.hvparams or op.beparams or op.osparams or op.runtime_mem)
-            and not op.osparams_private
-            and op.offline is None
-        ):
+        asked = (op.nics, op.disks, op.disk_template, op.hvparams, op.beparams, op.osparams, op.osparams_private)
+        if not any(asked) and op.runtime_mem is None and op.offline is None:
             raise errors.InvalidError(
                 f"nothing of instance {vm.name} is to be changed", hint="give NICs, disks or parameters"
             )
-        made = await diskset.ask(self.environment, snapshot, vm, op.disks)
+        made = await conversion.ask(self.environment, snapshot, vm, op)
         change = _Change(self, snapshot, made)
         draft = change.vm
         node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
@@ -77,6 +74,8 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         if after.hvparams != before.hvparams:
             check = calls.HypervisorValidate(hypervisor=vm.hypervisor, hvparams=after.hvparams)
             await nodes.call(target, check)
+        given = {*op.osparams, *op.osparams_private}
+        await installation.check_parameters(nodes, target, after, given)
         plugs = {_plug(nic) for nic in before.nics}
         if new := tuple(nic for nic in after.nics if _plug(nic) not in plugs):
             await nodes.call(target, calls.NicValidate(nics=new))
@@ -95,7 +94,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         change = _Change(self, snapshot, facts.disks)
         new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running))
         # The guest may go on with any of its addresses when a step fails and cannot be undone.
-        first = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running, told=False))
+        first = structs.replace(change.during, lingering=self._lingering(old, change.vm, running=running, told=False))
         steps = [*self._memory_steps(snapshot, new, running=running), *self._steps(snapshot, old, new, running=running)]
         steps += change.disks.steps(new, running, hotplug=plugs, wait=self.op.wait_for_sync)
         after = change.disks.after()
@@ -118,6 +117,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
                 path="instance-modify",
                 wanted=new,
                 **({} if self._memory() is None else {"RUNTIME_MEMORY": self._memory()}),
+                **({"NEW_DISK_TEMPLATE": self.op.disk_template} if self.op.disk_template else {}),
             ),
         )
 
@@ -199,9 +199,9 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
 
 
 class _Change:
-    """An instance after the opcode: ``vm``, and the ``report`` of what that changes."""
+    """An instance after the opcode, ``vm``, and ``during`` its steps; the ``report`` says what that changes."""
 
-    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot, made: diskset.Facts) -> None:
+    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot, made: conversion.AnyFacts) -> None:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks
         allocations = unit.environment.ledger.allocations(snapshot, owner=old.uuid)
@@ -211,6 +211,7 @@ class _Change:
             snapshot,
             snapshot.nodegroups[snapshot.nodes[old.primary_node].group],
             unit.environment.inputs,
+            macs=nics.Macs(snapshot, unit.environment.inputs, held=unit.environment.ledger.macs),
             allocations=allocations,
             force=unit.op.force,
             conflicts_check=unit.op.conflicts_check,
@@ -223,7 +224,7 @@ class _Change:
             raise errors.InvalidError(
                 f"instance {old.name} would have {len(self._nics)} NICs, {NICS} is the most", hint="remove one first"
             )
-        self.disks = diskset.Change(unit.environment, snapshot, old, unit.op.disks, made)
+        self.disks = conversion.changed(unit.environment, snapshot, old, unit.op, made)
         self.report += self.disks.report
         self.vm = structs.replace(
             old,
@@ -246,6 +247,8 @@ class _Change:
             _check_runtime(old.name, memory, backend)
         if not unit.op.ignore_ipolicy:
             levels.check_policy(snapshot, self.vm, before=old)
+        held = self.disks.during
+        self.during = structs.replace(self.vm, disks=held.disks, disk_template=held.disk_template)
 
     def _state(self, old: instance.Instance, *, offline: bool | None) -> instance.AdminState:
         """Return what is wanted of the instance: only one that is down is put aside, only one that was comes back."""
@@ -317,8 +320,8 @@ def _seen_by_guest(vm: instance.Instance) -> list[entities.Value | None]:
     return [vm.beparams.get(name) for name in ("maxmem", "vcpus")]
 
 
-def _plug(nic: calls.Nic) -> tuple[str, str, str]:
-    return nic.mode, nic.link, nic.vlan
+def _plug(nic: calls.Nic) -> tuple[str, str, str, calls.Segment | None]:
+    return nic.mode, nic.link, nic.vlan, nic.network.segment if nic.network else None
 
 
 def _text(value: object) -> str:

@@ -75,6 +75,9 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         work = moving.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
         old = volumes.Volumes(self.environment, snapshot, vm)
         come = volumes.Volumes(self.environment, snapshot, new)
+        here, there = (
+            (snapshot.target(snapshot.nodes[one.primary_node]), filled.fill(snapshot, one)) for one in (vm, new)
+        )
         opened = old.activate()
         if facts.runs:
             # It goes on with them when all is taken back.
@@ -83,8 +86,8 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
             *work.leave(runs=facts.runs, lenient=self.op.ignore_consistency)[:1],
             *opened,
             *come.create({}),
-            *come.activate(),
-            *(self._copy(snapshot, vm, new, index=index) for index in range(len(vm.disks))),
+            *volumes.Volumes(self.environment, snapshot, transfer.writable(new)).activate(),
+            *transfer.copies(self.environment, here, there, compress=self.op.compress),
         ]
         up = vm.admin_state is instance.AdminState.UP
         after = [*(work.arrive() if up else come.deactivate()), *old.deactivate(), *old.remove(tolerant=True)]
@@ -104,23 +107,3 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
                 SHUTDOWN_TIMEOUT=self.op.shutdown_timeout,
             ),
         )
-
-    def _copy(
-        self, snapshot: states.Snapshot, vm: instance.Instance, new: instance.Instance, *, index: int
-    ) -> base.Step:
-        source, sink = (snapshot.target(snapshot.nodes[one.primary_node]) for one in (vm, new))
-        carrier = transfer.Transfer(self.environment, source=source, sink=sink)
-        begin, end = (
-            calls.StreamEnd(instance=whole, disk=whole.disks[index], compress=self.op.compress)
-            for whole in (filled.fill(snapshot, vm), filled.fill(snapshot, new))
-        )
-
-        async def do() -> None:
-            await carrier.run(begin, end)
-            if carrier.done:
-                self.environment.log.info(f"disk {index}: {carrier.done.size >> 20} MiB went over, and are the same")
-
-        async def undo() -> None:
-            await carrier.cancel()
-
-        return base.Step(f"copy disk {index} of {vm.name} to {sink.name}", do, undo)

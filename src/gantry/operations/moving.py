@@ -66,11 +66,8 @@ def check_target(
         raise errors.WrongStateError(f"node {node.name} is the primary node of instance {vm.name} already")
     if why := placement.static_unfit(snapshot, node, need(snapshot, vm, runs=True)):
         raise errors.WrongStateError(f"node {node.name} cannot take instance {vm.name}: {why}")
-    if vm.secondary_nodes and node.group != snapshot.nodes[vm.primary_node].group:
-        raise errors.WrongStateError(
-            f"node {node.name} is in another node group than the other copy of the disks of instance {vm.name}",
-            hint=f"gnt-instance change-group --to {snapshot.nodegroups[node.group].name} {vm.name}",
-        )
+    if vm.secondary_nodes:
+        check_group(snapshot, vm, node)
     if not ignore_policy and node.group != snapshot.nodes[vm.primary_node].group:
         group = snapshot.nodegroups[node.group]
         if broken := levels.violations(snapshot, vm, group=group.uuid):
@@ -78,6 +75,25 @@ def check_target(
                 f"instance {vm.name} does not fit the policy of node group {group.name}: {'; '.join(broken)}",
                 hint="--ignore-ipolicy lets it be; gnt-group info shows the policy",
             )
+
+
+def check_group(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node) -> None:
+    """Refuse to have the copies of mirrored disks in two node groups."""
+    if node.group != snapshot.nodes[vm.primary_node].group:
+        raise errors.WrongStateError(
+            f"node {node.name} is in another node group than the other copy of the disks of instance {vm.name}",
+            hint=f"gnt-instance change-group --to {snapshot.nodegroups[node.group].name} {vm.name}",
+        )
+
+
+def check_copy_target(
+    snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node, wanted: placement.Need
+) -> None:
+    """Refuse a node that cannot get another copy of the disks by what is known of it; raises WrongStateError."""
+    if node.uuid in vm.nodes:
+        raise errors.WrongStateError(f"node {node.name} keeps the disks of instance {vm.name} already")
+    if why := placement.static_unfit(snapshot, node, wanted):
+        raise errors.WrongStateError(f"node {node.name} cannot take the disks of instance {vm.name}: {why}")
 
 
 async def check_room(
@@ -198,13 +214,7 @@ class Work:
         return [replace(step, do=self._tolerant(step.do)) for step in steps] if lenient else steps
 
     def _tolerant(self, action: base.Action) -> base.Action:
-        async def tolerant() -> None:
-            try:
-                await action()
-            except errors.RemoteError as error:
-                self._environment.log.warning(f"ignored, as was asked: {error.message}")
-
-        return tolerant
+        return base.tolerant(action, errors.RemoteError, log=self._environment.log, told="ignored, as was asked")
 
     def arrive(self) -> list[base.Step]:
         """Return the steps that take its disks into use and start it."""

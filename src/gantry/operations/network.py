@@ -11,45 +11,70 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations import base, hooks, nics, occupancy, pools, subnets
+from gantry.operations import base, cutting, hooks, labels, nics, occupancy, pools, rows, segmentation, subnets
 from gantry.state import snapshot as states
 
 
-class NetworkAdd(base.Unit[opcodes.NetworkAdd, None]):
+class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
     """Creates a network with its subnets, pools and external reservations."""
 
     OPCODE = opcodes.NetworkAdd
+    BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the name, so that two of the same name do not race."""
-        return {(base.Level.NETWORK, self.op.network_name): base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
+        """Take the name, so that two of the same name do not race, and the subnet pools that it takes from."""
+        names = (self.op.network_name, self.op.label, self.op.uuid)
+        return _exclusive(*filter(None, names), *cutting.locked(snapshot, *self.op.subnets))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network."""
         del facts
         op, inputs = self.op, self.environment.inputs
+        uuid = op.uuid or inputs.uuid()
+        if uuid in snapshot.networks:
+            raise errors.ExistsError(f"network {uuid} exists already")
+        name, label = _named(snapshot, op, uuid)
         empty = new = network.Network(
-            uuid=inputs.uuid(),
-            name=op.network_name,
+            uuid=uuid,
+            name=name,
+            label=label,
             ctime=inputs.now,
             mtime=inputs.now,
             tags=op.tags,
             mac_prefix=_mac_prefix(op.mac_prefix),
+            segment=segmentation.chosen(self.environment, snapshot, op, project=op.project),
+            project=op.project,
+            shared=op.shared,
+            description=op.description,
+            admin_state_up=op.admin_state_up,
         )
         for spec in (*_older_subnets(op), *op.subnets):
-            new = subnets.add(new, spec, uuid=inputs.uuid())
+            new = subnets.add(new, cutting.cut(snapshot, new, spec), uuid=inputs.uuid())
         for pool in op.pools:
             new = pools.add(new, pool, force=op.force)
-        new = _reserve(snapshot, empty, new, op=op)
+        new = subnets.dated(empty, _reserve(snapshot, empty, new, op=op), now=inputs.now)
         first = f"create network {new.name}" + ("" if new.subnets else ", layer 2 only")
+        if new.segment:
+            first += f", segment {segmentation.text(new.segment)}"
         return base.Plan(
             lines=[first, *subnets.describe(empty, new)],
             changes=[states.Put(new)],
             hooks=hooks.of_network(snapshot, new, path="network-add"),
+            result=lambda: rows.with_subnets(snapshot, new),
         )
+
+
+def _exclusive(*names: str) -> base.LockSet:
+    return {(base.Level.NETWORK, name): base.Mode.EXCLUSIVE for name in names}
+
+
+def _named(snapshot: states.Snapshot, op: opcodes.NetworkAdd, uuid: str) -> tuple[str, str | None]:
+    """Return name and label of a new network."""
+    if op.network_name:
+        return op.network_name, op.label if op.label != op.network_name else None
+    if op.label is None:
+        raise errors.InvalidError("a network needs a name")
+    return labels.named(snapshot, op.label, uuid=uuid)
 
 
 def _older_subnets(op: opcodes.NetworkAdd) -> Iterable[opcodes.SubnetSpec]:
@@ -88,17 +113,16 @@ def _reserve(
     return pools.reserve(after, (str(one) for one in nodes if not subnets.covers(reserved, one)), force=op.force)
 
 
-class NetworkSetParams(base.Unit[opcodes.NetworkSetParams, None]):
+class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
     """Changes what is in a network."""
 
     OPCODE = opcodes.NetworkSetParams
+    BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the network: nobody takes addresses meanwhile."""
-        return {(base.Level.NETWORK, snapshot.network(self.op.network_name).uuid): base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
+        """Take the network, so that nobody takes addresses meanwhile, its new name, and subnet pools."""
+        net = snapshot.network(self.op.network_name)
+        return _exclusive(net.uuid, *filter(None, [self.op.label]), *cutting.locked(snapshot, *self.op.subnets))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network as it is after all edits, in the order that the opcode states."""
@@ -106,23 +130,57 @@ class NetworkSetParams(base.Unit[opcodes.NetworkSetParams, None]):
         op, net = self.op, snapshot.network(self.op.network_name)
         if not opcodes.encode(op).keys() - _WITHOUT_EFFECT:
             raise errors.InvalidError(f"nothing is asked to be changed in network {net.name}", hint="give an option")
-        new = net if op.mac_prefix is None else structs.replace(net, mac_prefix=_mac_prefix(op.mac_prefix))
-        new = pools.release(new, op.remove_reserved_ips or ())
-        held = occupancy.holders(snapshot, net)
+        inputs = self.environment.inputs
+        new = pools.release(_described(snapshot, net, op), op.remove_reserved_ips or ())
+        held = occupancy.holders(snapshot, self.environment.ledger, net)
         for mod in (*_older_changes(op, net), *op.subnets):
-            new = subnets.change(new, mod, uuid=self.environment.inputs.uuid, holders=held)
+            edit = cutting.cut(snapshot, new, mod) if mod.action == "add" else mod
+            new = subnets.change(new, edit, uuid=inputs.uuid, holders=held)
         for pool in op.pools:
             new = pools.change(new, pool, force=op.force)
         new = _reserve(snapshot, net, new, op=op)
         if op.conflicts_check:
             _check_strangers(snapshot, net, new)
+        if net.shared and not new.shared:
+            _check_unshared(snapshot, net)
+        new = structs.replace(new, segment=segmentation.changed(self.environment, snapshot, net, op))
         if new == net:
-            return base.Plan(lines=[f"network {net.name} is like this already"])
-        lines = [f"MAC prefix becomes {new.mac_prefix or subnets.NONE}"] if new.mac_prefix != net.mac_prefix else []
-        changed = base.changed(net, self.environment.inputs.now, mac_prefix=new.mac_prefix, subnets=new.subnets)
-        lines = [f"change network {net.name}", *lines, *subnets.describe(net, new)]
-        around = hooks.of_network(snapshot, net, path="network-modify", wanted=changed)
-        return base.Plan(lines=lines, changes=[states.Put(changed)], hooks=around)
+            lines = [f"network {net.name} is like this already"]
+            return base.Plan(lines=lines, result=lambda: rows.with_subnets(snapshot, net))
+        changed = base.changed(subnets.dated(net, new, now=inputs.now), inputs.now)
+        return base.Plan(
+            lines=[f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new)],
+            changes=[states.Put(changed)],
+            hooks=hooks.of_network(snapshot, net, path="network-modify", wanted=changed),
+            result=lambda: rows.with_subnets(snapshot, changed),
+        )
+
+
+def _described(snapshot: states.Snapshot, net: network.Network, op: opcodes.NetworkSetParams) -> network.Network:
+    """Return a network with what an opcode says of the network itself."""
+    names = ("shared", "description", "admin_state_up", "tags")
+    given = {name: value for name in names if (value := getattr(op, name)) is not None}
+    if op.mac_prefix is not None:
+        given["mac_prefix"] = _mac_prefix(op.mac_prefix)
+    if op.label is not None:
+        given["name"], given["label"] = labels.named(snapshot, op.label, uuid=net.uuid, current=net.name)
+    return structs.replace(net, **given)
+
+
+def _differences(net: network.Network, new: network.Network) -> list[str]:
+    """Say what is different between two states of a network itself, a line for each difference."""
+    titles = {"mac_prefix": "MAC prefix", "name": "name", "label": "label", "description": "description"}
+    lines = [
+        f"{title} becomes {getattr(new, name) or subnets.NONE}"
+        for name, title in titles.items()
+        if getattr(new, name) != getattr(net, name)
+    ]
+    for name, words in (("shared", ("shared", "not shared")), ("admin_state_up", ("up", "down"))):
+        if getattr(new, name) != getattr(net, name):
+            lines.append(f"it becomes {words[not getattr(new, name)]}")
+    if new.tags != net.tags:
+        lines.append(f"tags become {', '.join(new.tags) or subnets.NONE}")
+    return lines + ([f"segment becomes {segmentation.text(new.segment)}"] if new.segment != net.segment else [])
 
 
 _WITHOUT_EFFECT = {"OP_ID", "network_name", "conflicts_check", "force", *opcodes.Opcode.__struct_fields__}
@@ -157,7 +215,19 @@ def _check_strangers(snapshot: states.Snapshot, before: network.Network, after: 
             occupancy.check_strangers(snapshot, after, group, places=places)
 
 
-class NetworkRename(base.Unit[opcodes.NetworkRename, None]):
+def _check_unshared(snapshot: states.Snapshot, net: network.Network) -> None:
+    """Refuse that a network is for its own project alone while another one has a port in it."""
+    for uuid in snapshot.ports_in.get(net.uuid) or ():
+        port = snapshot.ports[uuid]
+        if port.project not in ("", net.project):
+            raise errors.WrongStateError(
+                f"network {net.name} cannot be for its own project alone: port {port.name or uuid} of project "
+                f"{port.project} is in it",
+                hint="remove that first",
+            )
+
+
+class NetworkRename(base.Planned[opcodes.NetworkRename]):
     """Gives a network another name."""
 
     OPCODE = opcodes.NetworkRename
@@ -167,9 +237,6 @@ class NetworkRename(base.Unit[opcodes.NetworkRename, None]):
         uuid = snapshot.network(self.op.network_name).uuid
         return {(base.Level.NETWORK, name): base.Mode.EXCLUSIVE for name in (uuid, self.op.new_name)}
 
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
-
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network under its new name, which is the result (contract: OP_NETWORK_RENAME)."""
         del facts
@@ -178,23 +245,21 @@ class NetworkRename(base.Unit[opcodes.NetworkRename, None]):
             raise errors.ExistsError(f"network {name} has that name already")
         return base.Plan(
             lines=[f"rename network {net.name} to {name}"],
-            changes=[states.Put(base.changed(net, self.environment.inputs.now, name=name))],
+            changes=[states.Put(base.changed(net, self.environment.inputs.now, name=name, label=None))],
             result=lambda: name,
             hooks=hooks.of_network_rename(snapshot, net, new_name=name),
         )
 
 
-class NetworkRemove(base.Unit[opcodes.NetworkRemove, None]):
+class NetworkRemove(base.Planned[opcodes.NetworkRemove]):
     """Removes a network that is neither connected nor in use."""
 
     OPCODE = opcodes.NetworkRemove
+    BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the network."""
         return {(base.Level.NETWORK, snapshot.network(self.op.network_name).uuid): base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the network."""

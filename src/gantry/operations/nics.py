@@ -5,7 +5,7 @@ from its inputs. A NIC with a network takes mode, link and VLAN from the network
 cable (networks seed "Semantics", L2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
@@ -89,6 +89,39 @@ def edit(change: opcodes.NicChange) -> Edit:
     return found
 
 
+class Macs:
+    """The MAC addresses that one plan gives: none that others have, or that are held for jobs (``held``)."""
+
+    def __init__(self, snapshot: states.Snapshot, inputs: base.Inputs, *, held: Mapping[str, int]) -> None:
+        self._snapshot = snapshot
+        self._inputs = inputs
+        self._held = held
+        self._given: set[str] = set()
+
+    def take(self, wanted: str, net: network.Network | None) -> str:
+        """Return the address that is wanted, or one that nobody has for ``auto``; InvalidError, NoRoomError, BusyError.
+
+        Whether somebody has the one that is wanted, the transaction finds.
+        """
+        if wanted not in ("auto", "generate"):
+            mac = _checked_mac(wanted)
+            if mac in self._held:
+                raise errors.BusyError(
+                    f"MAC address {mac} is held by job {self._held[mac]}, which is still running",
+                    hint=f"wait for its end (gnt-job watch {self._held[mac]}), or choose another",
+                )
+            self._given.add(mac)
+            return mac
+        prefix = (net.mac_prefix if net else "") or self._snapshot.the_cluster.mac_prefix
+        for _ in range(MAC_TRIES):
+            tail = self._inputs.below(1 << 24)
+            mac = f"{prefix}:{tail >> 16:02x}:{tail >> 8 & 255:02x}:{tail & 255:02x}"
+            if not any(mac in known for known in (self._snapshot.macs, self._held, self._given)):
+                self._given.add(mac)
+                return mac
+        raise errors.NoRoomError(f"no free MAC address with prefix {prefix} was found")
+
+
 class Maker:
     """Makes and changes the NICs of one plan; without ``allocations`` those with a network have no addresses."""
 
@@ -98,6 +131,7 @@ class Maker:
         group: cluster.NodeGroup,
         inputs: base.Inputs,
         *,
+        macs: Macs,
         allocations: driver.Allocations | None,
         force: bool,
         conflicts_check: bool,
@@ -108,13 +142,13 @@ class Maker:
         self._allocations = allocations
         self._force = force
         self._conflicts_check = conflicts_check
-        self._macs: set[str] = set()
+        self._macs = macs
 
     def make(self, index: int, spec: opcodes.NicSpec) -> instance.Nic:
         """Return NIC ``index``; raises PrerequisiteError."""
         net = self._snapshot.network(str(spec.network)) if given(spec.network) else None
         plug = _plug(spec, self._group, net=net, index=index)
-        mac = self._mac(spec.mac, net)
+        mac = self._macs.take(spec.mac, net)
         wanted = addresses(spec)
         return instance.Nic(
             uuid=self._inputs.uuid(),
@@ -139,7 +173,7 @@ class Maker:
         found = self._from_network(net, wanted, held=held) if net else self._without_network(wanted, index, held=held)
         return instance.Nic(
             uuid=nic.uuid,
-            mac=nic.mac if mod.mac in (None, nic.mac) else self._mac(str(mod.mac), net),
+            mac=nic.mac if mod.mac in (None, nic.mac) else self._macs.take(str(mod.mac), net),
             name=nic.name if mod.name is None else _name(mod.name, index),
             ip=tuple(found),
             network=net.uuid if net else "",
@@ -201,19 +235,6 @@ class Maker:
                     return self._snapshot.networks[uuid].name
         return None
 
-    def _mac(self, wanted: str, net: network.Network | None) -> str:
-        if wanted not in ("auto", "generate"):
-            self._macs.add(_checked_mac(wanted))
-            return _checked_mac(wanted)
-        prefix = (net.mac_prefix if net else "") or self._snapshot.the_cluster.mac_prefix
-        for _ in range(MAC_TRIES):
-            tail = self._inputs.below(1 << 24)
-            mac = f"{prefix}:{tail >> 16:02x}:{tail >> 8 & 255:02x}:{tail & 255:02x}"
-            if mac not in self._snapshot.macs and mac not in self._macs:
-                self._macs.add(mac)
-                return mac
-        raise errors.NoRoomError(f"no free MAC address with prefix {prefix} was found")
-
 
 def _name(text: str | None, index: int) -> str:
     """Return a NIC's name; one that reads as a number could not be asked for."""
@@ -227,6 +248,8 @@ def _checked_mac(text: str) -> str:
     if len(parts) != 6 or any(len(part) != 2 or not set(part) <= _HEX for part in parts):
         raise errors.InvalidError(f"MAC address {text} is not valid", hint="write six bytes, or auto")
     _check_unicast(text, parts[0])
+    if not any(int(part, 16) for part in parts):
+        raise errors.InvalidError(f"MAC address {text} is none that a NIC can have", hint="write another, or auto")
     return text.lower()
 
 
@@ -259,7 +282,7 @@ def _plug(
     wanted = {"mode": spec.mode, "link": spec.link or spec.bridge, "vlan": spec.vlan}
     wanted = {name: value for name, value in wanted.items() if value not in (None, "auto")}
     if net is None:
-        return parameters.merge(stored or {}, parameters.check(wanted, parameters.NIC, what="NIC"))
+        return parameters.merge(stored or {}, parameters.nic(wanted))
     if wanted:
         raise errors.InvalidError(
             f"NIC {index}: {', '.join(wanted)} cannot be given with network {net.name}",

@@ -105,7 +105,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         return [states.Put(base.changed(node, now, master_candidate=candidate, joining=False))]
 
 
-class NodeRemove(base.Unit[opcodes.NodeRemove, None]):
+class NodeRemove(base.Planned[opcodes.NodeRemove]):
     """Sends a node out that runs no instances and is not the master."""
 
     OPCODE = opcodes.NodeRemove
@@ -114,9 +114,6 @@ class NodeRemove(base.Unit[opcodes.NodeRemove, None]):
         """Take the node, and the pool of candidates."""
         node = snapshot.node(self.op.node_name).uuid
         return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the node, then tell it; one that does not hear it is reported."""

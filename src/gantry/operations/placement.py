@@ -64,10 +64,15 @@ def unfit(state: states.Snapshot, node: cluster.Node, status: calls.NodeStatus |
             f"{need.memory} MiB of memory leave {status.memory_free - need.memory} MiB, and {spare} MiB are for "
             "instances that would come here if another node failed"
         )
-    if need.disk and (problem := next((one.problem for one in status.storage if one.problem), "")):
+    return full(status, need.disk)
+
+
+def full(status: calls.NodeStatus, disk: int) -> str:
+    """Return why the storage of which a node told has no room for disks of so many MiB; empty when it has."""
+    if disk and (problem := next((one.problem for one in status.storage if one.problem), "")):
         return problem
     free = max((storage.free for storage in status.storage), default=0)
-    return f"{need.disk} MiB of disk do not fit, {free} MiB are free" if need.disk > free else ""
+    return f"{disk} MiB of disk do not fit, {free} MiB are free" if disk > free else ""
 
 
 def static_unfit(state: states.Snapshot, node: cluster.Node, need: Need) -> str:

@@ -43,7 +43,7 @@ async def spread(
     return failed
 
 
-class ClusterRedistConf(base.Unit[opcodes.ClusterRedistConf, None]):
+class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
     """Writes ssconf on all nodes and the papers on candidates, and says whose copy of the state is behind.
 
     The copies follow the journal by themselves; one that differs is replaced as a whole when the next record comes.
@@ -54,9 +54,6 @@ class ClusterRedistConf(base.Unit[opcodes.ClusterRedistConf, None]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Share the nodes."""
         return {(base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Send, node by node; those that do not answer are warnings."""

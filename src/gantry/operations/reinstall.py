@@ -56,7 +56,7 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
 
         async def install() -> None:
             add = calls.OsAdd(instance=whole, reinstall=True, debug=self.op.debug_level or 0)
-            await self.environment.nodes.call(target, add)
+            await installation.run(self.environment, target, add, whole=whole)
 
         return base.Plan(
             lines=[f"install {new.os} on the disks of {vm.name}, whose content is lost"],

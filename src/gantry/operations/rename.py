@@ -4,7 +4,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, templates
-from gantry.operations import base, filled, hooks, volumes
+from gantry.operations import base, filled, hooks, installation, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -96,20 +96,21 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
 
         return base.Step(f"move disk {old.index} to {new.logical_id[-1]}", do, undo)
 
+    def _told(self, whole: calls.Instance, *, old: str) -> calls.OsRename:
+        return calls.OsRename(instance=whole, old=old, debug=self.op.debug_level or 0)
+
     def _tell(self, target: targets.Target, whole: calls.Instance, *, old: str) -> base.Action:
         async def action() -> None:
-            call = calls.OsRename(instance=whole, old=old, debug=self.op.debug_level or 0)
-            await self.environment.nodes.call(target, call)
+            await installation.run(self.environment, target, self._told(whole, old=old), whole=whole)
 
         return action
 
     def _tell_back(self, target: targets.Target, whole: calls.Instance, *, old: str) -> base.Action:
         """Return the undo of telling: a script that does not work does not work for this either."""
-        tell = self._tell(target, whole, old=old)
 
         async def action() -> None:
             try:
-                await tell()
+                await self.environment.nodes.call(target, self._told(whole, old=old))
             except errors.GantryError as error:
                 self.environment.log.warning(f"the system may have the name {old} on its disks: {error}")
 

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, filled, hooks, placement, remirror, volumes
+from gantry.operations import allocation, base, filled, hooks, moving, placement, remirror, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -125,10 +125,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         if not self.op.remote_node:
             return await own.relocate(vm, need, leaves=vm.secondary_nodes[0])
         node = snapshot.node(self.op.remote_node)
-        if node.uuid in vm.nodes:
-            raise errors.WrongStateError(f"node {node.name} keeps the disks of instance {vm.name} already")
-        if why := placement.static_unfit(snapshot, node, need):
-            raise errors.WrongStateError(f"node {node.name} cannot take the disks of instance {vm.name}: {why}")
+        moving.check_copy_target(snapshot, vm, node, need)
         return allocation.Choice([node])
 
     def _moved(self, snapshot: states.Snapshot, vm: instance.Instance, new: str) -> instance.Instance:

@@ -15,7 +15,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import accelerators, base, candidacy, disks, filled, hooks, levels, nics
+from gantry.operations import accelerators, base, candidacy, database, disks, filled, hooks, levels, nics
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -46,7 +46,7 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
     hypervisors = _chosen(owner, op, "enabled_hypervisors", what="hypervisor", known=parameters.HYPERVISORS)
     backend = parameters.merge(owner.beparams.get(parameters.RESET, {}), parameters.backend(op.beparams or {}))
     parameters.check_memory(parameters.fill(parameters.BACKEND, backend))
-    nic = parameters.check(op.nicparams or {}, parameters.NIC, what="NIC")
+    nic = parameters.nic(op.nicparams or {})
     checked = {name: parameters.hypervisor(name, given) for name, given in (op.hvparams or {}).items()}
     return structs.replace(
         owner,
@@ -208,6 +208,8 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the cluster's own entry and the pool of candidates; share what may be in the way, or is to be asked."""
         needed = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
+        if database.is_meant(self.op):
+            return needed | {database.NETWORKS: base.Mode.EXCLUSIVE}
         if self.op.enabled_hypervisors is not None:
             needed[base.Level.NODE, base.ALL_NAMES] = base.Mode.SHARED
         if self.op.enabled_hypervisors is not None or self.op.enabled_disk_templates is not None:
@@ -216,6 +218,9 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Try the change and have nodes check the values; when candidates have to go, find out who is behind."""
+        if database.is_meant(self.op):
+            await database.check(self.environment, snapshot.the_cluster, self.op)
+            return Facts()
         old, new = snapshot.the_cluster, self._wanted(snapshot)
         await self._ask(snapshot, old, new)
         told = await self._accelerators(snapshot, old, new)
@@ -237,6 +242,8 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the cluster without the candidates that go; then take their copies, or fill the pool."""
+        if database.is_meant(self.op):
+            return database.plan(self.environment, snapshot, self.op)
         snapshot = levels.with_changes(snapshot, *facts.told)
         old, new, now = snapshot.the_cluster, self._wanted(snapshot), self.environment.inputs.now
         leaving, coming = self._leaving(snapshot, new, first=facts.lagging), self._coming(snapshot, new)
@@ -299,6 +306,10 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
             yield "instances that run take their new parameters up with their next start"
         if (old.ipolicy, old.beparams) != (new.ipolicy, new.beparams):
             yield from levels.misfits(snapshot, levels.with_changes(snapshot, new), groups=snapshot.nodegroups)
+        if new.segment_ranges and not old.segment_ranges:
+            yield "segment ranges are managed here now: change what your procedures say of where ids come from"
+        elif old.segment_ranges and not new.segment_ranges:
+            yield "only the segment ranges of segments.ini apply now"
         if old.candidate_pool_size != new.candidate_pool_size:
             after = levels.with_changes(snapshot, new)
             short = candidacy.missing(after) - len(candidacy.eligible(after))

@@ -294,7 +294,7 @@ def _wanted(snapshot: states.Snapshot, group: cluster.NodeGroup) -> list[instanc
     return sorted(up, key=lambda vm: vm.name)
 
 
-class ClusterVerifyDisks(base.Unit[opcodes.ClusterVerifyDisks, None]):
+class ClusterVerifyDisks(base.Planned[opcodes.ClusterVerifyDisks]):
     """Submits the look at the disks of each node group, a job each."""
 
     OPCODE = opcodes.ClusterVerifyDisks
@@ -302,9 +302,6 @@ class ClusterVerifyDisks(base.Unit[opcodes.ClusterVerifyDisks, None]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take nothing."""
         return {}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Leave it to the jobs."""

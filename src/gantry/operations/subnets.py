@@ -2,15 +2,16 @@
 
 Called by the units that create and change networks, so that both keep one set of rules. Pure: nothing is stored here,
 several edits in a row become one change of the state, and what is refused raises a PrerequisiteError that names who
-holds the thing. ``holders`` are the addresses that instances have in the network.
+holds the thing. ``holders`` tells who has addresses in a part of the network.
 
 Invariants of what is returned (networks seed "Multiple Subnets per Network"): subnets do not overlap, one of each
-family may have dhcp, their names are unique, a gateway lies inside, and no instance has an address that a subnet does
-not contain or cannot give: its gateway, and what ``address.pools.never_handed_out`` has.
+family may have dhcp, their names are unique, a gateway lies inside, and nobody has an address that a subnet does not
+contain or cannot give: its gateway, which only a port may have, and what ``address.pools.never_handed_out`` has.
 """
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from msgspec import structs
@@ -19,6 +20,7 @@ from gantry import errors
 from gantry.address import pools, ranges
 from gantry.ipam import driver
 from gantry.model import network, opcodes
+from gantry.operations import customary, guidance
 
 NONE = "none"
 """The word that takes a name or a gateway away."""
@@ -33,10 +35,18 @@ Place = tuple[ranges.Family, ranges.Range]
 
 
 class Holder(NamedTuple):
-    """An address of the network that an instance has."""
+    """An address of the network that somebody has, a port or an instance, and what to call that one."""
 
     address: ranges.Address
-    instance: str
+    called: str
+    is_port: bool = False
+
+
+Holders = Callable[[Iterable[Place]], Iterable[Holder]]
+"""Tells who has addresses in some places."""
+
+NAMED = 5
+"""How many of them a message names."""
 
 
 def place_of(subnet: network.Subnet) -> Place:
@@ -101,20 +111,49 @@ def checked_name(text: str, *, what: str) -> str:
     return text
 
 
-def add(net: network.Network, spec: opcodes.SubnetSpec, *, uuid: str) -> network.Network:
-    """Return the network with one more subnet."""
+def add(net: network.Network, spec: opcodes.SubnetSpec, *, uuid: str, usual: bool = False) -> network.Network:
+    """Return the network with one more subnet; a ``usual`` one has the pools that ``customary`` lets it have."""
     cidr = _checked(ranges.parse_cidr(spec.cidr))
-    whole = ranges.format_range(cidr.family, cidr.range)
+    name, label = checked_name(spec.name, what="subnet"), None
+    if spec.label is not None:
+        name, label = _labeled(net.subnets, spec.label)
     new = network.Subnet(
-        uuid=uuid,
+        uuid=spec.uuid or uuid,
         cidr=str(cidr),
-        name=checked_name(spec.name, what="subnet"),
+        name=name,
+        label=label,
         gateway=_gateway(cidr, spec.gateway),
         dhcp=spec.dhcp,
-        pools=(network.Pool(range=whole),) if spec.pool else (),
+        pools=_pools(cidr, ([str(cidr)] if spec.pool else []) if spec.pools is None else spec.pools),
+        subnetpool=spec.subnetpool,
     )
+    new = guidance.told(new, spec)
+    if usual:
+        customary.check(new)
     _check_beside(net.subnets, new)
     return structs.replace(net, subnets=(*net.subnets, new))
+
+
+def _labeled(others: Iterable[network.Subnet], label: str) -> tuple[str, str | None]:
+    """Return the name that a label gives a subnet, and what is left as its label (``operations.labels``)."""
+    taken = {subnet.name for subnet in others} | {*driver.KEYWORDS, *_ACTIONS, NONE}
+    return (label, None) if not label or (is_name(label) and label not in taken) else ("", label)
+
+
+def _pools(cidr: ranges.Cidr, texts: Iterable[str], *, old: Iterable[network.Pool] = ()) -> tuple[network.Pool, ...]:
+    """Return exactly these ranges of a subnet as pools; one that was a pool keeps its name."""
+    names = {pool.range: pool.name for pool in old}
+    runs = []
+    for text in texts:
+        family, run = ranges.parse_range(text)
+        if family is not cidr.family or not cidr.range.covers(run):
+            raise errors.InvalidError(f"pool {text} is outside its subnet {cidr}")
+        runs.append(run)
+    if overlap := ranges.first_overlap(runs):
+        one, two = (ranges.format_range(cidr.family, run) for run in overlap)
+        raise errors.InvalidError(f"pool {one} overlaps pool {two}")
+    found = (ranges.format_range(cidr.family, run) for run in runs)
+    return tuple(network.Pool(range=text, name=names.get(text, "")) for text in found)
 
 
 def _checked(cidr: ranges.Cidr) -> ranges.Cidr:
@@ -159,39 +198,60 @@ def _check_beside(others: Iterable[network.Subnet], new: network.Subnet) -> None
 
 
 def change(
-    net: network.Network, mod: opcodes.SubnetMod, *, uuid: Callable[[], str], holders: Sequence[Holder]
+    net: network.Network, mod: opcodes.SubnetMod, *, uuid: Callable[[], str], holders: Holders
 ) -> network.Network:
     """Return the network after an action on one of its subnets."""
     match mod.action:
         case "add":
-            if mod.cidr is None or mod.ident:
-                raise errors.InvalidError("a subnet to add needs its cidr and no identifier")
-            spec = opcodes.SubnetSpec(
-                cidr=mod.cidr, name=mod.name or "", gateway=mod.gateway or "", dhcp=bool(mod.dhcp), pool=mod.pool
-            )
-            return add(net, spec, uuid=uuid())
+            return add(net, _as_spec(customary.completed(net, mod)), uuid=uuid(), usual=mod.usual)
         case "modify":
             return _modify(net, mod, holders=holders)
         case "remove":
             return _remove(net, find(net, mod.ident), holders=holders)
 
 
-def _modify(net: network.Network, mod: opcodes.SubnetMod, *, holders: Sequence[Holder]) -> network.Network:
-    old = find(net, mod.ident)
+def _as_spec(mod: opcodes.SubnetMod) -> opcodes.SubnetSpec:
+    if mod.cidr is None or mod.ident:
+        raise errors.InvalidError("a subnet to add needs its cidr and no identifier")
+    given = {name: getattr(mod, name) for name in opcodes.SubnetSpec.__struct_fields__}
+    return opcodes.SubnetSpec(**{name: value for name, value in given.items() if value is not None})
+
+
+def _check_modifies(mod: opcodes.SubnetMod) -> None:
     if mod.pool:
         raise errors.InvalidError("pool goes with a subnet to add", hint=f"write --pool add:subnet={mod.ident}")
+    for name in ("ipv6_address_mode", "ipv6_ra_mode", "subnetpool", "prefixlen", "uuid"):
+        if getattr(mod, name) not in (None, False):
+            raise errors.InvalidError(f"{name} goes with a subnet to add: it cannot be changed")
+
+
+def _modify(net: network.Network, mod: opcodes.SubnetMod, *, holders: Holders) -> network.Network:
+    old = find(net, mod.ident)
+    _check_modifies(mod)
     before = ranges.parse_cidr(old.cidr)
     cidr = before if mod.cidr is None else _new_cidr(before, mod.cidr)
     new = structs.replace(
         old if cidr == before else _resized(old, cidr, holders=holders),
-        name=old.name if mod.name is None else checked_name(mod.name, what="subnet"),
+        **_renamed(net, old, mod),
         gateway=_gateway(cidr, old.gateway if mod.gateway is None else mod.gateway),
         dhcp=old.dhcp if mod.dhcp is None else mod.dhcp,
     )
+    if mod.pools is not None:
+        new = structs.replace(new, pools=_pools(cidr, mod.pools, old=old.pools))
+    if mod.usual and (mod.pools is not None or mod.gateway is not None):
+        customary.check(new)
+    new = guidance.told(new, mod)
     _check_beside((subnet for subnet in net.subnets if subnet != old), new)
     if (new.cidr, new.gateway) != (old.cidr, old.gateway):
         _check_usable(new, holders)
     return _replace(net, old, new)
+
+
+def _renamed(net: network.Network, old: network.Subnet, mod: opcodes.SubnetMod) -> dict[str, str | None]:
+    if mod.label is not None:
+        name, label = _labeled((subnet for subnet in net.subnets if subnet != old), mod.label)
+        return {"name": name, "label": label}
+    return {} if mod.name is None else {"name": checked_name(mod.name, what="subnet"), "label": None}
 
 
 def _new_cidr(before: ranges.Cidr, text: str) -> ranges.Cidr:
@@ -208,7 +268,7 @@ def _new_cidr(before: ranges.Cidr, text: str) -> ranges.Cidr:
     return _checked(ranges.parse_cidr(text))
 
 
-def _resized(old: network.Subnet, cidr: ranges.Cidr, *, holders: Sequence[Holder]) -> network.Subnet:
+def _resized(old: network.Subnet, cidr: ranges.Cidr, *, holders: Holders) -> network.Subnet:
     """Return a subnet with another CIDR, its pools trimmed; refused while the trimmed part is reserved by anybody."""
     before = ranges.parse_cidr(old.cidr)
     title = f"subnet {before} cannot become {cidr}"
@@ -229,32 +289,31 @@ def _resized(old: network.Subnet, cidr: ranges.Cidr, *, holders: Sequence[Holder
     return structs.replace(old, cidr=str(cidr), pools=trimmed_pools)
 
 
-def _check_unused(title: str, places: Iterable[Place], *, holders: Sequence[Holder]) -> None:
-    held = list(places)
-    users = [f"{one.instance} ({one.address})" for one in holders if covers(held, one.address)]
+def _check_unused(title: str, places: Iterable[Place], *, holders: Holders) -> None:
+    users = [f"{one.called} ({one.address})" for one in itertools.islice(holders(places), NAMED + 1)]
     if users:
-        more = f" and {len(users) - 5} more" if len(users) > 5 else ""
+        more = " and others" if len(users) > NAMED else ""
         raise errors.WrongStateError(
-            f"{title}: in use by instance {', '.join(users[:5])}{more}", hint="change or remove these instances first"
+            f"{title}: in use by {', '.join(users[:NAMED])}{more}", hint="change or remove these first"
         )
 
 
-def _check_usable(subnet: network.Subnet, holders: Sequence[Holder]) -> None:
+def _check_usable(subnet: network.Subnet, holders: Holders) -> None:
     """Refuse that an address in use becomes the subnet's gateway, or its first or last address."""
-    cidr, everywhere = ranges.parse_cidr(subnet.cidr), [place_of(subnet)]
+    cidr = ranges.parse_cidr(subnet.cidr)
     gateway = ranges.parse_address(subnet.gateway).value if subnet.gateway else None
-    for one in holders:
-        if covers(everywhere, one.address):
-            try:
-                pools.check_usable(cidr, one.address.value, gateway=gateway)
-            except errors.InvalidError as error:
-                raise errors.WrongStateError(
-                    f"subnet {subnet.cidr} cannot be like this: {error.message}, and instance {one.instance} has it",
-                    hint="change or remove the instance first",
-                ) from None
+    never = [(cidr.family, run) for run in pools.never_handed_out(cidr, gateway=gateway)]
+    for one in holders(never):
+        try:
+            pools.check_usable(cidr, one.address.value, gateway=None if one.is_port else gateway)
+        except errors.InvalidError as error:
+            raise errors.WrongStateError(
+                f"subnet {subnet.cidr} cannot be like this: {error.message}, and {one.called} has it",
+                hint="change or remove that first",
+            ) from None
 
 
-def _remove(net: network.Network, subnet: network.Subnet, *, holders: Sequence[Holder]) -> network.Network:
+def _remove(net: network.Network, subnet: network.Subnet, *, holders: Holders) -> network.Network:
     title = f"subnet {subnet.cidr} of network {net.name} cannot be removed"
     _check_unused(title, [place_of(subnet)], holders=holders)
     return _replace(net, subnet)
@@ -263,6 +322,18 @@ def _remove(net: network.Network, subnet: network.Subnet, *, holders: Sequence[H
 def _replace(net: network.Network, old: network.Subnet, *new: network.Subnet) -> network.Network:
     index = net.subnets.index(old)
     return structs.replace(net, subnets=(*net.subnets[:index], *new, *net.subnets[index + 1 :]))
+
+
+def dated(before: network.Network, after: network.Network, *, now: float) -> network.Network:
+    """Return the network with the times of what is new in its subnets, or was changed, and how often that was."""
+    old = {subnet.uuid: subnet for subnet in before.subnets}
+    return structs.replace(after, subnets=tuple(_dated(old.get(one.uuid), one, now) for one in after.subnets))
+
+
+def _dated(old: network.Subnet | None, new: network.Subnet, now: float) -> network.Subnet:
+    if old is None:
+        return structs.replace(new, ctime=now, mtime=now)
+    return new if new == old else structs.replace(new, serial_no=old.serial_no + 1, mtime=now)
 
 
 def describe(before: network.Network, after: network.Network) -> list[str]:
@@ -275,16 +346,21 @@ def describe(before: network.Network, after: network.Network) -> list[str]:
     return lines
 
 
+def _text(value: object) -> str:
+    return (", ".join(map(str, value)) if isinstance(value, tuple) else str(value or "")) or NONE
+
+
 def _added(subnet: network.Subnet) -> list[str]:
     gateway = f" with gateway {subnet.gateway}" if subnet.gateway else ""
-    blank = structs.replace(subnet, dhcp=False, pools=(), external=())
+    bare = dict.fromkeys(guidance.SHOWN, ())
+    blank = structs.replace(subnet, dhcp=False, pools=(), external=(), description="", **bare)
     return [f"add subnet {_titled(subnet)}{gateway}", *_differences(blank, subnet)]
 
 
 def _differences(old: network.Subnet, new: network.Subnet) -> list[str]:
     lines = [
-        f"subnet {old.cidr}: {name} {getattr(old, name) or NONE} becomes {getattr(new, name) or NONE}"
-        for name in ("cidr", "name", "gateway")
+        f"subnet {old.cidr}: {name} {_text(getattr(old, name))} becomes {_text(getattr(new, name))}"
+        for name in ("cidr", "name", "label", "gateway", "description", *guidance.SHOWN)
         if getattr(old, name) != getattr(new, name)
     ]
     if old.dhcp != new.dhcp:

@@ -1,6 +1,7 @@
 """Tags: words that people hang on the cluster, on node groups, nodes, instances and networks; kept sorted."""
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from gantry import errors
 from gantry.model import cluster, instance, network, opcodes, patterns
@@ -17,19 +18,11 @@ _PLACES = {
     "network": (base.Level.NETWORK, "networks"),
 }
 
-Tagging = opcodes.TagsSet | opcodes.TagsDel
+Op = TypeVar("Op", opcodes.TagsSet, opcodes.TagsDel)
 Tagged = cluster.Cluster | cluster.NodeGroup | cluster.Node | instance.Instance | network.Network
 
 
-def _locks(snapshot: states.Snapshot, op: Tagging) -> base.LockSet:
-    """Take the object; for the cluster's own entry the lock of the configuration, which waits for no running job."""
-    if op.kind == "cluster":
-        return {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE}
-    level, kind = _PLACES[op.kind]
-    return {(level, snapshot.resolve(kind, op.name)): base.Mode.EXCLUSIVE}
-
-
-def _tagged(snapshot: states.Snapshot, op: Tagging) -> Tagged:
+def _tagged(snapshot: states.Snapshot, op: opcodes.TagsSet | opcodes.TagsDel) -> Tagged:
     match op.kind:
         case "cluster":
             return snapshot.the_cluster
@@ -48,17 +41,21 @@ def _plan(one: Tagged, tags: Iterable[str], *, now: float, line: str) -> base.Pl
     return base.Plan(lines=[line], changes=[] if new.tags == one.tags else [states.Put(new)])
 
 
-class TagsSet(base.Unit[opcodes.TagsSet, None]):
+class _OfTags(base.Planned[Op]):
+    """What is done with the tags of one object."""
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the object; for the cluster's own entry the lock of the configuration, which waits for no job."""
+        if self.op.kind == "cluster":
+            return {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE}
+        level, kind = _PLACES[self.op.kind]
+        return {(level, snapshot.resolve(kind, self.op.name)): base.Mode.EXCLUSIVE}
+
+
+class TagsSet(_OfTags[opcodes.TagsSet]):
     """Adds tags to an object; those it has already are no fault."""
 
     OPCODE = opcodes.TagsSet
-
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the object."""
-        return _locks(snapshot, self.op)
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the object with the tags."""
@@ -71,17 +68,10 @@ class TagsSet(base.Unit[opcodes.TagsSet, None]):
         return _plan(one, tags, now=self.environment.inputs.now, line=line)
 
 
-class TagsDel(base.Unit[opcodes.TagsDel, None]):
+class TagsDel(_OfTags[opcodes.TagsDel]):
     """Removes tags of an object, all that are named or none."""
 
     OPCODE = opcodes.TagsDel
-
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
-        """Take the object."""
-        return _locks(snapshot, self.op)
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the object without the tags."""
@@ -97,7 +87,7 @@ class TagsDel(base.Unit[opcodes.TagsDel, None]):
         return _plan(one, set(one.tags) - set(self.op.tags), now=self.environment.inputs.now, line=line)
 
 
-class TagsSearch(base.Unit[opcodes.TagsSearch, None]):
+class TagsSearch(base.Planned[opcodes.TagsSearch]):
     """Finds tags; the result is a list of ``[path of the object, tag]`` (contract: OP_TAGS_SEARCH)."""
 
     OPCODE = opcodes.TagsSearch
@@ -105,9 +95,6 @@ class TagsSearch(base.Unit[opcodes.TagsSearch, None]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take nothing: one snapshot is looked at."""
         return {}
-
-    async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Change nothing."""

@@ -4,9 +4,15 @@ The master tells one node to wait for a stream and the other to send it; the dat
 was, and the one that received it its checksum. On the way TLS sees to it that nothing is changed.
 """
 
+from msgspec import structs
+
 from gantry import errors
+from gantry.model import instance
 from gantry.operations import base
 from gantry.rpc import calls, targets
+
+Side = tuple[targets.Target, calls.Instance]
+"""A node, and an instance as it has its disks there."""
 
 
 class Transfer:
@@ -45,3 +51,30 @@ class Transfer:
             return await self._nodes.call(self._sink, calls.StreamCancel(token=self._token))
         except errors.RemoteError:
             return ""  # it breaks off by itself: a node that does not answer holds no other end
+
+
+def copies(environment: base.Environment, source: Side, sink: Side, *, compress: str = "none") -> list[base.Step]:
+    """Return the steps that copy the disks of an instance, which are active on both sides, a step each."""
+    return [_copy(environment, source, sink, index=index, compress=compress) for index in range(len(source[1].disks))]
+
+
+def _copy(environment: base.Environment, source: Side, sink: Side, *, index: int, compress: str) -> base.Step:
+    (sender, old), (receiver, new) = source, sink
+    carrier = Transfer(environment, source=sender, sink=receiver)
+    begin, end = (calls.StreamEnd(instance=one, disk=one.disks[index], compress=compress) for one in (old, new))
+
+    async def do() -> None:
+        await carrier.run(begin, end)
+        if carrier.done:
+            environment.log.info(f"disk {index}: {carrier.done.size >> 20} MiB went over, and are the same")
+
+    async def undo() -> None:
+        await carrier.cancel()
+
+    kinds = "" if old.disk_template == new.disk_template else f", from {old.disk_template} to {new.disk_template}"
+    return base.Step(f"copy disk {index} of {old.name} to {receiver.name}{kinds}", do, undo)
+
+
+def writable(vm: instance.Instance) -> instance.Instance:
+    """Return an instance whose disks can all be written to, as what is copied to them has to be."""
+    return structs.replace(vm, disks=tuple(structs.replace(disk, mode="rw") for disk in vm.disks))

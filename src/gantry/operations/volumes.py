@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, pairing, templates
-from gantry.operations import base, filled
+from gantry.operations import base, filled, placement
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -305,6 +305,22 @@ def locks(snapshot: states.Snapshot, vm: instance.Instance) -> base.LockSet:
         (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
         **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
     }
+
+
+async def check_room(
+    environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, *, only: Collection[str]
+) -> None:
+    """Refuse new disks (UUIDs) that the primary node has no room for; raises NoRoomError.
+
+    Volumes are not looked at, ``Volumes.place`` does that; of providers nobody knows how much room they have.
+    """
+    disks = [disk for disk in vm.disks if disk.uuid in only and disk.dev_type in templates.BY_NAME]
+    if not disks:
+        return
+    target = snapshot.target(snapshot.nodes[vm.primary_node])
+    ask = calls.NodeInfo(storage=(calls.StorageUnit(kind=disks[0].dev_type),))
+    if why := placement.full(await environment.nodes.call(target, ask), sum(disk.size for disk in disks)):
+        raise errors.NoRoomError(f"node {target.name} cannot take the disks of instance {vm.name}: {why}")
 
 
 async def running(

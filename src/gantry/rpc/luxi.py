@@ -1,6 +1,7 @@
 """The client side of LUXI for daemons: the master's own protocol on its UNIX socket, asynchronous (contract: LUXI).
 
-A door that is a process of its own reaches the master by it. One connection, requests answered in order.
+A door that is a process of its own reaches the master by it. A connection carries one request at a time; ``Pool`` has
+as many as there are callers at a time, and keeps them.
 """
 
 import asyncio
@@ -18,8 +19,8 @@ LIMIT = 64 << 20
 PATIENCE = 180.0
 """Longest answer in bytes, longest wait for it in seconds: the master may itself wait for silent nodes."""
 
-CALLS = 200
-"""How many connections one process has to the master at a time."""
+CONNECTIONS = 200
+"""How many connections a pool has to the master at a time."""
 
 
 class _Answer(msgspec.Struct):
@@ -28,7 +29,7 @@ class _Answer(msgspec.Struct):
 
 
 class Caller(Protocol):
-    """Who asks the master (``Client``)."""
+    """Who asks the master (``Client``, ``Pool``)."""
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error."""
@@ -50,7 +51,6 @@ class Client:
             async with asyncio.timeout(PATIENCE):
                 answer = _decode(await self._exchange(request), _Answer)
         except (OSError, EOFError, asyncio.LimitOverrunError) as error:
-            await self.close()
             raise errors.RemoteError(
                 f"the master daemon does not answer on {self._path}: {error}", hint="is gantry-masterd running?"
             ) from None
@@ -60,12 +60,18 @@ class Client:
         raise errors.from_luxi(name, details)
 
     async def _exchange(self, request: bytes) -> bytes:
-        if self._streams is None:
+        if self._streams is None or self._streams[0].at_eof():
+            await self.close()
             self._streams = await self._network.connect_unix(self._path, limit=LIMIT)
         reader, writer = self._streams
-        writer.write(request)
-        await writer.drain()
-        return (await reader.readuntil(ETX))[:-1]
+        try:
+            writer.write(request)
+            await writer.drain()
+            return (await reader.readuntil(ETX))[:-1]
+        except BaseException:
+            # A caller that gives up leaves an answer under way, which the next one must not take for its own.
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Hang up; the next call connects anew."""
@@ -74,25 +80,31 @@ class Client:
             self._streams = None
 
 
-class Calls:
-    """A connection for each call: callers at the same time do not wait for each other's answers.
+class Pool:
+    """Connections that are kept for the next call: callers at the same time do not wait for each other's answers.
 
-    A connection is not used again, so that a master that was started anew is met at once.
+    A connection whose master has ended is made anew before it is used again, so a restarted master is met at once.
     """
 
     def __init__(self, network: interface.Network, path: str) -> None:
         self._network = network
         self._path = path
-        self._room = asyncio.Semaphore(CALLS)
+        self._room = asyncio.Semaphore(CONNECTIONS)
+        self._idle: list[Client] = []
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
-        """Call a method as ``Client.call`` does; waits while ``CALLS`` others are under way."""
+        """Call a method as ``Client.call`` does; waits while ``CONNECTIONS`` others are under way."""
         async with self._room:
-            client = Client(self._network, self._path)
+            client = self._idle.pop() if self._idle else Client(self._network, self._path)
             try:
                 return await client.call(kind, method, *arguments)
             finally:
-                await client.close()
+                self._idle.append(client)
+
+    async def close(self) -> None:
+        """Hang up what is idle."""
+        while self._idle:
+            await self._idle.pop().close()
 
 
 def _decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:

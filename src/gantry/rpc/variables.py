@@ -2,6 +2,8 @@
 
     MAC MODE LINK BRIDGE IP                                     how it is plugged in, its first address
     NETWORK_NAME NETWORK_UUID NETWORK_MAC_PREFIX NETWORK_TAGS
+    NETWORK_TYPE NETWORK_SEGMENT NETWORK_PHYSICAL               its segment: vlan, vxlan ..., id, physical network
+    MTU                                                         longest packet of the guest, in a tunnelled segment
     NETWORK_SUBNET NETWORK_GATEWAY NETWORK_SUBNET6 NETWORK_GATEWAY6
                                                                 for each family the subnet of the NIC's first address
                                                                 of it, or else the network's first subnet of it
@@ -48,8 +50,12 @@ def _first_subnets(subnets: Iterable[calls.Subnet]) -> Environment:
 def nic(plugged: calls.Nic) -> Environment:
     """Return all that the docstring of the module lists, without a prefix."""
     ip = plugged.addresses[0].ip if plugged.addresses else ""
-    bridge = plugged.link if plugged.mode == "bridged" else ""
+    segment = plugged.network.segment if plugged.network else None
+    # A script that put a guest on the link of a tunnel would put it beside the nodes.
+    tunnelled = segment is not None and segment.network_type != "vlan"
+    bridge = plugged.link if plugged.mode == "bridged" and not tunnelled else ""
     link = {"MAC": plugged.mac, "MODE": plugged.mode} | known(IP=ip, LINK=plugged.link, BRIDGE=bridge)
+    link |= known(MTU=str(plugged.mtu or ""))
     own = [calls.Subnet(cidr=one.subnet, gateway=one.gateway) for one in plugged.addresses if one.subnet]
     return link | (network(plugged.network, own) if plugged.network else {}) | _addresses(plugged.addresses)
 
@@ -57,7 +63,18 @@ def nic(plugged: calls.Nic) -> Environment:
 def network(cable: calls.Network, own: Sequence[calls.Subnet] = ()) -> Environment:
     """Return the variables of a network; the subnets ``own`` go before the network's first ones."""
     identity = {"NETWORK_NAME": cable.name, "NETWORK_UUID": cable.uuid, "NETWORK_TAGS": " ".join(cable.tags)}
-    return identity | known(NETWORK_MAC_PREFIX=cable.mac_prefix) | _first_subnets([*own, *cable.subnets])
+    identity |= known(NETWORK_MAC_PREFIX=cable.mac_prefix) | _segment(cable.segment)
+    return identity | _first_subnets([*own, *cable.subnets])
+
+
+def _segment(segment: calls.Segment | None) -> Environment:
+    if segment is None:
+        return {}
+    return known(
+        NETWORK_TYPE=segment.network_type,
+        NETWORK_SEGMENT=str(segment.segmentation_id),
+        NETWORK_PHYSICAL=segment.physical_network,
+    )
 
 
 def subnet(*, cidr: str, gateway: str, dhcp: bool) -> Environment:

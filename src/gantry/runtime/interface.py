@@ -9,9 +9,13 @@ doors raise OSError or TimeoutError. The floors above turn them into the errors 
 """
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+from gantry.runtime import commands
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -170,6 +174,10 @@ class Reader(Protocol):
         """Read up to ``n`` bytes; empty at the end."""
         ...
 
+    def at_eof(self) -> bool:
+        """Tell whether the other side has ended the stream and all of it was read."""
+        ...
+
 
 class Writer(Protocol):
     """The sending end of a byte stream (asyncio.StreamWriter fits)."""
@@ -219,12 +227,18 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """Status, body and content type of an answer; ``headers`` are more of a server's, a client sees none."""
+    """Status, body and content type of an answer; ``headers`` are more of them, a client sees the names in lower case.
+
+    ``pieces`` is more of the body, after ``body``, as it comes: a server sends each piece at once, and closes the
+    generator when the client has gone; a client has them from ``HttpClient.stream``, and closes the generator to end
+    the connection.
+    """
 
     status: int
     body: bytes
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    pieces: AsyncGenerator[bytes, None] | None = None
 
 
 HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -239,6 +253,30 @@ class HttpClient(Protocol):
         """Send one POST; TimeoutError after ``timeout`` seconds, OSError when there is no connection.
 
         ``headers`` go along with those of HTTP itself; their names are in lower case.
+        """
+        return await self.request("POST", host, port, path, body=body, timeout=timeout, headers=headers)
+
+    async def request(
+        self,
+        method: str,
+        host: str,
+        port: int,
+        path: str,
+        *,
+        body: bytes = b"",
+        timeout: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpResponse:
+        """Send one request of any method; the rest is as for ``post``."""
+        ...
+
+    async def stream(
+        self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> HttpResponse:
+        """Send one GET and return when its answer begins, within ``timeout`` seconds: all of the body is ``pieces``.
+
+        A piece is what came, however a server cut it; they end when the answer does, and raise OSError when the
+        connection breaks. Silence is not limited: who waits for a piece sets the limit.
         """
         ...
 
@@ -272,116 +310,6 @@ class Network(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Completed:
-    """The end of a process: its exit code (negative: signal) and what it wrote."""
-
-    code: int
-    stdout: bytes
-    stderr: bytes
-
-
-class Processes(Protocol):
-    """Other programs; always an argument list, never a shell."""
-
-    async def run(
-        self,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        directory: str | None = None,
-        stdin: bytes = b"",
-        timeout: float = 60.0,
-    ) -> Completed:
-        """Run a program to its end; it is killed, with its process group, and TimeoutError raised after ``timeout``.
-
-        ``environment`` replaces the caller's. FileNotFoundError when there is no such program.
-        """
-        ...
-
-    async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
-        """Start a program that lives on by itself, in a session of its own; return its process id.
-
-        Standard output and error are appended to the file ``log``.
-        """
-        ...
-
-    def alive(self, pid: int) -> bool:
-        """Tell whether a process with this id exists (a zombie does not count)."""
-        ...
-
-    def command_line(self, pid: int) -> list[str]:
-        """Return the arguments a process was started with; empty when it is gone."""
-        ...
-
-    def signal(self, pid: int, number: int) -> None:
-        """Send a signal; ProcessLookupError when there is no such process."""
-        ...
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A program of a pipeline; ``environment`` replaces the caller's."""
-
-    arguments: Sequence[str]
-    environment: Mapping[str, str] | None = None
-    directory: str | None = None
-
-
-@dataclass(frozen=True)
-class Streamed:
-    """What went over a stream: bytes, how each program at this end ended, and where it arrived the SHA-256 in hex."""
-
-    size: int
-    digest: str
-    ended: Sequence[Completed]
-
-
-class Arrival(Protocol):
-    """A stream that is waited for."""
-
-    @property
-    def port(self) -> int:
-        """Return the TCP port that its sender has to connect to."""
-        ...
-
-    async def receive(self, stages: Sequence[Stage], *, timeout: float) -> Streamed:
-        """Feed the first program of a pipeline with what comes, to the end; as ``Streams.send`` otherwise.
-
-        ConnectionError when the sender broke off, TimeoutError when none came.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Stop waiting; what is being received is broken off."""
-        ...
-
-
-class Streams(Protocol):
-    """Bulk data from a program's output on one machine to a program's input on another, past the event loop."""
-
-    async def send(
-        self,
-        stages: Sequence[Stage],
-        *,
-        host: str,
-        port: int,
-        token: str,
-        tls: ssl.SSLContext | None,
-        timeout: float,
-    ) -> Streamed:
-        """Run a pipeline and send what its last program writes; of standard error only the end is kept.
-
-        When a program fails, the receiver hears that the stream is broken off, and ``ended`` says the rest. All
-        programs are gone when this returns or raises: OSError for the connection, TimeoutError, FileNotFoundError.
-        """
-        ...
-
-    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> Arrival:
-        """Wait on a port of the system's choice for the one sender that shows ``token``."""
-        ...
-
-
 class Runtime(Protocol):
     """The world as a daemon sees it; ``host`` is the name of the machine it runs on."""
 
@@ -411,15 +339,22 @@ class Runtime(Protocol):
         ...
 
     @property
-    def processes(self) -> Processes:
+    def processes(self) -> commands.Processes:
         """Return the door to other programs."""
         ...
 
     @property
-    def streams(self) -> Streams:
+    def streams(self) -> commands.Streams:
         """Return the door to bulk data between machines."""
         ...
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:
         """Run pure, long computation (encoding a whole configuration) beside the event loop."""
+        ...
+
+    async def block(self, work: Callable[[], T]) -> T:
+        """Run work of a library that waits for others by itself, such as a database's, beside the event loop.
+
+        Nothing else waits for its thread. Who is cancelled meanwhile leaves it running.
+        """
         ...

@@ -56,6 +56,11 @@ class Paths:
         return f"{self.lib}/users"
 
     @property
+    def keystone_password(self) -> str:
+        """The password of the Neutron door's account at Keystone."""
+        return f"{self.lib}/keystone-password"
+
+    @property
     def luxi_socket(self) -> str:
         """The master daemon's socket."""
         return f"{self.run}/master.sock"
@@ -79,6 +84,16 @@ class Paths:
     def exports(self) -> str:
         """The folder of exports of instances."""
         return f"{self.lib}/export"
+
+    @property
+    def hooks(self) -> str:
+        """The folder of the administrator's hook scripts, a folder of which is of one path and phase."""
+        return f"{self.etc}/hooks"
+
+    @property
+    def segments(self) -> str:
+        """The file with the default segment ranges, on the master."""
+        return f"{self.etc}/segments.ini"
 
     @property
     def storage_providers(self) -> tuple[str, ...]:

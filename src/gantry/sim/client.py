@@ -1,5 +1,6 @@
 """Clients: they submit jobs through LUXI, wait for the ends, over the loss of masters, and believe what they are told.
 
+Some have a job run and wait for nothing but the answer, as doors do whose clients wait (``RunJob``).
 A job carries a mark (its first opcode's ``comment``), by which it is recognised: a number that one master gave out
 alone may be given to another job by the next.
 """
@@ -14,7 +15,7 @@ import msgspec
 
 from gantry import errors
 from gantry.daemons import master as daemons
-from gantry.sim import acknowledged, cluster, facts, story
+from gantry.sim import acknowledged, cluster, copies, facts, story
 from gantry.sim.steps import wish as wishes
 
 PATIENCE = 90.0
@@ -22,6 +23,9 @@ LOOK = 20.0
 PAUSE = 1.0
 SEARCH = 10.0
 """Seconds that a client waits for an answer, for a job's change, before it looks for a master again, and for a job."""
+
+RUN_AT_ONCE = 0.4
+"""Which part of the jobs of one opcode is not submitted, but run."""
 
 FINAL = ("success", "error", "canceled")
 NO_EFFECT = "OpPrereqError"
@@ -71,7 +75,7 @@ class Clients:
             await self._follow(wish, mark, number)
 
     async def _submit(self, wish: wishes.Wish, mark: str) -> int:
-        """Return the job's number; 0 when none was heard of."""
+        """Return the number of a job to follow; 0 when none was heard of, or its success was."""
         master = self.master()
         ops = [{**op, "comment": mark} for op in wish.ops]
         self._story.tell(mark, f"to {master or 'nobody: no master'}: {wish.text}")
@@ -79,7 +83,7 @@ class Clients:
             self.facts.release(wish.keys)
             return 0
         try:
-            number = msgspec.convert(await self.ask("SubmitJob", ops, on=master), int)
+            number, status, results = await self._begin(ops, on=master)
         except (errors.PrerequisiteError, errors.QueueDrainedError) as error:
             self._story.tell(mark, f"refused: {error.message}")
             self.facts.release(wish.keys)
@@ -88,13 +92,23 @@ class Clients:
             self._story.tell(mark, f"no answer: {error}")
             self._doubts[mark] = wish, self._lab.daemons.get(master)
             return 0
-        self._told.hear(master, number, mark, status="queued")
         self.jobs[number] = mark
         self._story.tell(mark, f"job {number}")
+        if status == "success":
+            self._end(wish, mark, number, master=master, seen=(status, [], results, []))
+            return 0
+        # Of one that has failed only its log tells whether it had begun.
+        self._told.hear(master, number, mark, status=_heard(status))
         return number
 
+    async def _begin(self, ops: list[dict[str, object]], *, on: str) -> tuple[int, str, list[object]]:
+        """Submit a job or have it run; return its number, its status and its results."""
+        if len(ops) == 1 and self._chance.random() < RUN_AT_ONCE:
+            return msgspec.convert(await self.ask("RunJob", ops, LOOK, on=on), tuple[int, str, list[object]])
+        return msgspec.convert(await self.ask("SubmitJob", ops, on=on), int), copies.ACCEPTED, []
+
     async def _follow(self, wish: wishes.Wish, mark: str, number: int) -> None:
-        status = "queued"
+        status = copies.ACCEPTED
         while True:
             master = self.master()
             try:
@@ -125,11 +139,9 @@ class Clients:
         return None if row[0] is None else msgspec.convert(row, Seen)
 
     def _is_gone(self, number: int, mark: str) -> bool:
-        return any(
-            self._told.is_lost(index)
-            for index, one in enumerate(self._told.all)
-            if (one.number, one.tag, one.status) == (number, mark, "queued")
-        )
+        """Tell whether all that was heard of a job is lost; whoever follows one has heard something of it."""
+        heard = [index for index, one in enumerate(self._told.all) if (one.number, one.tag) == (number, mark)]
+        return all(map(self._told.is_lost, heard))
 
     def _end(self, wish: wishes.Wish, mark: str, number: int, *, master: str, seen: Seen) -> None:
         status, _, results, log = seen
@@ -154,22 +166,25 @@ class Clients:
             if len(masters) != 1:
                 continue
             try:
-                found = await self._found(mark, on=masters[0])
+                found, status = await self._found(mark, on=masters[0])
             except (OSError, errors.GantryError):
                 continue
             if mark in self._doubts and (found or self._lab.daemons.get(masters[0]) is not asked):
                 del self._doubts[mark]
                 self._story.tell(mark, f"was job {found}" if found else "was not accepted")
-                if not found:
+                if found:
+                    self._told.hear(masters[0], found, mark, status=_heard(status))
+                else:
                     self.facts.doubt(wish.keys)
                     self.facts.release(wish.keys)
                 return found
         return 0
 
-    async def _found(self, mark: str, *, on: str) -> int:
-        rows = await self.ask("QueryJobs", None, ["id", "ops"], on=on)
-        jobs = msgspec.convert(rows, list[tuple[int, list[dict[str, object]]]])
-        return next((number for number, ops in jobs if ops[0].get("comment") == mark), 0)
+    async def _found(self, mark: str, *, on: str) -> tuple[int, str]:
+        """Return the number and the status of the job with a mark; 0 when there is none."""
+        rows = await self.ask("QueryJobs", None, ["id", "status", "ops"], on=on)
+        jobs = msgspec.convert(rows, list[tuple[int, str, list[dict[str, object]]]])
+        return next(((number, status) for number, status, ops in jobs if ops[0].get("comment") == mark), (0, ""))
 
     async def knock(self) -> None:
         """Have every master commit something, which shows one that was replaced that it is."""
@@ -229,6 +244,11 @@ class Clients:
     def own(self, *, ended: bool) -> list[int]:
         """Return the numbers of the jobs that clients know, those that have ended or the others."""
         return sorted(number for number in self.jobs if (number in self.ended) is ended)
+
+
+def _heard(status: str) -> str:
+    """Return what an acknowledgement says of a job: its end, or that it was taken in."""
+    return status if status in FINAL else copies.ACCEPTED
 
 
 def _class(failure: object) -> object:

@@ -34,6 +34,8 @@ from gantry.state import recovery
 T = TypeVar("T")
 
 FOLDERS = paths.Paths.below("/gantry")
+SEGMENTS = b"[ml2_type_gre]\ntunnel_id_ranges = 1:3\n"
+"""The default segment ranges that each machine's file has: few ids, so that they run out."""
 PORT = 1811
 NODE, MASTER = "gantry-noded", "gantry-masterd"
 MEMORY = b"MemTotal: 16777216 kB\nMemAvailable: 16777216 kB\n"
@@ -152,9 +154,11 @@ class SimulatedCluster:
             # It is in memory on a real machine.
             await machine.disk.remove_tree(FOLDERS.run)
             self._dark.discard(name)
-        for folder in (FOLDERS.lib, FOLDERS.run, FOLDERS.log, FOLDERS.instances, FOLDERS.file_storage, "/proc"):
+        kept = (FOLDERS.lib, FOLDERS.run, FOLDERS.log, FOLDERS.etc, FOLDERS.instances, FOLDERS.file_storage, "/proc")
+        for folder in kept:
             await machine.disk.make_directory(folder)
         await machine.disk.write("/proc/meminfo", MEMORY)
+        await machine.disk.write(FOLDERS.segments, SEGMENTS)
         agent = assembly.node(machine, FOLDERS, software="simulation", secure=False)
         await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
 

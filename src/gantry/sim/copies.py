@@ -40,6 +40,7 @@ class _Job(msgspec.Struct):
 
 
 class _Cause(msgspec.Struct):
+    job: int = 0
     reason: str = ""
 
 
@@ -70,7 +71,7 @@ _BEGUN = re.compile(r"node (\S+) confirmed as master")
 """The reason that the first record of an epoch gives."""
 
 ACCEPTED = "queued"
-"""What the first record of a job says of it."""
+"""What the first record of a job says of it, unless it has its end already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Frame:
     """A frame: the one before it, serial and epoch of its last record, ends of jobs by number and tag, instances.
 
     ``instances`` are those that were put, ``archived`` the jobs that left the queue, ``master`` the machine that began
-    the epoch with this frame, empty for the frames that follow.
+    the epoch with this frame, empty for the frames that follow; ``last_job`` is the highest number of a job so far.
     """
 
     digest: str
@@ -90,6 +91,7 @@ class Frame:
     instances: tuple[instance.Instance, ...]
     archived: frozenset[int]
     master: str
+    last_job: int
 
 
 @dataclass
@@ -119,6 +121,8 @@ class Copies:
         self.frames: dict[str, Frame] = {}
         # who began an epoch, ever, by its number
         self.begun: dict[int, set[str]] = defaultdict(set)
+        # jobs that have changed something before they were stored
+        self.unheard: list[int] = []
 
     def end(self, name: str) -> str:
         """Return the chain hash where a machine's copy ends; empty where there is none."""
@@ -166,6 +170,11 @@ class Copies:
             gone = [_KEY.decode(value) for verb, kind, value in changes if (verb, kind) == ("delete", "jobs")]
             told = tuple((job.id, job.ops[0].input.comment or "", job.status) for job in jobs)
             begun = [found[1] for record in records if (found := _BEGUN.fullmatch(record.cause.reason))]
+            at_work = max(record.cause.job for record in records)
+            before = self.frames.get(one.previous)
+            last_job = max([before.last_job if before else at_work, *(job.id for job in jobs)])
+            if at_work > last_job:
+                self.unheard.append(at_work)
             self.frames[digest] = Frame(
                 digest,
                 one.previous,
@@ -176,6 +185,7 @@ class Copies:
                 tuple(vms),
                 frozenset(map(int, gone)),
                 begun[0] if begun else "",
+                last_job,
             )
             self.begun[last.epoch].update(begun)
             for key in told:

@@ -19,11 +19,12 @@ from gantry.sim import cluster, copies
 from gantry.sim.story import Story, Violation
 from gantry.state import snapshot as states
 
-UNIQUE = "no address, minor, port, MAC address or name is given twice"
+UNIQUE = "no address, segment, minor, port, MAC address or name is given twice"
 GUESTS = "no two guests run with one name, address or MAC address"
 LOCKS = "locks are held by living jobs only"
 HELD = "a job that is at work holds its locks"
 ONE_EPOCH = "at most one master writes: an epoch belongs to one machine"
+WHOLE = "a job is stored before what it changes, or with it"
 WITHIN = "an address lies in a subnet of its network"
 SOUND = "no daemon fails in a way that its authors excluded"
 LEDGER = "the ledger of addresses knows what the state holds"
@@ -55,6 +56,8 @@ def check(lab: cluster.SimulatedCluster, found: copies.Copies, told: Story) -> N
         _check_locks(daemon)
     _check_epochs(lab, found)
     _check_guests(lab, found)
+    if found.unheard:
+        raise Violation(WHOLE, f"job {found.unheard[0]} in the copy that has its changes", "it is not there")
 
 
 def _check_once(promise: str, what: str, values: Iterable[object]) -> None:
@@ -69,17 +72,26 @@ def _check_state(state: states.Snapshot) -> None:
     for kind in ("instances", "nodes", "networks", "nodegroups"):
         names = [getattr(one, "name", "") for one in state.collection(kind).values()]
         _check_once(UNIQUE, f"name in {kind}", names)
-    _check_once(UNIQUE, "MAC address", (nic.mac for nic in nics))
-    _check_once(UNIQUE, "address", (place[:2] for vm in vms for place in vm.places() if place.network))
+    _check_once(UNIQUE, "MAC address", [*(nic.mac for nic in nics), *(port.mac for port in state.ports.values())])
+    places = [place for one in holders(state) for place in one.places() if place.network]
+    _check_once(UNIQUE, "address", (place[:2] for place in places))
+    _check_once(UNIQUE, "segment", (net.segment.place for net in state.networks.values() if net.segment))
     _check_once(UNIQUE, "port of a console", (vm.network_port for vm in vms if vm.network_port))
     _check_once(UNIQUE, "place of a node daemon", ((node.primary_ip, node.port) for node in nodes))
     _check_once(UNIQUE, "file of a disk", (disk.logical_id for disk in _disks(state)))
-    for nic in nics:
-        for ip in nic.ip if nic.network else ():
-            address = ranges.parse_address(ip)
-            cidrs = [ranges.parse_cidr(subnet.cidr) for subnet in state.networks[nic.network].subnets]
-            if not any(cidr.family is address.family and address.value in cidr.range for cidr in cidrs):
-                raise Violation(WITHIN, f"{ip} in one of {', '.join(map(str, cidrs)) or 'no subnets'}", "it is in none")
+    # What lingers may be of a network that is gone.
+    for place in (one for one in places if one.network in state.networks):
+        address = ranges.parse_address(place.ip)
+        cidrs = [ranges.parse_cidr(subnet.cidr) for subnet in state.networks[place.network].subnets]
+        if not any(cidr.family is address.family and address.value in cidr.range for cidr in cidrs):
+            raise Violation(
+                WITHIN, f"{place.ip} in one of {', '.join(map(str, cidrs)) or 'no subnets'}", "it is in none"
+            )
+
+
+def holders(state: states.Snapshot) -> list[states.Holder]:
+    """Return who may have addresses: instances and ports."""
+    return [*state.instances.values(), *state.ports.values()]
 
 
 def _disks(state: states.Snapshot) -> Iterator[instance.Disk]:

@@ -110,7 +110,7 @@ class Outcome:
             if status not in client.FINAL:
                 raise Violation(JOBS_END, f"an end of job {number}", f"it is {status}")
         for index, one in enumerate(self._told.all):
-            if one.status == "queued" or self._told.is_lost(index):
+            if one.status == copies.ACCEPTED or self._told.is_lost(index):
                 continue
             now = jobs.get(one.number) or await self._archived(one.number)
             if one.status == acknowledged.ARCHIVED:
@@ -215,11 +215,17 @@ class Outcome:
             really = sum(_free(state, net, subnet) for subnet in net.subnets)
             if free != really:
                 raise Violation(COUNTED, f"{really} free addresses in {name}", str(free))
+        answer = await self._clients.ask("Query", "segmentrange", ["maximum", "used_count"], None, on=self._master)
+        used = [net.segment.segmentation_id for net in state.networks.values() if net.segment]
+        for (_, most), (_, count) in msgspec.convert(answer, _Table).data:
+            really = sum(1 <= number <= int(str(most)) for number in used)
+            if count != really:
+                raise Violation(COUNTED, f"{really} segments in use up to {most}", str(count))
 
 
 def _free(state: states.Snapshot, net: network.Network, subnet: network.Subnet) -> int:
     """Count the free addresses of a subnet's pools one by one: they are small."""
-    places = [place.ip for vm in state.instances.values() for place in vm.places() if place.network == net.uuid]
+    places = [place.ip for one in invariants.holders(state) for place in one.places() if place.network == net.uuid]
     places += [rest.ip for rest in state.resting.values() if rest.network == net.uuid]
     used = {ranges.parse_address(ip) for ip in places}
     excluded = embedded.excluded_ranges(subnet)
@@ -259,7 +265,9 @@ def _network(state: states.Snapshot, name: str) -> dict[str, object]:
     except errors.NotFoundError:
         return {}
     connected = any(net.uuid in group.networks for group in state.nodegroups.values())
-    return {facts.THERE: True, "connected": connected, "prefix": net.mac_prefix} | dict(_parts(net))
+    ports = {f"port {uuid}": True for uuid in state.ports_in.get(net.uuid) or ()}
+    segment = {"segmented": True, "segment": net.segment.segmentation_id} if net.segment else {}
+    return {facts.THERE: True, "connected": connected, "prefix": net.mac_prefix} | ports | segment | dict(_parts(net))
 
 
 def _parts(net: network.Network) -> Iterator[tuple[str, object]]:

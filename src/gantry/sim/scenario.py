@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gantry.runtime.simulated import clock
 from gantry.sim import acknowledged, built, client, cluster, copies, facts, faults, invariants, outcome, story
-from gantry.sim.steps import instances, networks, nodes, others
+from gantry.sim.steps import instances, networks, nodes, others, segments
 from gantry.sim.steps import wish as wishes
 
 STEPS = 60
@@ -63,7 +63,7 @@ class Scenario:
         fresh = {facts.THERE: True, "offline": False, "drained": False}
         self._facts.begin({("node", name): fresh for name in lab.names})
         self._facts.begin({("instance", name): {facts.THERE: False} for name in instances.NAMES})
-        self._facts.begin({("network", name): {facts.THERE: False} for name in networks.NAMES})
+        self._facts.begin({("network", name): {facts.THERE: False} for name in (*networks.NAMES, *segments.NAMES)})
 
     @property
     def jobs(self) -> int:
@@ -89,7 +89,8 @@ class Scenario:
         await self._finish()
 
     def _wish(self) -> None:
-        draws = [self._instance, self._instance, self._instance, self._network, self._network, self._node, self._other]
+        draws = [self._instance, self._instance, self._instance, self._network, self._network, self._segment]
+        draws += [self._node, self._other]
         wish = self._chance.choice(draws)()
         if wish and self._facts.claim(wish.keys):
             self._begin(self._clients.carry_out(wish))
@@ -102,6 +103,9 @@ class Scenario:
 
     def _network(self) -> wishes.Wish | None:
         return networks.draw(self._chance, self._facts)
+
+    def _segment(self) -> wishes.Wish | None:
+        return segments.draw(self._chance, self._facts)
 
     def _node(self) -> wishes.Wish | None:
         return nodes.draw(self._chance, self._facts, token=self._token)

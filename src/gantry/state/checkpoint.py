@@ -4,7 +4,7 @@
      "version": ..., "serial_no": ..., "ctime": ..., "mtime": ...,
      "journal": {"serial", "digest", "epoch", "last_job", "jobs"},
      "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ..., "disks": ...,
-     "resting": ...}
+     "resting": ..., "segmentranges": ..., "ports": ..., "subnetpools": ...}
 
 Names of the keys are the contract's (configuration data, top level). ``journal`` is what recovery needs: the record up
 to which the file holds everything, the chain hash of its frame, the epoch, the highest job number ever given out, and
@@ -28,7 +28,9 @@ from gantry.state import frame, jobfiles, journal, reserved, snapshot
 VERSION = 10_000_000
 """Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are the seed's own lineage."""
 
-COLLECTIONS = ("nodegroups", "nodes", "networks", "instances", "disks", "resting")
+COLLECTIONS = (
+    "nodegroups", "nodes", "networks", "instances", "disks", "resting", "segmentranges", "ports", "subnetpools",
+)  # fmt: skip
 
 
 class _Journal(msgspec.Struct, frozen=True):
@@ -52,6 +54,9 @@ class _File(msgspec.Struct, frozen=True):
     instances: dict[str, instance.Instance]
     disks: dict[str, instance.DetachedDisk] = {}
     resting: dict[str, network.Rest] = {}
+    segmentranges: dict[str, network.SegmentRange] = {}
+    ports: dict[str, network.Port] = {}
+    subnetpools: dict[str, network.SubnetPool] = {}
 
 
 _CHECKSUM = re.compile(rb'\{\n"checksum": "([0-9a-f]{64})",\n')
@@ -111,7 +116,7 @@ def decode(data: bytes, *, path: str) -> Loaded:
             what = 'the checksum does not fit; if the file was edited on purpose, write "edited" in its place'
             raise journal.damaged(path, what)
         file = msgspec.json.decode(data, type=_File)
-        fault = reserved.fault(file.networks.values(), file.instances.values())
+        fault = reserved.fault(file.networks.values(), file.instances.values(), file.ports.values())
     except (*frame.UNREADABLE, errors.InvalidError) as error:
         raise journal.damaged(path, str(error)) from None
     if fault:
@@ -129,6 +134,9 @@ def decode(data: bytes, *, path: str) -> Loaded:
             *file.instances.values(),
             *file.disks.values(),
             *file.resting.values(),
+            *file.segmentranges.values(),
+            *file.ports.values(),
+            *file.subnetpools.values(),
         ),
         edited=edited,
     )

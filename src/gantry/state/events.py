@@ -25,6 +25,9 @@ KINDS = {
     "group": "nodegroups",
     "node": "nodes",
     "network": "networks",
+    "port": "ports",
+    "segmentrange": "segmentranges",
+    "subnetpool": "subnetpools",
     "instance": "instances",
     "job": "jobs",
 }

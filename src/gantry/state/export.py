@@ -7,6 +7,7 @@ put passwords there. Keys and certificates are no part of the configuration; the
 import re
 
 import msgspec
+from msgspec import structs
 
 from gantry.model import confidential
 from gantry.state import checkpoint, snapshot
@@ -20,8 +21,9 @@ def configuration(state: snapshot.Snapshot) -> dict[str, object]:
     """Return the configuration as JSON data, with the keys that ``config.data`` has, and secrets blanked."""
     owner = state.the_cluster
     collections = {kind: dict(state.collection(kind).items()) for kind in checkpoint.COLLECTIONS}
-    head = {"version": checkpoint.VERSION, "serial_no": state.serial, "ctime": owner.ctime, "cluster": owner}
-    plain = msgspec.to_builtins(head | collections)
+    head = {"version": checkpoint.VERSION, "serial_no": state.serial, "ctime": owner.ctime}
+    owner = structs.replace(owner, ipam_database=confidential.database(owner.ipam_database))
+    plain = msgspec.to_builtins(head | {"cluster": owner} | collections)
     found = blanked(plain)
     assert isinstance(found, dict)
     return found

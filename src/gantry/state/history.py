@@ -2,16 +2,16 @@
 
 ``records`` walks the kept segments (``journal``), oldest or newest record first, with one segment in memory at a time
 (64 MiB or 20,000 records, ``transaction.Limits``). ``holdings`` folds records into who had which address of a network,
-from when to when, by which jobs: it looks at each instance before and after, so that one record tells what was given
-and what came back. ``History`` is what doors ask.
+from when to when, by which jobs: it looks at each instance and port before and after, so that one record tells what was
+given and what came back. ``History`` is what doors ask.
 
 Cost: linear in the bytes of the journal, whatever the question; nothing is indexed, nothing is kept between two
 questions. The walk is a thread beside the event loop, and there is only one at a time, because the threads are those
 that the journal's own syncs need. The loop waits for it no longer than a frame takes to be decoded, or 5 ms, which is
 how often threads take turns.
 
-What the journal does not begin with is not made up: an address that an instance had before the first kept record has
-no beginning, and an instance that went without one is not known. Only records that are safe are looked at.
+What the journal does not begin with is not made up: an address that somebody had before the first kept record has no
+beginning, and who went without one is not known. Only records that are safe are looked at.
 """
 
 import asyncio
@@ -35,15 +35,16 @@ CHECKED = 256 << 20
 Place = tuple[str, str]
 """UUID of a network, and an address in its canonical spelling."""
 
-ALLOCATIONS = frozenset({"instances", "networks"})
+ALLOCATIONS = frozenset({"instances", "ports", "networks"})
 """The kinds that say who has an address; jobs, most of a journal, are passed over."""
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """An address that an instance has or had; UUIDs of network and instance, and the instance's last name meanwhile.
+    """An address that an instance or a port has or had.
 
-    Times are seconds since the epoch: ``start`` is None when it began before the first kept record, ``end`` while it
-    lasts. ``given`` and ``freed`` are the causes of both.
+    UUIDs of network and holder, and the holder's last name meanwhile; ``noun`` says what it is, and a port without a
+    name goes by its UUID. Times are seconds since the epoch: ``start`` is None when it began before the first kept
+    record, ``end`` while it lasts. ``given`` and ``freed`` are the causes of both.
     """
 
     address: str
@@ -51,12 +52,13 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     uuid: str
     start: float | None
+    noun: str = "instance"
     end: float | None = None
     given: record.Cause = record.Cause()
     freed: record.Cause = record.Cause()
 
     def held_at(self, moment: float) -> bool:
-        """Tell whether the instance had it at a moment."""
+        """Tell whether it was held at a moment."""
         return (self.start is None or self.start <= moment) and (self.end is None or moment < self.end)
 
 
@@ -174,7 +176,7 @@ def holdings(found: Iterable[record.Record], question: Question, *, now: states.
 class _Fold:
     """The state of a fold: ``networks`` are those meant, ``then`` what they were at the moment of the question.
 
-    ``places`` is what an instance has of them, ``current`` who has a place; ``is_whole`` tells of a journal that begins
+    ``places`` is what somebody has of them, ``current`` who has a place; ``is_whole`` tells of a journal that begins
     with the cluster.
     """
 
@@ -196,19 +198,19 @@ class _Fold:
         """Take a record in: in it addresses come back before others take them, as in ``Snapshot.apply``."""
         if self.since is None:
             self.since, self.is_whole = one.time, one.serial == 1
-        moved: list[tuple[str, instance.Instance | None]] = []
+        moved: list[tuple[str, states.Holder | None]] = []
         for change in one.changes:
             value = change.value if isinstance(change, states.Put) else None
             if change.kind == "networks":
                 self._meet(change.key, value if isinstance(value, network.Network) else None, one.time)
-            elif change.kind == "instances":
-                moved.append((change.key, value if isinstance(value, instance.Instance) else None))
-        for uuid, vm in moved:
-            for place in self.places.get(uuid, frozenset()) - self._places(vm):
+            elif change.kind in ("instances", "ports"):
+                moved.append((change.key, value if isinstance(value, instance.Instance | network.Port) else None))
+        for uuid, holder in moved:
+            for place in self.places.get(uuid, frozenset()) - self._places(holder):
                 self._end(place, one)
-        for uuid, vm in moved:
-            if vm is not None:
-                self._begin(vm, one)
+        for uuid, holder in moved:
+            if holder is not None:
+                self._begin(holder, one)
             else:
                 self.places.pop(uuid, None)
 
@@ -222,25 +224,25 @@ class _Fold:
         else:
             self.then.pop(uuid, None)
 
-    def _places(self, vm: instance.Instance | None) -> frozenset[Place]:
+    def _places(self, holder: states.Holder | None) -> frozenset[Place]:
         wanted = self.question.address
         return frozenset(
             (place.network, place.ip)
-            for place in (vm.places() if vm else ())
+            for place in (holder.places() if holder else ())
             if place.network in self.networks and wanted in ("", place.ip)
         )
 
-    def _begin(self, vm: instance.Instance, one: record.Record) -> None:
-        places = self._places(vm)
-        # serial_no counts changes: an instance that is met at a later one was there before the first record
-        was_there = not self.is_whole and vm.uuid not in self.places and vm.serial_no > 1
+    def _begin(self, holder: states.Holder, one: record.Record) -> None:
+        places = self._places(holder)
+        # serial_no counts changes: who is met at a later one was there before the first record
+        was_there = not self.is_whole and holder.uuid not in self.places and holder.serial_no > 1
         for place in places:
             known = self.current.get(place)
             if known is None:
-                known = _holding(vm, place, start=None if was_there else one.time)
+                known = _holding(holder, place, start=None if was_there else one.time)
                 known = known if was_there else msgspec.structs.replace(known, given=one.cause)
-            self.current[place] = msgspec.structs.replace(known, instance=vm.name)
-        self.places[vm.uuid] = places
+            self.current[place] = msgspec.structs.replace(known, instance=holder.name or holder.uuid)
+        self.places[holder.uuid] = places
 
     def _end(self, place: Place, one: record.Record) -> None:
         ended = msgspec.structs.replace(self.current.pop(place), end=one.time, freed=one.cause)
@@ -256,16 +258,19 @@ class _Fold:
             raise errors.NotFoundError(
                 f"no such network: {self.question.name}", hint="the journal knows of none that was called so either"
             )
-        for vm in () if self.is_whole else self.now.instances.values():
-            if vm.uuid not in self.places:
-                self.current |= {place: _holding(vm, place, start=None) for place in self._places(vm)}
+        there: list[states.Holder] = [*self.now.instances.values(), *self.now.ports.values()]
+        for holder in () if self.is_whole else there:
+            if holder.uuid not in self.places:
+                self.current |= {place: _holding(holder, place, start=None) for place in self._places(holder)}
         lasting = filter(self._is_asked_for, self.current.values())
         kept = [*self.ended, *sorted(lasting, key=_age)][-self.question.limit :]
         return tuple(sorted(kept, key=_age))
 
 
-def _holding(vm: instance.Instance, place: Place, *, start: float | None) -> Holding:
-    return Holding(address=place[1], network=place[0], instance=vm.name, uuid=vm.uuid, start=start)
+def _holding(holder: states.Holder, place: Place, *, start: float | None) -> Holding:
+    noun = "port" if isinstance(holder, network.Port) else "instance"
+    name = holder.name or holder.uuid
+    return Holding(address=place[1], network=place[0], instance=name, uuid=holder.uuid, start=start, noun=noun)
 
 
 def _age(one: Holding) -> tuple[float, ranges.Address]:

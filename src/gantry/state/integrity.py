@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gantry import errors
+from gantry.address import ranges, segments
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
+from gantry.state import kinds
 
 if TYPE_CHECKING:
-    from gantry.state.snapshot import Snapshot, Stored
-
-NOUNS = {"nodegroups": "node group", "nodes": "node", "networks": "network", "instances": "instance"}
-"""What the objects of a collection are called in messages."""
+    from gantry.state.snapshot import Snapshot
 
 
-def check(before: Snapshot, after: Snapshot, value: Stored) -> None:
+def check(before: Snapshot, after: Snapshot, value: kinds.Stored) -> None:
     """Check the references from and to an object that was put; raises PrerequisiteError."""
     match value:
         case clusters.Node() as node if node.group and node.group not in after.nodegroups:
@@ -37,6 +37,13 @@ def check(before: Snapshot, after: Snapshot, value: Stored) -> None:
             _check_detached(after, disk)
         case network.Network() as cable:
             _check_network(before, after, cable)
+        case network.SegmentRange() as one:
+            segments.check_place(one.network_type, one.physical_network)
+            segments.checked_run(one.network_type, one.minimum, maximum=one.maximum)
+        case network.Port() as port:
+            if port.network not in after.networks:
+                raise errors.NotFoundError(f"port {port.uuid}: no such network: {port.network}")
+            _check_addresses(after.networks[port.network], port.ip)
         case _:
             pass
 
@@ -50,12 +57,16 @@ def check_unused(after: Snapshot, kind: str, *, key: str) -> None:
     if held_by:
         noun = "node" if kind == "nodegroups" else "instance"
         names = sorted(_entity_name(after, uuid) for uuid in held_by)
-        raise errors.WrongStateError(f"{NOUNS[kind]} is in use by {noun} {', '.join(names[:5])}")
+        raise errors.WrongStateError(f"{kinds.NOUNS[kind]} is in use by {noun} {', '.join(names[:5])}")
     if kind == "nodes" and (disks := after.disks_on.get(key)):
         raise errors.WrongStateError(
             f"node keeps disk {', '.join(sorted(disks)[:5])} without an instance",
             hint="gnt-instance modify --disk attach:uuid=UUID gives it to one; remove it there if nobody needs it",
         )
+    if kind == "subnetpools" and (subnets := after.subnets_from.get(key)):
+        raise errors.WrongStateError(f"subnet pool is in use by {_several('subnet', subnets)}")
+    if kind == "networks" and (ports := after.ports_in.get(key)):
+        raise errors.WrongStateError(f"network is in use by {_several('port', ports)}", hint="remove the ports first")
     if kind == "networks":
         groups = [group.name for group in after.nodegroups.values() if key in group.networks]
         if groups:
@@ -70,17 +81,37 @@ def number_in_use(number: instance.Number, nodes: Mapping[str, clusters.Node], *
     return errors.NotUniqueError(f"{where} is in use by {holder}")
 
 
-def address_in_use(cable: network.Network | None, ip: str, *, holder: instance.Instance) -> errors.NotUniqueError:
+def segment_in_use(segment: network.Segment, *, holder: network.Network) -> errors.NotUniqueError:
+    """Return the error for a segment that a network has."""
+    where = f" of physical network {segment.physical_network}" if segment.physical_network else ""
+    return errors.NotUniqueError(
+        f"{segment.network_type} segment {segment.segmentation_id}{where} is in use by network {holder.name}",
+        hint="choose another, or none, so that a free one is picked",
+    )
+
+
+def mac_in_use(mac: str, *, holder: kinds.Holder) -> errors.NotUniqueError:
+    """Return the error for a MAC address that somebody has."""
+    return errors.NotUniqueError(f"MAC address {mac} is in use by {called(holder)}")
+
+
+def called(holder: kinds.Holder) -> str:
+    """Return what to call an instance or a port in a message."""
+    if isinstance(holder, instance.Instance):
+        return f"instance {holder.name}"
+    return f"port {holder.name} ({holder.uuid})" if holder.name else f"port {holder.uuid}"
+
+
+def address_in_use(cable: network.Network | None, ip: str, *, holder: kinds.Holder) -> errors.NotUniqueError:
     """Return the error for an address that somebody uses."""
     where = f" in network {cable.name}" if cable else ""
-    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in holder.lingering):
+    lingering = holder.lingering if isinstance(holder, instance.Instance) else ()
+    if any(one.ip == ip and one.network == (cable.uuid if cable else "") for one in lingering):
         return errors.NotUniqueError(
             f"address {ip}{where} was taken from instance {holder.name}, whose guest still uses it",
             hint=f"stop that instance, or gnt-instance reboot -t full {holder.name}; or choose another address",
         )
-    return errors.NotUniqueError(
-        f"address {ip}{where} is in use by instance {holder.name}", hint="choose another, or a pool"
-    )
+    return errors.NotUniqueError(f"address {ip}{where} is in use by {called(holder)}", hint="choose another, or a pool")
 
 
 def _check_detached(after: Snapshot, one: instance.DetachedDisk) -> None:
@@ -111,11 +142,34 @@ def _check_instance(after: Snapshot, vm: instance.Instance) -> None:
 
 
 def _check_network(before: Snapshot, after: Snapshot, cable: network.Network) -> None:
+    if cable.segment:
+        kind, physical, number = cable.segment.place
+        segments.check_place(kind, physical)
+        segments.checked_run(kind, number, maximum=number)
+    for subnet in cable.subnets:
+        if subnet.subnetpool and subnet.subnetpool not in after.subnetpools:
+            raise errors.NotFoundError(f"subnet {subnet.cidr}: no such subnet pool: {subnet.subnetpool}")
     old = before.networks.get(cable.uuid)
-    if old is None or old.subnets == cable.subnets:
+    gone = list(_lost(old, cable)) if old else []
+    if not gone:
         return
-    for uuid in after.in_network.get(cable.uuid) or ():
+    instances, ports = after.in_network.get(cable.uuid) or (), after.ports_in.get(cable.uuid) or ()
+    if sum(run.size for _, run in gone) < len(instances) + len(ports):
+        lost = (ranges.format_address(of, number) for of, run in gone for number in range(run.first, run.last + 1))
+        _check_addresses(cable, tuple(ip for ip in lost if (cable.uuid, ip) in after.addresses))
+        return
+    for uuid in instances:
         _check_addresses(cable, tuple(one.ip for one in after.instances[uuid].places() if one.network == cable.uuid))
+    for uuid in ports:
+        _check_addresses(cable, after.ports[uuid].ip)
+
+
+def _lost(old: network.Network, new: network.Network) -> Iterator[tuple[ranges.Family, ranges.Range]]:
+    """Yield what the subnets of a network no longer have."""
+    then, now = ({subnet.cidr for subnet in one.subnets} for one in (old, new))
+    for family in ranges.Family if then - now else ():
+        parts = ([cidr.range for cidr in map(ranges.known_cidr, of) if cidr.family is family] for of in (then, now))
+        yield from ((family, run) for run in ranges.difference(*parts))
 
 
 def _check_addresses(cable: network.Network, addresses: tuple[str, ...]) -> None:
@@ -131,6 +185,12 @@ def _check_addresses(cable: network.Network, addresses: tuple[str, ...]) -> None
 
 # A handful of subnets is asked about again and again: parsing them would be most of the cost of loading instances.
 _parse = functools.lru_cache(maxsize=1024)(ipaddress.ip_network)
+
+
+def _several(noun: str, uuids: Iterable[str]) -> str:
+    """Name some of those that use a thing; at most as many as a message holds are looked at."""
+    shown = list(itertools.islice(uuids, 6))
+    return f"{noun} {', '.join(sorted(shown[:5]))}{' and others' if shown[5:] else ''}"
 
 
 def _entity_name(state: Snapshot, uuid: str) -> str:

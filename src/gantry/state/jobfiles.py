@@ -49,6 +49,8 @@ class JobFiles:
         # what each job's file waits for: None its new content, a job the archive
         self._due: dict[int, job.Job | None] = {}
         self._leaving: dict[int, job.Job] = {}
+        # what each file in the queue's folder holds, as far as it was written by us
+        self._written: dict[int, job.Job] = {}
         self._serial = -1
         self._turn = asyncio.Lock()
 
@@ -103,15 +105,18 @@ class JobFiles:
             await self._disk.sync(self._folder)
         for number in archived:
             await move_to_archive(self._disk, self._folder, number)
+            self._written.pop(number, None)
             del self._leaving[number], left[number]
         for error in filter(None, outcomes):
             raise error
 
     async def _write(self, number: int, archived: job.Job | None) -> None:
         content = archived or self._durable().jobs.get(str(number))
-        if content is None:
+        if content is None or content is self._written.get(number):
             return
+        self._written.pop(number, None)
         await self._disk.write(job_path(self._folder, number), encode(content), sync=False)
+        self._written[number] = content
 
     async def _show_drained(self) -> None:
         owner = self._durable().cluster

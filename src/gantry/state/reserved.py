@@ -1,15 +1,16 @@
 """Which addresses of a pool are in use, as ``config.data`` tells it: the one thing in there that is said twice.
 
-The NICs are the allocations; the state holds no other record of them. For readers of the file each pool also has its
-reservations, made from the NICs when the file is written (networks seed "Configuration changes")::
+NICs and ports are the allocations; the state holds no other record of them. For readers of the file each pool also has
+its reservations, made from those when the file is written (networks seed "Configuration changes")::
 
     {"range": "192.0.2.10-192.0.2.15", "name": "pool1", "reservations": ["192.0.2.10-192.0.2.12", "192.0.2.15"]}
 
 They are runs, not a character per address, so those of an empty /64 are ``[]``. ``checkpoint`` writes them, and
-compares them with the NICs when it reads the file: who edits one of the two and forgets the other is told.
+compares them with NICs and ports when it reads the file: who edits one of the two and forgets the other is told.
 """
 
 import bisect
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import structs
@@ -41,7 +42,7 @@ class Network(network.Network, frozen=True):
 
 
 def used_in(state: snapshot.Snapshot) -> Used:
-    """Return the addresses that the NICs of a state use."""
+    """Return the addresses that NICs and ports of a state use."""
     return _used(state.networks.values(), state.addresses)
 
 
@@ -79,20 +80,23 @@ def _plain(pool: Pool) -> network.Pool:
     return network.Pool(**{name: value for name, value in structs.asdict(pool).items() if name != "reservations"})
 
 
-def fault(networks: Collection[Network], instances: Iterable[instance.Instance]) -> str:
-    """Say where the reservations that a file shows are not what its NICs use; empty when they fit.
+def fault(
+    networks: Collection[Network], instances: Iterable[instance.Instance], ports: Iterable[network.Port] = ()
+) -> str:
+    """Say where the reservations that a file shows are not what its NICs and ports use; empty when they fit.
 
     InvalidError for a range or an address that is none.
     """
-    used = _used(networks, ((one.network, one.ip) for vm in instances for one in vm.places()))
+    nics = ((one.network, one.ip) for vm in instances for one in vm.places())
+    used = _used(networks, itertools.chain(nics, ((port.network, ip) for port in ports for ip in port.ip)))
     for net in networks:
         for pool in (pool for subnet in net.subnets for pool in subnet.pools):
             expected = _pool(pool, used.get(net.uuid, ())).reservations
             if pool.reservations not in (None, expected):
                 shown, really = (", ".join(runs or ()) or "none" for runs in (pool.reservations, expected))
                 return (
-                    f"pool {pool.range} of network {net.name} has the reservations {shown}, but the NICs use {really}; "
-                    'if it was edited on purpose, take the "reservations" of the pool out'
+                    f"pool {pool.range} of network {net.name} has the reservations {shown}, but NICs and ports use "
+                    f'{really}; if it was edited on purpose, take the "reservations" of the pool out'
                 )
     return ""
 

@@ -155,6 +155,11 @@ class Store:
         return self._durable.serial
 
     @property
+    def deposed(self) -> bool:
+        """Tell whether a node has refused this master: what was taken back here may hold for another one."""
+        return self._candidates.refusal is not None
+
+    @property
     def position(self) -> journal.Position:
         """Return where the journal ends."""
         return self._position

@@ -8,6 +8,7 @@ _gantry_names() {
         group) gnt-group list --no-headers -o name ;;
         os) gnt-os list --no-headers ;;
         job) gnt-job list --no-headers -o id ;;
+        range) gantry segment range list --no-headers -o uuid ;;
     esac 2>/dev/null
 }
 
@@ -17,9 +18,12 @@ _gantry() {
     COMPREPLY=()
     [ "$COMP_CWORD" -gt 1 ] || command=
     case "$program $command" in
+        'gantry segment') command=${COMP_WORDS[*]:1:COMP_CWORD > 3 ? 3 : COMP_CWORD - 1} ;;
+    esac
+    case "$program $command" in
         'gnt-cluster ') values='init modify info show show-ispecs-cmd version getmaster master-failover masterfailover master-ping queue watcher redist-conf verify destroy command copyfile verify-disks list-tags add-tags remove-tags search-tags' ;;
         'gnt-cluster init')
-            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --master-netdev -d --debug --reason -h --help'; kind=none
+            options='--node-name --primary-ip --port --enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev -d --debug --reason -h --help'; kind=none
             case $previous in
                 --node-name) values=''; kind=none ;;
                 --primary-ip) values=''; kind=none ;;
@@ -46,11 +50,13 @@ _gantry() {
                 --default-iallocator-params) values=''; kind=none ;;
                 --vg-name) values=''; kind=none ;;
                 --prealloc-wipe-disks) values='yes no default'; kind=none ;;
+                --segment-ranges) values='yes no default'; kind=none ;;
+                --segment-fallback) values='yes no default'; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-cluster modify')
-            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --master-netdev -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--enabled-hypervisors --enabled-disk-templates --defaults -H --hypervisor-parameters --hypervisor --hypervisor-defaults -B --backend-parameters -N --nic-parameters --node-parameters -D --disk-parameters --ipolicy-bounds-specs --ipolicy-disk-templates --ipolicy-vcpu-ratio --ipolicy-spindle-ratio --ipolicy-std-specs -m --mac-prefix -C --candidate-pool-size --max-running-jobs --ipam-hold-time --network-thresholds -I --default-iallocator --default-iallocator-params --vg-name --prealloc-wipe-disks --segment-ranges --segment-fallback --master-netdev --ipam-driver --ipam-database -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --enabled-hypervisors) values=''; kind=none ;;
                 --enabled-disk-templates) values=''; kind=none ;;
@@ -74,7 +80,11 @@ _gantry() {
                 --default-iallocator-params) values=''; kind=none ;;
                 --vg-name) values=''; kind=none ;;
                 --prealloc-wipe-disks) values='yes no default'; kind=none ;;
+                --segment-ranges) values='yes no default'; kind=none ;;
+                --segment-fallback) values='yes no default'; kind=none ;;
                 --master-netdev) values=''; kind=none ;;
+                --ipam-driver) values='embedded sql'; kind=none ;;
+                --ipam-database) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
@@ -453,10 +463,14 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-instance modify')
-            options='--net --disk --no-wait-for-sync -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --os-parameters-private --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug -m --runtime-memory --offline --online --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
+            options='--net --disk -t --disk-template -n --node -I --iallocator -e --ext-params --no-wait-for-sync -B --backend-parameters -H --hypervisor-parameters --hypervisor -O --os-parameters --os-parameters-private --no-conflicts-check -f --force --hotplug --hotplug-if-possible --no-hotplug -m --runtime-memory --offline --online --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 --net) values=''; kind=none ;;
                 --disk) values=''; kind=none ;;
+                -t|--disk-template) values=''; kind=none ;;
+                -n|--node) values=''; kind=node ;;
+                -I|--iallocator) values=''; kind=none ;;
+                -e|--ext-params) values=''; kind=none ;;
                 -B|--backend-parameters) values=''; kind=none ;;
                 -H|--hypervisor-parameters|--hypervisor) values=''; kind=none ;;
                 -O|--os-parameters) values=''; kind=none ;;
@@ -616,7 +630,7 @@ _gantry() {
             esac ;;
         'gnt-network ') values='add modify rename connect disconnect list list-fields info show history map export-reservations import-reservations dhcp remove list-tags add-tags remove-tags' ;;
         'gnt-network add')
-            options='--subnet --pool --network --gateway --network6 --gateway6 -m --mac-prefix --add-reserved-ips --no-conflicts-check -f --force --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            options='--subnet --pool --network --gateway --network6 --gateway6 --type --physical-network --segment --project -m --mac-prefix --add-reserved-ips --no-conflicts-check -f --force --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
             case $previous in
                 --subnet) values=''; kind=none ;;
                 --pool) values=''; kind=none ;;
@@ -624,6 +638,10 @@ _gantry() {
                 --gateway) values=''; kind=none ;;
                 --network6) values=''; kind=none ;;
                 --gateway6) values=''; kind=none ;;
+                --type) values=''; kind=none ;;
+                --physical-network) values=''; kind=none ;;
+                --segment) values=''; kind=none ;;
+                --project) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 --add-reserved-ips) values=''; kind=none ;;
                 --tags) values=''; kind=none ;;
@@ -631,7 +649,7 @@ _gantry() {
                 --reason) values=''; kind=none ;;
             esac ;;
         'gnt-network modify')
-            options='--subnet --pool --add-reserved-ips --remove-reserved-ips --gateway --network6 --gateway6 -m --mac-prefix --no-conflicts-check -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
+            options='--subnet --pool --add-reserved-ips --remove-reserved-ips --gateway --network6 --gateway6 --type --physical-network --segment -m --mac-prefix --no-conflicts-check -f --force --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=network
             case $previous in
                 --subnet) values=''; kind=none ;;
                 --pool) values=''; kind=none ;;
@@ -640,6 +658,9 @@ _gantry() {
                 --gateway) values=''; kind=none ;;
                 --network6) values=''; kind=none ;;
                 --gateway6) values=''; kind=none ;;
+                --type) values=''; kind=none ;;
+                --physical-network) values=''; kind=none ;;
+                --segment) values=''; kind=none ;;
                 -m|--mac-prefix) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
@@ -916,11 +937,13 @@ _gantry() {
                 -o|--output) values=''; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
-        'gantry ') values='history events export-config simulate' ;;
+        'gantry ') values='history events export-config simulate segment' ;;
+        'gantry segment') values='range' ;;
+        'gantry segment range') values='list show create set delete' ;;
         'gantry history')
             options='--kind --name --since --limit --no-headers --separator --format -d --debug --reason -h --help'; kind=none
             case $previous in
-                --kind) values='cluster group node network instance job'; kind=none ;;
+                --kind) values='cluster group node network port segmentrange subnetpool instance job'; kind=none ;;
                 --name) values=''; kind=none ;;
                 --since) values=''; kind=none ;;
                 --limit) values=''; kind=none ;;
@@ -946,6 +969,51 @@ _gantry() {
                 --seed) values=''; kind=none ;;
                 --seeds) values=''; kind=none ;;
                 --processes) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment range list')
+            options='--used --not-used --unused --available --not-available --unavailable --long --no-headers --separator --format --units -o --output -v --verbose -F --filter -d --debug --reason -h --help'; kind=range
+            case $previous in
+                --separator) values=''; kind=none ;;
+                --format) values='table json yaml csv'; kind=none ;;
+                --units) values='h m g t'; kind=none ;;
+                -o|--output) values=''; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment range show')
+            options='-d --debug --reason -h --help'; kind=range
+            case $previous in
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment range create')
+            options='--name --shared --private --project --project_id --project-id --network-type --network_type --physical-network --physical_network --minimum --maximum --description --tags --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=none
+            case $previous in
+                --name) values=''; kind=none ;;
+                --shared) values=''; kind=none ;;
+                --project|--project_id|--project-id) values=''; kind=none ;;
+                --network-type|--network_type) values=''; kind=none ;;
+                --physical-network|--physical_network) values=''; kind=none ;;
+                --minimum) values=''; kind=none ;;
+                --maximum) values=''; kind=none ;;
+                --description) values=''; kind=none ;;
+                --tags) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment range set')
+            options='--name --minimum --maximum --description --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=range
+            case $previous in
+                --name) values=''; kind=none ;;
+                --minimum) values=''; kind=none ;;
+                --maximum) values=''; kind=none ;;
+                --description) values=''; kind=none ;;
+                --priority) values='low normal high'; kind=none ;;
+                --reason) values=''; kind=none ;;
+            esac ;;
+        'gantry segment range delete')
+            options='--dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=range
+            case $previous in
+                --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;
             esac ;;
     esac

@@ -53,6 +53,17 @@ def asked() -> Asked:
     return Asked()
 
 
+def others() -> list[network.SegmentRange | network.Port | network.SubnetPool]:
+    """Return one each of what a house has none of."""
+    return [
+        network.SegmentRange(uuid="r1", name="", network_type="vxlan", minimum=1, maximum=9),
+        network.Port(uuid="p1", name="", network="net", mac="aa:00:00:00:00:55", ip=("192.0.2.55",), device_id="d"),
+        network.SubnetPool(
+            uuid="sp1", name="", prefixes=("10.0.0.0/8",), default_prefixlen=26, min_prefixlen=8, max_prefixlen=32
+        ),
+    ]
+
+
 def named(number: int, name: str) -> instance.Instance:
     return msgspec.structs.replace(build.VM, uuid=f"i{number}", name=name, nics=())
 
@@ -234,6 +245,7 @@ async def test_every_field_of_every_resource_is_json(asked: Asked) -> None:
     asked.locks.append(("instance/i1", "exclusive", ["job/1"], [("shared", ["job/2"])], waits))
     asked.runs("node1")
     asked.house.machine("node1").exports["vm1"] = ""
+    asked.house.put(*others())
     for what in engine.GETTERS:
         result = await engine.query(asked.source, what, list(fields.REGISTRY[what]))
         assert result.rows, what

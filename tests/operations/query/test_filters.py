@@ -62,11 +62,28 @@ def passes(raw: object) -> bool:
         (["&"], True),
         (["|", ["?", "offline"], ["?", "mfree"]], True),
         (["|"], False),
+        (["|", ["=", "os", "plain"], ["==", "os", "debian+small"]], True),
+        (["|", ["=", "os", "plain"], ["=", "os", "other"]], False),
+        (["|", ["=", "os", "plain"], ["=", "mfree", 2048]], True),
+        (["|", ["=", "os", "plain"], ["=", "tags", "plain"]], False),
+        (["|", ["=", "tags", "blue"], ["=", "tags", "red"]], False),
         (["&", None, ["|", None]], True),
     ],
 )
 def test_the_operators(raw: object, expected: bool) -> None:
     assert passes(raw) is expected
+
+
+def test_a_choice_of_a_thousand_names_looks_once_at_each_row() -> None:
+    looked: list[str] = []
+
+    def row(name: str) -> cells.Cell:
+        looked.append(name)
+        return "n999.example"
+
+    test = filters.compile_filter(["|", *(["=", "name", f"n{number}"] for number in range(1000))])
+    assert test(row)
+    assert looked == ["name"]
 
 
 @pytest.mark.parametrize("operator", ["=", "=="])

@@ -23,7 +23,7 @@ import sysconfig
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -59,8 +59,11 @@ def image() -> Path:
     return made("node", HERE / "image.sh", suffix=".ext4")
 
 
-def made(name: str, *scripts: Path, suffix: str = "") -> Path:
-    """Return what the first of the scripts makes, made now if it was not before; several may ask at once."""
+def made(name: str, *scripts: Path, suffix: str = "", arguments: Sequence[str | Path] = ()) -> Path:
+    """Return what the first of the scripts makes, made now if it was not before; several may ask at once.
+
+    It is told where, and the ``arguments``. What it makes depends on the content of all ``scripts`` and nothing else.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gantry"
     cache.mkdir(parents=True, exist_ok=True)
     content = b"".join(script.read_bytes() for script in scripts)
@@ -68,9 +71,15 @@ def made(name: str, *scripts: Path, suffix: str = "") -> Path:
     with open(cache / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not found.exists():
-            done = subprocess.run([scripts[0], found], capture_output=True, text=True, check=False)
+            done = subprocess.run([scripts[0], found, *arguments], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
     return found
+
+
+def environment(name: str, constraints: Path, *requirements: str) -> Path:
+    """Return a virtual environment with other people's programs, made once for all checkouts (``environment.sh``)."""
+    script = Path(__file__).parents[2] / "environment.sh"
+    return made(name, script, constraints, arguments=(constraints, *requirements))
 
 
 def until(condition: Callable[[], Found | None], what: str, *, patience: float = 90) -> Found:

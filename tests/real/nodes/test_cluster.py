@@ -312,8 +312,8 @@ def test_lost_disks_are_made_anew_on_other_nodes(cluster: Cluster) -> None:
 def test_an_instance_on_plain_volumes_is_copied_to_another_node(cluster: Cluster) -> None:
     with extra(cluster, "plain.example") as vm:
         where = ("-t", "plain", "-n", "node3", "--no-nics", "-o", "plain", "--disk", "0:size=16m")
-        cluster.run("gnt-instance", "add", *where, vm.name)
-        (volume,) = lying(cluster, "node3", vm.name)
+        cluster.run("gnt-instance", "add", *where, "--disk", "1:size=4m,access=r", vm.name)
+        (volume,) = (name for name in lying(cluster, "node3", vm.name) if name.endswith("disk0"))
         path = f"/dev/{GROUP}/{volume}"
         storage.scribble(cluster.node("node3"), path, megabytes=16)
         before = storage.checksum(cluster.node("node3"), path)
@@ -322,3 +322,30 @@ def test_an_instance_on_plain_volumes_is_copied_to_another_node(cluster: Cluster
         assert (vm.field("pnode"), vm.field("status")) == ("node2", "running")
         assert storage.checksum(cluster.node("node2"), path) == before
         assert lying(cluster, "node3", vm.name) == {}
+
+
+def test_plain_volumes_become_mirrored_disks_and_plain_ones_again(cluster: Cluster) -> None:
+    with extra(cluster, "convert.example") as vm:
+        where = ("-t", "plain", "-n", "node1", "--no-nics", "-o", "plain", "--disk", "0:size=16m")
+        cluster.run("gnt-instance", "add", *where, vm.name)
+        (volume,), before = lying(cluster, "node1", vm.name), vm.write()
+        assert "instance convert.example runs" in vm.refused("modify", "-t", "drbd", "-n", "node2")
+        vm.gnt("stop")
+        vm.gnt("modify", "-t", "drbd", "-n", "node2")
+        assert vm.place == ("node1", "node2", "ADMIN_down")
+        vm.gnt("start")
+        assert (vm.is_whole(), vm.checksum()) == (True, before)
+        vm.gnt("failover", "-f")
+        assert (vm.place, vm.checksum()) == (("node2", "node1", "running"), before)
+
+        before, numbers = vm.write(megabytes=4), [(node, minor(vm, node)) for node in ("node1", "node2")]
+        vm.gnt("stop")
+        vm.gnt("modify", "-t", "plain")
+        assert (vm.field("pnode"), lying(cluster, "node1", vm.name)) == ("node2", {})
+        assert [*lying(cluster, "node2", vm.name)] == [volume]
+        assert not [node for node, number in numbers if f" {number}: cs:" in cluster.node(node).sh("cat /proc/drbd")]
+        vm.gnt("start")
+        assert vm.checksum() == before
+        vm.gnt("stop")
+        assert "the allocator takes" in vm.gnt("modify", "-t", "drbd")
+        assert vm.refused("modify", "-t", "drbd").endswith("are of template drbd already")

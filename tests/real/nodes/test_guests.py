@@ -68,8 +68,8 @@ def test_a_target_that_dies_half_way_leaves_the_guest_running_where_it_was(clust
         number, status = last_job(cluster)
         assert status == "error"
         said = cluster.run("gnt-job", "info", number).stdout
-        assert f"the migration of instance {vm.name} to {two} failed" in said
-        assert "cannot be reached" in said
+        assert f"the migration of instance {vm.name} to {two} failed" in said, said
+        assert "cannot be reached" in said, said
         vm.until_up()
         assert vm.place == (one, two, "running")
     finally:

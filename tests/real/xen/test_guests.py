@@ -16,7 +16,7 @@ from tests.real.xen import host
 from gantry import errors, security
 from gantry.model import parameters
 from gantry.rpc import calls
-from gantry.runtime import interface, real
+from gantry.runtime import commands, real
 
 pytestmark = host.NEEDS
 
@@ -189,7 +189,7 @@ async def leave(xen: Lab, vm: calls.Instance, saved: Path) -> None:
     """Take a guest's state in, as the node that it goes to."""
     node, token = xen.nodes[0], "token"
     arrival = await real.RealRuntime().streams.listen(HERE, token=token, tls=tls(xen))
-    stage = interface.Stage(["dd", f"of={saved}", "bs=1M", "iflag=fullblock", "status=none"])
+    stage = commands.Stage(["dd", f"of={saved}", "bs=1M", "iflag=fullblock", "status=none"])
     arriving = asyncio.ensure_future(arrival.receive([stage], timeout=300))
     reception = calls.Reception(host=HERE, port=arrival.port, secret=token)
     await asyncio.to_thread(xen.call, node, calls.InstanceMigrate(instance=vm, reception=reception, live=True))
@@ -205,7 +205,7 @@ async def come(xen: Lab, saved: Path, reception: calls.Reception) -> None:
     """Send a guest's state, as the node that it comes from."""
     context = security.stream_client_context(xen.authority.certificate)
     streamed = await real.RealRuntime().streams.send(
-        [interface.Stage(["cat", str(saved)])], host=reception.host, port=reception.port,
+        [commands.Stage(["cat", str(saved)])], host=reception.host, port=reception.port,
         token=reception.secret, tls=context, timeout=300,
     )  # fmt: skip
     assert [one.code for one in streamed.ended] == [0]

@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterator, Mapping
 
 from gantry.cli import client, command, failures, machine, moments, query, syntax
+from gantry.cli.programs import segments
 
-ABOUT = "Tells what happened in the cluster and what happens, and exports the configuration."
+ABOUT = "Tells what happened in the cluster and what happens, exports the configuration, and keeps segment ranges."
 
-KINDS = ("cluster", "group", "node", "network", "instance", "job")
+KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "job")
 PART = 1000
 PATIENCE = 60.0
 """Seconds that one question for events waits."""
@@ -170,4 +171,5 @@ COMMANDS = (
             command.Option(("--processes",), "How many at once", metavar="N", parse=syntax.number),
         ),
     ),
+    *segments.COMMANDS,
 )

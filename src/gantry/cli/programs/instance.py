@@ -54,10 +54,13 @@ def modify(call: command.Call) -> int:
     op |= {"runtime_mem": options.runtime_memory} if options.runtime_memory is not None else {}
     op |= {"offline": options.offline} if options.offline or options.online else {}
     op |= {"osparams_private": options.os_parameters_private} if options.os_parameters_private else {}
+    op |= disks.conversion(call)
     if not any(
-        op.get(key) for key in ("nics", "disks", "hvparams", "beparams", "osparams", "runtime_mem")
+        op.get(key) for key in ("nics", "disks", "hvparams", "beparams", "osparams", "runtime_mem", "disk_template")
     ) and not op.keys() & {"offline", "osparams_private"}:
-        raise failures.InvalidError("Please give at least one of the parameters.", hint="--net, --disk, -H, -B or -O")
+        raise failures.InvalidError(
+            "Please give at least one of the parameters.", hint="--net, --disk, -t, -H, -B or -O"
+        )
     if options.no_hotplug and (options.hotplug or options.hotplug_if_possible):
         raise failures.InvalidError("--hotplug and --no-hotplug exclude each other")
 
@@ -207,6 +210,7 @@ MODIFY_OPTIONS = (
         many=True,
         parse=disks.change,
     ),
+    *disks.CONVERSION,
     disks.NO_WAIT,
     command.BACKEND,
     command.Option(
@@ -219,7 +223,10 @@ MODIFY_OPTIONS = (
     command.OS_PARAMETERS,
     command.OS_PRIVATE,
     command.Option(("--no-conflicts-check",), "Allow addresses that belong to a network the NIC is not in"),
-    command.Option(("-f", "--force"), "Allow addresses that are reserved externally"),
+    command.Option(
+        ("-f", "--force"),
+        "Allow addresses that are reserved externally; with -t plain, take the primary node's copy as it is",
+    ),
     command.Option(("--hotplug",), "Change NICs and disks of a running instance at once, where it can be: the default"),
     command.Option(("--hotplug-if-possible",), "The same"),
     command.Option(("--no-hotplug",), "Leave a running instance as it is until its next start"),
@@ -240,6 +247,9 @@ MODIFY_TEXT = """
       gnt-instance modify --disk add:size=10g web1
       gnt-instance modify --disk 1:modify,mode=ro web1
       gnt-instance modify --disk remove web1
+    Its disks mirrored to another node, once it is stopped, and on one node again:
+      gnt-instance modify -t drbd -n node2 web1
+      gnt-instance modify -t plain web1
 """
 NO_REMEMBER = command.Option(("--no-remember",), "Leave what is wanted of the instance as it was")
 

@@ -1,7 +1,7 @@
 """``gnt-network``: networks with their subnets and pools, and where they are plugged in."""
 
 from gantry.cli import command, description, failures, output, query, subnets, syntax, tags, waiting
-from gantry.cli.programs import records
+from gantry.cli.programs import records, segments
 
 ABOUT = "Creates and changes networks with their subnets and pools, and connects them to node groups."
 
@@ -35,6 +35,7 @@ def add(call: command.Call) -> int:
         "subnets": options.subnet,
         "pools": options.pool,
         "tags": options.tags,
+        "project": options.project or "",
         **_edits(call),
     }
     return waiting.carry_out(call, op)
@@ -45,7 +46,7 @@ def _edits(call: command.Call) -> dict[str, object]:
     names = ("network", "gateway", "network6", "gateway6", "mac_prefix", "add_reserved_ips", "remove_reserved_ips")
     given = {name: call.option(name) for name in names}
     checks = {"conflicts_check": not call.options.no_conflicts_check, "force": call.options.force}
-    return checks | {name: value for name, value in given.items() if value}
+    return checks | {name: value for name, value in given.items() if value} | segments.asked(call)
 
 
 def modify(call: command.Call) -> int:
@@ -151,6 +152,8 @@ ADD_OPTIONS = (
     command.Option(("--gateway",), "Gateway of --network", "ADDRESS"),
     command.Option(("--network6",), "IPv6 subnet with one pool over all of it", "CIDR"),
     command.Option(("--gateway6",), "Gateway of --network6", "ADDRESS"),
+    *segments.options("Segmentation id; next, or a type alone, gives the next free one"),
+    command.Option(("--project",), "Project that it belongs to, from whose segment ranges it gets its id", "PROJECT"),
     MAC_PREFIX,
     RESERVE,
     NO_CONFLICTS_CHECK,
@@ -163,6 +166,8 @@ ADD_TEXT = """
     a subnet each, with one pool over all of it.
       gnt-network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 --pool 192.0.2.10-192.0.2.99,name=web net1
       gnt-network add --subnet cidr=2001:db8::/64,pool net6
+    With a segment it is told apart on the wire: a VLAN, or a tunnel. The id comes from the segment ranges.
+      gnt-network add --type vlan --physical-network physnet1 --project P net7
 """
 MODIFY_OPTIONS = (
     command.Option(
@@ -182,6 +187,7 @@ MODIFY_OPTIONS = (
     command.Option(("--gateway",), "Gateway of the first IPv4 subnet; none takes it away", "ADDRESS"),
     command.Option(("--network6",), "CIDR of the first IPv6 subnet; none removes it", "CIDR"),
     command.Option(("--gateway6",), "Gateway of the first IPv6 subnet; none takes it away", "ADDRESS"),
+    *segments.options("Segmentation id; next, or a type alone, gives the next free one; none takes it away"),
     MAC_PREFIX,
     NO_CONFLICTS_CHECK,
     LARGE,

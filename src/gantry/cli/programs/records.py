@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 HISTORY = (
     client.Field("address", "Address", "text", "The address"),
-    client.Field("instance", "Instance", "text", "Instance that has or had it"),
+    client.Field("instance", "Instance", "text", "Instance, or port, that has or had it"),
+    client.Field("kind", "Kind", "text", "Which of the two it is"),
     client.Field("from", "From", "timestamp", "Since when; nothing if before the records begin"),
     client.Field("to", "To", "timestamp", "Until when; nothing while it lasts"),
     client.Field("job", "Job", "number", "Job that gave it"),
@@ -31,7 +32,7 @@ HISTORY = (
     client.Field("end_opcode", "EndOpCode", "text", "Opcode that took it back"),
     client.Field("end_user", "EndUser", "text", "Who asked for that"),
     client.Field("end_reason", "EndReason", "text", "Why"),
-    client.Field("instance_uuid", "InstanceUUID", "text", "UUID of the instance"),
+    client.Field("instance_uuid", "InstanceUUID", "text", "UUID of the instance or port"),
     client.Field("network_uuid", "NetworkUUID", "text", "UUID of the network"),
 )
 SHOWN = ("address", "instance", "from", "to", "job", "reason")
@@ -81,7 +82,7 @@ def _cell(row: Mapping[str, object], field: client.Field) -> tuple[int, object]:
 
 
 def info_at(call: command.Call) -> int:
-    """Show networks as they were at a moment, with the addresses that instances had there then."""
+    """Show networks as they were at a moment, with the addresses that instances and ports had there then."""
     documents = []
     for name in call.arguments:
         found = _past(call, name, address=None, limit=EVERYBODY)
@@ -98,16 +99,22 @@ def info_at(call: command.Call) -> int:
 
 def _described(network: Mapping[str, object], rows: list[Mapping[str, object]], moment: float) -> dict[str, object]:
     users: dict[str, list[object]] = {}
+    ports: dict[str, object] = {}
     for row in rows:
-        users.setdefault(str(row["instance"]), []).append(row["address"])
+        if row.get("kind") == "port":
+            ports[str(row["address"])] = row["instance"]
+        else:
+            users.setdefault(str(row["instance"]), []).append(row["address"])
     return {
         "Network name": network.get("name"),
         "At": output.moment(moment),
         "UUID": network.get("uuid"),
         "Serial number": network.get("serial_no", 1),
         "Mac Prefix": network.get("mac_prefix"),
+        **({"Segment": network["segment"]} if "segment" in network else {}),
         "Subnets": network.get("subnets", []),
         f"used by {len(users)} instances": users,
+        **({"addresses of ports": ports} if ports else {}),
         "Tags": network.get("tags", []),
     }
 
@@ -126,7 +133,7 @@ def draw(call: command.Call) -> int:
         named = f"pool {wanted}" if wanted else "pool"
         raise failures.InvalidError(f"network {network.name} has no {named} there", hint="gnt-network info shows them")
     canvas = _canvas()
-    used = {version: [int(one) for one, _ in network.users() if one.version == version] for version in (4, 6)}
+    used = {version: [int(one) for one in network.used() if one.version == version] for version in (4, 6)}
     for subnet, pool in places:
         for line in maps.draw(pool, subnet, used[pool.range.version], canvas=canvas):
             print(line)

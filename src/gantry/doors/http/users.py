@@ -6,16 +6,20 @@ A line of ``lib/users`` is of one of two kinds (contract: users file; seed "Secu
     bob {HA1}0123... write                name, password, options separated by commas
 
 Passwords of the second kind are plain, ``{cleartext}`` and plain, ``{HA1}`` and the MD5 of ``name:REALM:password``, or
-bcrypt. The option ``write`` allows everything, ``read`` the reads that are not open to all. A line that cannot be read
-lets nobody in. The file is read again when it has changed; no part of a password is ever logged.
+bcrypt. The option ``write`` allows everything, ``read`` the reads that are not open to all; what ``project=NAME`` and
+``role=NAME`` mean is said by a door that has projects. A line that cannot be read lets nobody in. The file is read
+again when it has changed; no part of a password is ever logged.
 
 Wrong passwords are answered slowly, and for one user one after the other, so that guessing takes longer than it pays.
 """
 
 import asyncio
+import base64
+import binascii
 import hashlib
 import hmac
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import bcrypt
@@ -94,6 +98,16 @@ def parse(text: str) -> dict[str, User]:
     return found
 
 
+def login(header: str) -> tuple[str, str] | None:
+    """Return name and password of an Authorization header, None when it has another form than basic."""
+    scheme, _, encoded = header.partition(" ")
+    try:
+        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return (name, password) if scheme.lower() == "basic" else None
+
+
 class Users:
     """The users of a file, which may be missing: then there are none."""
 
@@ -122,6 +136,16 @@ class Users:
         self._seen, self._users = seen, users
         self._proven.clear()
         self._turns.clear()
+
+    def get(self, name: str) -> User | None:
+        """Return a user by name, whatever the password is."""
+        self._refresh()
+        return self._users.get(name)
+
+    def all(self) -> Sequence[User]:
+        """Return all users."""
+        self._refresh()
+        return list(self._users.values())
 
     async def check(self, name: str, password: str) -> User | None:
         """Return the user if the password is right, None otherwise, and that slowly."""

@@ -85,7 +85,7 @@ class Door:
             return {"success": True, "result": await self._call(request)}, True
         except errors.GantryError as error:
             return _failure(error), True
-        except Exception:
+        except Exception:  # the wall between one call's bug and the daemon
             log.exception("method %s failed", request.method)
             return _failure(errors.InternalError(f"method {request.method} failed", hint="see the master's log")), True
 

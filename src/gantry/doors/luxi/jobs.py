@@ -35,6 +35,12 @@ async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bo
     return [(True, one) if isinstance(one, int) else (False, str(one)) for one in answers]
 
 
+async def _run(services: Services, ops: Ops, seconds: float) -> tuple[int, str, list[object]]:
+    """Run a job and answer its number, status and results when it has ended, or the time is over (ours)."""
+    one = await services.queue.run([opcodes.decode(op) for op in ops], timeout=min(seconds, WAIT_LIMIT))
+    return one.id, one.status.value, [step.result for step in one.ops]
+
+
 async def _wait_for_change(
     services: Services,
     number: int,
@@ -84,6 +90,7 @@ METHODS: Methods = {
     "SubmitJob": (tuple[list[dict[str, object]]], _submit),
     "SubmitManyJobs": (tuple[list[list[dict[str, object]]]], _submit_many),
     "SubmitJobToDrainedQueue": (tuple[list[dict[str, object]]], _submit_drained),
+    "RunJob": (tuple[list[dict[str, object]], Seconds], _run),
     "WaitForJobChange": (
         tuple[int, list[str], list[object] | None, int | None, Seconds],
         _wait_for_change,

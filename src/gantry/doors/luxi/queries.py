@@ -100,7 +100,8 @@ def _check_limit(limit: int) -> None:
 def _holding(one: history.Holding) -> dict[str, object]:
     return {
         "address": one.address,
-        "instance": one.instance,
+        "instance": one.instance if one.noun == "instance" else f"{one.noun} {one.instance}",
+        "kind": one.noun,
         "from": one.start,
         "to": one.end,
         "job": one.given.job or None,

@@ -13,7 +13,8 @@ import functools
 from collections.abc import Mapping
 
 from gantry.doors import http
-from gantry.doors.rapi import changes, reading, routes
+from gantry.doors.http import representation
+from gantry.doors.rapi import changes, reading, routes, wire
 from gantry.rpc import luxi
 from gantry.runtime import interface
 
@@ -25,10 +26,31 @@ _HEADS = {route.parts[1] for route in ROUTES if len(route.parts) > 1}
 class Application:
     """What the remote API says to a request (``http.Application``)."""
 
-    def __init__(self, runtime: interface.Runtime, master: luxi.Caller) -> None:
-        self._master = routes.Master(master, runtime.clock)
+    id_header = ("X-Request-Id", "")
 
-    async def find(self, method: str, path: tuple[str, ...]) -> http.Endpoint:
+    def __init__(self, runtime: interface.Runtime, master: luxi.Caller, *, gate: wire.Gate) -> None:
+        self._master = routes.Master(master, runtime.clock)
+        self._gate = gate
+
+    async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
+        """Answer a request."""
+        kind = representation.chosen(raw.headers.get("accept", ""))
+        if kind is None:
+            raise http.RefusedError(406, f"answers are {representation.JSON} or {representation.YAML}")
+        path, query = http.split(raw.path)
+        endpoint = await self.find(raw.method, path)
+        user = await self._gate.user(raw.headers.get("authorization", ""))
+        trace.user = user.name if user else "-"
+        self._gate.check(endpoint.access, user)
+        tags, name = raw.headers.get("if-match", ""), user.name if user else ""
+        request = wire.Request(raw.method, path, query, body=wire.decoded(raw), user=name, if_match=tags)
+        return wire.response(raw, await endpoint.call(request), kind)
+
+    def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
+        """Return a failure as clients of the remote API read it."""
+        return wire.failure(error)
+
+    async def find(self, method: str, path: tuple[str, ...]) -> wire.Endpoint:
         """Return what answers a method on a path."""
         path = await self._usual(path)
         fitting = [(route, names) for route in ROUTES if (names := routes.matched(route, path)) is not None]
@@ -36,12 +58,12 @@ class Application:
             raise http.RefusedError(404, f"there is no resource /{'/'.join(path)}")
         for route, names in fitting:
             if route.method == method:
-                return http.Endpoint(route.access, functools.partial(self._call, route, names))
+                return wire.Endpoint(route.access, functools.partial(self._call, route, names))
         known = ", ".join(sorted({route.method for route, _ in fitting}))
         raise http.RefusedError(501, f"/{'/'.join(path)} has no method {method}; it has {known}")
 
-    async def _call(self, route: routes.Route, names: Mapping[str, str], request: http.Request) -> http.Answer:
-        if request.if_match and route.access is http.Access.WRITE and route.method != "GET":
+    async def _call(self, route: routes.Route, names: Mapping[str, str], request: wire.Request) -> wire.Answer:
+        if request.if_match and route.access is wire.Access.WRITE and route.method != "GET":
             await reading.check_version(self._master, request, route, names)
         return await route.call(self._master, request, names)
 

@@ -9,8 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from gantry import errors
-from gantry.doors import http
-from gantry.doors.rapi import routes
+from gantry.doors.rapi import routes, wire
 
 Op = dict[str, object]
 TAG_KINDS = {
@@ -39,13 +38,13 @@ class Change:
     body: bool = True
     arrange: Callable[[Op], list[Op]] | None = None
 
-    async def call(self, master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+    async def call(self, master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
         """Submit the job and answer its number."""
         op = self._op(request, names)
         ops = self.arrange(op) if self.arrange else [op]
-        return http.Answer(await master.submit(request, ops))
+        return wire.Answer(await master.submit(request, ops))
 
-    def _op(self, request: http.Request, names: Mapping[str, str]) -> Op:
+    def _op(self, request: wire.Request, names: Mapping[str, str]) -> Op:
         """Gather the opcode's fields: from the body, then the query, then the path."""
         given = self._given(request.body) if self.body else {}
         static = {"OP_ID", "reason", "dry_run", *names, *self.fixed} & given.keys()
@@ -73,7 +72,7 @@ class Change:
     def route(self) -> routes.Route:
         """Return the row as a route."""
         query = tuple(sorted({"dry-run", "reason", *self.query}))
-        access = http.Access.WRITE
+        access = wire.Access.WRITE
         return routes.Route(self.method, self.path, access, self.call, f"job: `{self.op}`", query)
 
 
@@ -201,34 +200,34 @@ _ROLES: dict[str, dict[str, bool]] = {
 }
 
 
-async def _set_role(master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+async def _set_role(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
     """Turn a role into the flags of a node."""
     flags = _ROLES.get(request.body) if isinstance(request.body, str) else None
     if flags is None:
         raise errors.InvalidError(f"the body is no role that can be given: {request.body!r}", hint=", ".join(_ROLES))
     options = {"force": request.flag("force"), "auto_promote": request.flag("auto-promote")}
     dry_run = request.flag("dry-run")
-    return http.Answer(
+    return wire.Answer(
         await master.submit(request, [{"OP_ID": "OP_NODE_SET_PARAMS", **names, **flags, **options, "dry_run": dry_run}])
     )
 
 
 def _tagging(op: str, kind: str) -> routes.Call:
-    async def call(master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+    async def call(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
         tags: Sequence[str] = request.query.get("tag", ())
         if not tags:
             raise errors.InvalidError("no tag is given", hint="each is a query argument: ?tag=one&tag=two")
         dry_run = request.flag("dry-run")
-        return http.Answer(
+        return wire.Answer(
             await master.submit(request, [{"OP_ID": op, "kind": kind, "tags": tags, **names, "dry_run": dry_run}])
         )
 
     return call
 
 
-async def _cancel(master: routes.Master, request: http.Request, names: Mapping[str, str]) -> http.Answer:
+async def _cancel(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
     """Cancel a job; the answer says whether it was, and why not."""
-    return http.Answer(await master.caller.call(object, "CancelJob", job_number(names)))
+    return wire.Answer(await master.caller.call(object, "CancelJob", job_number(names)))
 
 
 def job_number(names: Mapping[str, str]) -> int:
@@ -241,7 +240,7 @@ def job_number(names: Mapping[str, str]) -> int:
 def _tag_routes(path: str, kind: str) -> list[routes.Route]:
     query = ("dry-run", "reason", "tag")
     return [
-        routes.Route(method, path + "/tags", http.Access.WRITE, _tagging(op, kind), f"job: `{op}`", query)
+        routes.Route(method, path + "/tags", wire.Access.WRITE, _tagging(op, kind), f"job: `{op}`", query)
         for method, op in (("PUT", "OP_TAGS_SET"), ("DELETE", "OP_TAGS_DEL"))
     ]
 
@@ -249,9 +248,9 @@ def _tag_routes(path: str, kind: str) -> list[routes.Route]:
 ROUTES: tuple[routes.Route, ...] = (
     *(change.route for change in CHANGES),
     routes.Route(
-        "PUT", NODE + "/role", http.Access.WRITE, _set_role, "job: `OP_NODE_SET_PARAMS`; the body is the role",
+        "PUT", NODE + "/role", wire.Access.WRITE, _set_role, "job: `OP_NODE_SET_PARAMS`; the body is the role",
         ("auto-promote", "dry-run", "force", "reason"),
     ),
     *(route for path, (kind, _) in TAG_KINDS.items() for route in _tag_routes(path, kind)),
-    routes.Route("DELETE", "/2/jobs/{job}", http.Access.WRITE, _cancel, "cancels: whether it was, and a message"),
+    routes.Route("DELETE", "/2/jobs/{job}", wire.Access.WRITE, _cancel, "cancels: whether it was, and a message"),
 )  # fmt: skip

@@ -11,7 +11,7 @@ import msgspec
 from gantry import errors
 from gantry.doors import http
 from gantry.doors.http import representation
-from gantry.doors.rapi import changes, routes
+from gantry.doors.rapi import changes, routes, wire
 
 _COMMON = ("ctime", "mtime", "uuid", "serial_no", "tags")
 
@@ -85,25 +85,25 @@ def _shown(what: str, row: dict[str, object]) -> dict[str, object]:
 def _listing(what: str) -> routes.Call:
     plural, key = _PLURALS[what], _KEYS[what]
 
-    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    async def call(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
         if request.flag("bulk"):
             rows = await _rows(master, what, FIELDS[what])
-            return http.Answer([_shown(what, row) for row in rows])
+            return wire.Answer([_shown(what, row) for row in rows])
         found = sorted(str(row["name"]) for row in await _rows(master, what, ["name"]))
-        return http.Answer([{key: name, "uri": f"/2/{plural}/{name}"} for name in found])
+        return wire.Answer([{key: name, "uri": f"/2/{plural}/{name}"} for name in found])
 
     return call
 
 
 def _object(what: str) -> routes.Call:
-    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+    async def call(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
         row = await _the_one(master, what, FIELDS[what], names["name"])
-        return http.Answer(_shown(what, row), version=row["serial_no"])
+        return wire.Answer(_shown(what, row), version=row["serial_no"])
 
     return call
 
 
-async def check_version(master: routes.Master, request: http.Request, route: routes.Route, names: Names) -> None:
+async def check_version(master: routes.Master, request: wire.Request, route: routes.Route, names: Names) -> None:
     """Raise RefusedError 412 when the object that a change is for has another version than the client knows."""
     known = {plural: what for what, plural in _PLURALS.items()}
     if not names or route.parts[1] not in known:
@@ -115,23 +115,23 @@ async def check_version(master: routes.Master, request: http.Request, route: rou
 
 
 def _tags(kind: str) -> routes.Call:
-    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
-        return http.Answer(await master.caller.call(list[str], "QueryTags", kind, names.get("name", "")))
+    async def call(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+        return wire.Answer(await master.caller.call(list[str], "QueryTags", kind, names.get("name", "")))
 
     return call
 
 
 def _constant(value: object) -> routes.Call:
-    async def call(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
-        return http.Answer(value)
+    async def call(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+        return wire.Answer(value)
 
     return call
 
 
-async def _info(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+async def _info(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     info = await master.caller.call(dict[str, object], "QueryClusterInfo")
     more = {"vg_name": info.get("volume_group_name"), "drbd_helper": info.get("drbd_usermode_helper")}
-    return http.Answer({**info, **more})
+    return wire.Answer({**info, **more})
 
 
 class _System(msgspec.Struct, array_like=True):
@@ -147,36 +147,36 @@ class _System(msgspec.Struct, array_like=True):
     offered: list[str]
 
 
-async def _systems(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+async def _systems(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     fields = _System.__struct_fields__
     result = await master.result(request, {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields})
     found = msgspec.convert(result, list[_System])
     if request.flag("bulk"):
-        return http.Answer([msgspec.structs.asdict(one) for one in found])
-    return http.Answer([name for one in found for name in one.offered])
+        return wire.Answer([msgspec.structs.asdict(one) for one in found])
+    return wire.Answer([name for one in found for name in one.offered])
 
 
-async def _console(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
-    return http.Answer(await master.result(request, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": names["name"]}))
+async def _console(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+    return wire.Answer(await master.result(request, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": names["name"]}))
 
 
-async def _role(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+async def _role(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     row = await _the_one(master, "node", ["role", "serial_no"], names["name"])
-    return http.Answer(_ROLES.get(str(row["role"])), version=row["serial_no"])
+    return wire.Answer(_ROLES.get(str(row["role"])), version=row["serial_no"])
 
 
-async def _jobs(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+async def _jobs(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     fields = _JOB_FIELDS if request.flag("bulk") else ("id",)
     rows = await master.caller.call(list[list[object]], "QueryJobs", None, fields)
     if request.flag("bulk"):
-        return http.Answer([dict(zip(fields, row, strict=True)) for row in rows])
-    return http.Answer([{"id": row[0], "uri": f"/2/jobs/{row[0]}"} for row in rows])
+        return wire.Answer([dict(zip(fields, row, strict=True)) for row in rows])
+    return wire.Answer([{"id": row[0], "uri": f"/2/jobs/{row[0]}"} for row in rows])
 
 
-async def _job(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+async def _job(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     fields = (*_JOB_FIELDS, "oplog", "opresult")
     rows = await master.caller.call(list[list[object]], "QueryJobs", [changes.job_number(names)], fields)
-    return http.Answer(dict(zip(fields, rows[0], strict=True)))
+    return wire.Answer(dict(zip(fields, rows[0], strict=True)))
 
 
 class _Wait(msgspec.Struct, forbid_unknown_fields=True):
@@ -187,7 +187,7 @@ class _Wait(msgspec.Struct, forbid_unknown_fields=True):
     previous_log_serial: int | None = None
 
 
-async def _wait(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+async def _wait(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     """Wait a while for a change of a job; null when there was none (contract: WaitForJobChange)."""
     body = _converted(request.body, _Wait)
     change = await master.caller.call(
@@ -200,8 +200,8 @@ async def _wait(master: routes.Master, request: http.Request, names: Names) -> h
         routes.WAIT,
     )
     if not isinstance(change, list):
-        return http.Answer(None)
-    return http.Answer({"job_info": change[0], "log_entries": change[1]})
+        return wire.Answer(None)
+    return wire.Answer({"job_info": change[0], "log_entries": change[1]})
 
 
 class _Question(msgspec.Struct, forbid_unknown_fields=True):
@@ -219,21 +219,21 @@ def _converted(body: object, kind: type[routes.T]) -> routes.T:
         raise errors.InvalidError(f"the body is not valid: {error}") from None
 
 
-def _fields(request: http.Request) -> list[str]:
+def _fields(request: wire.Request) -> list[str]:
     return [name for text in request.query.get("fields", ()) for name in text.split(",") if name]
 
 
-async def _query(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
+async def _query(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     body = _converted(request.body, _Question) if request.method == "PUT" and request.body else _Question()
     fields = body.fields or _fields(request)
     if not fields:
         raise errors.InvalidError("no fields are asked for", hint="?fields=name,uuid")
     wanted = body.filter if body.qfilter is None else body.qfilter
-    return http.Answer(await master.caller.call(object, "Query", names["what"], fields, wanted))
+    return wire.Answer(await master.caller.call(object, "Query", names["what"], fields, wanted))
 
 
-async def _query_fields(master: routes.Master, request: http.Request, names: Names) -> http.Answer:
-    return http.Answer(await master.caller.call(object, "QueryFields", names["what"], _fields(request) or None))
+async def _query_fields(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
+    return wire.Answer(await master.caller.call(object, "QueryFields", names["what"], _fields(request) or None))
 
 
 def _read(
@@ -242,13 +242,13 @@ def _read(
     text: str,
     *,
     method: str = "GET",
-    access: http.Access = http.Access.OPEN,
+    access: wire.Access = wire.Access.OPEN,
     query: str = "",
 ) -> routes.Route:
     return routes.Route(method, path, access, call, text, tuple(query.split()))
 
 
-_READ, _WRITE = http.Access.READ, http.Access.WRITE
+_READ, _WRITE = wire.Access.READ, wire.Access.WRITE
 
 ROUTES: tuple[routes.Route, ...] = (
     _read("/", _constant(None), "nothing"),

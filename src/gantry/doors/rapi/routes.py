@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gantry import errors
-from gantry.doors import http
+from gantry.doors.rapi import wire
 from gantry.rpc import luxi
 from gantry.runtime import interface
 
@@ -28,7 +28,7 @@ class Master:
     caller: luxi.Caller
     clock: interface.Clock
 
-    async def submit(self, request: http.Request, ops: Iterable[Mapping[str, object]]) -> int:
+    async def submit(self, request: wire.Request, ops: Iterable[Mapping[str, object]]) -> int:
         """Submit a job that says by whom and why it was asked for; return its number."""
         stamp = int(self.clock.now() * 1e9)
         why = (request.query.get("reason") or [""])[-1]
@@ -37,7 +37,7 @@ class Master:
         trail.append([source, f"{request.method} /{'/'.join(request.path)}", stamp])
         return await self.caller.call(int, "SubmitJob", [{**op, "reason": trail} for op in ops])
 
-    async def result(self, request: http.Request, op: Mapping[str, object]) -> object:
+    async def result(self, request: wire.Request, op: Mapping[str, object]) -> object:
         """Run a job of one opcode and return its result; BusyError when it takes too long, its error when it fails."""
         number = await self.submit(request, [op])
         status: list[object] | None = None
@@ -61,7 +61,7 @@ def _failure(result: object) -> errors.GantryError:
     return errors.ExecutionError(f"the job failed: {result}")
 
 
-Call = Callable[[Master, http.Request, Mapping[str, str]], Awaitable[http.Answer]]
+Call = Callable[[Master, wire.Request, Mapping[str, str]], Awaitable[wire.Answer]]
 """What a route does, with the parts of the path that vary."""
 
 
@@ -71,7 +71,7 @@ class Route:
 
     method: str
     path: str
-    access: http.Access
+    access: wire.Access
     call: Call
     text: str
     query: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import get_args
 import msgspec
 
 from gantry import errors
-from gantry.model.opcodes import disk, foreign
+from gantry.model.opcodes import complaint, disk, foreign
 from gantry.model.opcodes.backup import BackupExport, BackupRemove
 from gantry.model.opcodes.base import Dependency, Name, Opcode, Size, Tags
 from gantry.model.opcodes.cluster import (
@@ -84,6 +84,14 @@ from gantry.model.opcodes.network import (
     SubnetMod,
     SubnetSpec,
 )
+from gantry.model.opcodes.port import Fixed, FixedSpec, PortAdd, PortRemove, PortSetParams, PortSpec
+from gantry.model.opcodes.segment import (
+    SegmentRangeAdd,
+    SegmentRangeRemove,
+    SegmentRangeSetParams,
+    SegmentRangeSpec,
+)
+from gantry.model.opcodes.subnetpool import SubnetPoolAdd, SubnetPoolRemove, SubnetPoolSetParams
 
 AnyOpcode = (
     ClusterDestroy
@@ -106,6 +114,15 @@ AnyOpcode = (
     | NetworkRemove
     | NetworkConnect
     | NetworkDisconnect
+    | PortAdd
+    | PortSetParams
+    | PortRemove
+    | SubnetPoolAdd
+    | SubnetPoolSetParams
+    | SubnetPoolRemove
+    | SegmentRangeAdd
+    | SegmentRangeSetParams
+    | SegmentRangeRemove
     | InstanceCreate
     | InstanceRemove
     | InstanceStartup
@@ -145,6 +162,7 @@ AnyOpcode = (
 
 ALL: tuple[type[Opcode], ...] = get_args(AnyOpcode)
 
+_BY_NAME = {str(op.__struct_config__.tag): op for op in ALL}
 _WORDS = {"yes": True, "no": False}
 
 
@@ -174,8 +192,9 @@ def decode(raw: object) -> AnyOpcode:
     try:
         op: AnyOpcode = msgspec.convert(_as_ours(raw), AnyOpcode, strict=False)
     except msgspec.ValidationError as error:
+        kind = _BY_NAME.get(str(raw.get("OP_ID"))) if isinstance(raw, dict) else None
         raise errors.InvalidError(
-            f"opcode not valid: {_NAMED.sub(_A_NAME, str(error))}", hint="see the reference of opcodes for its fields"
+            f"opcode not valid: {_NAMED.sub(_A_NAME, str(error))}", hint=complaint.hint(kind, str(error))
         ) from None
     return op
 
@@ -229,6 +248,8 @@ __all__ = [
     "DiskChange",
     "DiskMod",
     "DiskSpec",
+    "Fixed",
+    "FixedSpec",
     "GroupAdd",
     "GroupAssignNodes",
     "GroupEvacuate",
@@ -277,10 +298,21 @@ __all__ = [
     "OsDiagnose",
     "PoolMod",
     "PoolSpec",
+    "PortAdd",
+    "PortRemove",
+    "PortSetParams",
+    "PortSpec",
     "RangeSpec",
     "RepairNodeStorage",
+    "SegmentRangeAdd",
+    "SegmentRangeRemove",
+    "SegmentRangeSetParams",
+    "SegmentRangeSpec",
     "Size",
     "SubnetMod",
+    "SubnetPoolAdd",
+    "SubnetPoolRemove",
+    "SubnetPoolSetParams",
     "SubnetSpec",
     "TagKind",
     "Tags",

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 # A dollar sign alone would let a newline at the end pass, and files have a name a line.
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*$(?!\n)")]
+Uuid = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$(?!\n)")]
 Size = Annotated[int | str, Meta(description="MiB, or a number with the unit m, g or t")]
 Tag = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_.+*/:@-]+$(?!\n)")]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=1024)]

@@ -54,6 +54,10 @@ class ClusterSetParams(Opcode, frozen=True):
     master_netdev: Annotated[str, Meta(max_length=15)] | None = None
     ipam_hold_time: Number | None = None
     network_thresholds: tuple[int, int] | Literal["default"] | None = None
+    segment_ranges: bool | Literal["default"] | None = None
+    segment_fallback: bool | Literal["default"] | None = None
+    ipam_driver: Literal["embedded", "sql"] | None = None
+    ipam_database: Annotated[str, Meta(max_length=1024)] | None = None
     hvparams: dict[str, base.Parameters] | None = None
     beparams: base.Parameters | None = None
     nicparams: base.Parameters | None = None

@@ -28,7 +28,6 @@ _MEANINGLESS: Final = Foreign("")
 _OFF: Final = (False, "false", "no")
 _BY_UUID: Final = Foreign("naming objects by UUID in a field of its own")
 _SECONDARY: Final = Foreign("disks that are mirrored to a secondary node")
-_ALLOCATOR: Final = Foreign("allocator programs", (".",))
 _FILE_FOLDER: Final = Foreign("a folder of its own for an instance's files")
 _FILE_DRIVER: Final = Foreign("another driver for files", ("loop",))
 _IMPORT: Final = Foreign("moving an instance from another cluster")
@@ -126,15 +125,11 @@ FIELDS: Final[Mapping[str, Mapping[str, Foreign]]] = {
     "OP_INSTANCE_CONSOLE": {"instance_uuid": _BY_UUID},
     "OP_INSTANCE_SET_PARAMS": {
         "instance_uuid": _BY_UUID,
-        "disk_template": Foreign("changing the kind of disks"),
-        "ext_params": Foreign("disks of external storage"),
         "file_driver": _FILE_DRIVER,
         "file_storage_dir": _FILE_FOLDER,
-        "remote_node": _SECONDARY,
-        "remote_node_uuid": _SECONDARY,
+        "remote_node_uuid": _BY_UUID,
         "pnode": Foreign("naming another primary node"),
         "pnode_uuid": Foreign("naming another primary node"),
-        "iallocator": _ALLOCATOR,
         "os_name": Foreign("recording another operating system"),
         "force_variant": _MEANINGLESS,
         "instance_communication": _NETWORK,

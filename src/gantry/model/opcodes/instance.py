@@ -177,12 +177,27 @@ class InstanceSetParams(Opcode, frozen=True):
     instance_name: Name
     nics: Annotated[tuple[NicChange, ...], Meta(max_length=64, description="Changes of NICs, done in order")] = ()
     disks: Annotated[tuple[DiskChange, ...], Meta(max_length=64, description="Changes of disks, done in order")] = ()
+    disk_template: (
+        Annotated[str, Meta(max_length=32, description="What the disks of a stopped instance are to become")] | None
+    ) = None
+    remote_node: (
+        Annotated[str, Meta(max_length=255, description="Secondary node of disks that become mirrored")] | None
+    ) = None
+    iallocator: (
+        Annotated[str, Meta(max_length=255, description="The built-in allocator may choose that node")] | None
+    ) = None
+    ext_params: Annotated[
+        base.Parameters, Meta(description="Provider of disks that become a storage provider's, and what it takes")
+    ] = {}
     wait_for_sync: Annotated[bool, Meta(description="Wait until new disks are the same on both nodes")] = True
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}
     osparams: base.Parameters = {}
     osparams_private: base.Parameters = {}
-    force: Annotated[bool, Meta(description="Allow addresses that are reserved externally")] = False
+    force: Annotated[
+        bool,
+        Meta(description="Allow addresses that are reserved externally, and a copy that may not be whole to be kept"),
+    ] = False
     hotplug: Annotated[bool, Meta(description="Change the NICs of a running instance at once, if it can be")] = True
     hotplug_if_possible: Annotated[bool, Meta(description="The same; older clients send it")] = False
     conflicts_check: bool = True

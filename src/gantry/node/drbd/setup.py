@@ -13,7 +13,7 @@ from gantry import errors
 from gantry.node import programs
 from gantry.node.drbd import status
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 
 PACKAGE = "drbd-utils"
 PROC = "/proc/drbd"
@@ -135,7 +135,7 @@ class Setup:
         if done.code:
             raise self._failure("create-md", done)
 
-    async def _meta(self, number: int, meta: str, command: str) -> interface.Completed:
+    async def _meta(self, number: int, meta: str, command: str) -> commands.Completed:
         words = ("drbdmeta", "--force", str(number), "v08", meta, "flex-external", command)
         return await self._tools.run(*words, package=PACKAGE)
 
@@ -225,7 +225,7 @@ class Setup:
         if done.code:
             raise self._failure(words[0], done)
 
-    def _failure(self, command: str, done: interface.Completed) -> errors.BlockDeviceError:
+    def _failure(self, command: str, done: commands.Completed) -> errors.BlockDeviceError:
         lines = (done.stderr + done.stdout).decode(errors="replace").split("\n")
         said = next((line.strip() for line in lines if "Failure" in line or "error" in line.lower()), "")
         return errors.BlockDeviceError(f"DRBD's {command} failed on node {self.node}: {said or programs.said(done)}")

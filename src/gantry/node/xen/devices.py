@@ -31,6 +31,7 @@ class Devices:
         """Plug a paravirtual NIC in."""
         record, _ = await self._guests.running(name)
         if nic.mac not in await self._xl.nics(name):
+            machine.check_nic(record.instance, nic)
             await self._parts.nic(nic.mode).validate(nic)
             words = machine.nic(record.instance, nic)
             await self._xl.succeed(
@@ -52,6 +53,7 @@ class Devices:
     async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
         """Connect the node's end of a NIC anew; an emulated one has two, until its guest has taken the other."""
         record, found = await self._guests.running(instance.name)
+        machine.check_nic(record.instance, nic)
         number = (await self._xl.nics(found.name)).get(nic.mac)
         if number is None:
             return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.node import programs
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 
 XL = "xl"
 PACKAGE = "xen-utils"
@@ -74,7 +74,7 @@ def parse(told: str) -> dict[str, Domain]:
     return found
 
 
-def why(done: interface.Completed) -> str:
+def why(done: commands.Completed) -> str:
     """Return why xl failed, without where in its source that was."""
     lines = (done.stderr + b"\n" + done.stdout).decode(errors="replace").splitlines()
     telling = [line.strip() for line in lines if "error" in line.lower() or "fail" in line.lower()]
@@ -89,7 +89,7 @@ class Xl:
         self._node = runtime.host
         self.program = program
 
-    async def run(self, *arguments: str, timeout: float = PATIENCE) -> interface.Completed:
+    async def run(self, *arguments: str, timeout: float = PATIENCE) -> commands.Completed:
         """Run xl to its end, however it ends; HypervisorError when it takes too long."""
         try:
             return await self._tools.run(self.program, *arguments, package=PACKAGE, timeout=timeout)

@@ -164,7 +164,12 @@ def nic(instance: calls.Instance, nic: calls.Nic) -> list[str]:
 
 
 def check_nic(instance: calls.Instance, nic: calls.Nic) -> None:
-    """Raise EnvironmentFaultError for a NIC that Xen's own script cannot route."""
+    """Raise EnvironmentFaultError for a NIC that Xen's own scripts cannot connect."""
+    if nic.vlan or nic.mtu:
+        raise errors.EnvironmentFaultError(
+            f"NIC {nic.index}: Xen's own script puts no NIC into a VLAN or segment",
+            hint="give each VLAN a bridge of its own, or run the instance under kvm",
+        )
     if nic.mode == "bridged" or _text(instance, "vif_script"):
         return
     if wrong := [address.ip for address in nic.addresses if ":" in address.ip]:

@@ -21,7 +21,7 @@ from gantry import errors
 from gantry.node import channels, programs
 from gantry.node.xen import domains, records
 from gantry.rpc import calls
-from gantry.runtime import interface
+from gantry.runtime import commands, interface
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class _Sending:
 
 @dataclass
 class _Receiving:
-    arrival: interface.Arrival
+    arrival: commands.Arrival
     task: asyncio.Task[None]
 
 
@@ -73,7 +73,7 @@ class Passage:
         self._receiving[name] = _Receiving(arrival, asyncio.ensure_future(self._receive(name, arrival)))
         return calls.Reception(host=address, port=arrival.port, secret=token)
 
-    async def _receive(self, name: str, arrival: interface.Arrival) -> None:
+    async def _receive(self, name: str, arrival: commands.Arrival) -> None:
         stage = self._stage("restore", "-p", self._records.config(name), "/dev/stdin")
         try:
             streamed = await arrival.receive([stage], timeout=programs.LONG)
@@ -86,10 +86,10 @@ class Passage:
             return
         await self._records.remember(msgspec.structs.replace(record, arrived=True))
 
-    def _stage(self, *arguments: str) -> interface.Stage:
+    def _stage(self, *arguments: str) -> commands.Stage:
         # When a stream is broken off its programs are killed. xl must not be: it would leave its domain standing still.
         # In a session of its own it hears of the broken pipe, and clears up.
-        return interface.Stage(["setsid", "--wait", self._xl.program, *arguments], environment=programs.ENVIRONMENT)
+        return commands.Stage(["setsid", "--wait", self._xl.program, *arguments], environment=programs.ENVIRONMENT)
 
     def receives(self, name: str) -> bool:
         """Tell whether a domain is waited for, or on its way."""

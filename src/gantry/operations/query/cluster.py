@@ -95,6 +95,12 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "default_iallocator_params": owner.default_iallocator_params,
         "ipam_hold_time": owner.ipam_hold_time,
         "network_thresholds": owner.network_thresholds,
+        "ipam_driver": owner.ipam_driver,
+        "ipam_database": confidential.database(owner.ipam_database),
+        "segment_ranges": owner.segment_ranges,
+        "segment_fallback": owner.segment_fallback,
+        "tenant_network_types": owner.tenant_network_types,
+        "physical_networks": owner.physical_networks,
     }
 
 

@@ -16,9 +16,10 @@ from gantry.model import base as entities
 from gantry.model import cluster, fields, job
 from gantry.model import instance as instances
 from gantry.operations import base, disks, filled
-from gantry.operations.query import cells, export, filters, group, instance, network, node
+from gantry.operations.query import cells, export, filters, group, instance, lookup, network, node, port, segmentrange
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
+from gantry.state import kinds
 from gantry.state import snapshot as states
 
 T = TypeVar("T")
@@ -46,6 +47,10 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
     "instance": {**_COMMON, **instance.GETTERS},
     "group": {**_COMMON, **group.GETTERS},
     "network": {**_COMMON, **network.GETTERS},
+    "port": port.PORT,
+    "subnet": port.SUBNET,
+    "subnetpool": port.SUBNET_POOL,
+    "segmentrange": {**_COMMON, **segmentrange.GETTERS},
     "job": jobs.GETTERS,
     "lock": _LOCK,
     "export": export.GETTERS,
@@ -54,8 +59,20 @@ GETTERS: dict[str, Mapping[str, Callable[..., cells.Cell]]] = {
 _NORMAL = int(fields.ResultStatus.NORMAL)
 _UNKNOWN = (int(fields.ResultStatus.UNKNOWN), None)
 
-COLLECTIONS = {"node": "nodes", "instance": "instances", "group": "nodegroups", "network": "networks"}
+COLLECTIONS = {
+    "node": "nodes",
+    "instance": "instances",
+    "group": "nodegroups",
+    "network": "networks",
+    "segmentrange": "segmentranges",
+    "subnetpool": "subnetpools",
+}
+_UNNAMED = {"lock", "port", "subnet"}
+"""Resources that nobody asks for by name."""
+
 NAME_FIELDS = {"job": "id", "export": "node"}
+ORDERS: dict[str, Callable[[object], tuple[object, ...]]] = {"segmentrange": segmentrange.order}
+"""The order of what is not sorted by name."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +128,14 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
     if unknown:
         raise errors.InvalidError(f"filter looks at unknown fields of {what}: {', '.join(unknown)}")
     state = source.snapshot()
-    wanted = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what != "lock" else None
+    wanted = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what not in _UNNAMED else None
+    uuids = filters.names_of(filter_, "uuid") if lookup.has_uuids(what) else None
     objects = (
         await export.objects(source.nodes, state, wanted)
         if what == "export"
-        else _objects(source, state, what, wanted=wanted)
+        else lookup.by_uuid(state, what, uuids)
+        if uuids
+        else _objects(source, state, what, wanted=wanted, filter_=filter_)
     )
     if what == "job" and wanted is None and any(field.name == "archived" for field in (*shown, *looked_at)):
         objects = [*_archived(source), *objects]
@@ -125,7 +145,7 @@ async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: o
         if any(field.name == "console" for field in (*shown, *looked_at)):
             live = replace(live, consoles=await _consoles(source, state, live, objects))
     sight = cells.Context(state, source.ledger, live)
-    if wanted is None and filter_ is not None:
+    if not wanted and not uuids and filter_ is not None:
         objects = [one for one in objects if predicate(_row(known, sight, one))]
     return _Chosen(shown, known, sight, objects)
 
@@ -192,15 +212,34 @@ def _cell(getter: Callable[..., cells.Cell] | None, context: cells.Context, one:
     return _NORMAL, cell
 
 
-def _objects(source: Source, state: states.Snapshot, what: str, *, wanted: list[str | int] | None) -> Sequence[object]:
+def _objects(
+    source: Source, state: states.Snapshot, what: str, *, wanted: list[str | int] | None, filter_: object
+) -> Sequence[object]:
     if what == "lock":
         return sorted(source.locks(), key=lambda row: row[0])
     if what == "job":
         return _jobs(source, wanted)
+    found = lookup.narrowed(state, what, filter_) if wanted is None else None
+    if found is not None:
+        return found
+    if what == "port":
+        return lookup.every_port(state)
+    if what == "subnet":
+        return lookup.every_subnet(state)
     kind = COLLECTIONS[what]
     if wanted is not None:
-        return [state.collection(kind)[state.resolve(kind, str(name))] for name in wanted]
-    return sorted(state.collection(kind).values(), key=_nice_name)
+        return [one for name in wanted for one in _named(state, kind, str(name))]
+    return sorted(state.collection(kind).values(), key=ORDERS.get(what, _nice_name))
+
+
+def _named(state: states.Snapshot, kind: str, name: str) -> Sequence[states.Stored]:
+    """Return what has a name: one object, or any number where names need not be unique; NotFoundError."""
+    known = state.collection(kind)
+    if kind in kinds.UNNAMED and name not in known:
+        return [one for one in known.values() if isinstance(one, entities.Entity) and one.name == name] or [
+            known[state.resolve(kind, name)]
+        ]
+    return [known[state.resolve(kind, name)]]
 
 
 def _jobs(source: Source, wanted: list[str | int] | None) -> list[object]:

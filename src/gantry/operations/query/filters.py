@@ -1,5 +1,6 @@
 """The filter language of queries: a JSON prefix list becomes a predicate over cells (contract: query language)."""
 
+import operator as operators
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -25,6 +26,8 @@ def compile_filter(raw: object, *, depth: int = 0) -> Predicate:
         case ["&", *parts]:
             inner = [compile_filter(part, depth=depth + 1) for part in parts]
             return lambda row: all(test(row) for test in inner)
+        case ["|", *parts] if (choice := _choice(parts)) is not None:
+            return choice
         case ["|", *parts]:
             inner = [compile_filter(part, depth=depth + 1) for part in parts]
             return lambda row: any(test(row) for test in inner)
@@ -58,6 +61,25 @@ def names_of(raw: object, name_field: str) -> list[str | int] | None:
             if all(found):
                 return [name for names in found if names for name in names]
     return None
+
+
+def _choice(parts: Sequence[object]) -> Predicate | None:
+    """Return the predicate of a choice of texts for one field, at the same cost however many; None for another."""
+    name, texts = "", set[str]()
+    for part in parts:
+        match part:
+            case ["=" | "==", str(field), str(text)] if not texts or field == name:
+                name = field
+                texts.add(text)
+            case _:
+                return None
+    if not texts:
+        return None
+    hosts = name in HOSTNAME_FIELDS
+    return _on_value(
+        name,
+        lambda cell: isinstance(cell, str) and (cell in texts or (hosts and cell.partition(".")[0] in texts)),
+    )
 
 
 def _on_value(name: str, test: Callable[[object], bool]) -> Predicate:
@@ -120,10 +142,10 @@ _COMPARE: Final[dict[str, Callable[[object, str | int | float], bool]]] = {
     "=": _equal,
     "==": _equal,
     "!=": lambda cell, value: not _equal(cell, value),
-    "<": _ordered(lambda a, b: a < b),  # type: ignore[operator]
-    ">": _ordered(lambda a, b: a > b),  # type: ignore[operator]
-    "<=": _ordered(lambda a, b: a <= b),  # type: ignore[operator]
-    ">=": _ordered(lambda a, b: a >= b),  # type: ignore[operator]
+    "<": _ordered(operators.lt),
+    ">": _ordered(operators.gt),
+    "<=": _ordered(operators.le),
+    ">=": _ordered(operators.ge),
     "=~": lambda cell, value: _matcher(value)(cell),
     "=[]": _contains,
 }

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from gantry.model import cluster, confidential, fields, instance, parameters
+from gantry.operations import filled
 from gantry.operations.query import cells
 
 Nic = instance.Nic
@@ -67,12 +68,14 @@ def _group_name(context: cells.Context, node: cluster.Node) -> cells.Cell:
 
 def nic_parameters(context: cells.Context, nic: Nic) -> dict[str, object]:
     """Return a NIC's filled mode, link and VLAN."""
-    return dict(parameters.fill_nic(context.state.the_cluster, nic))
+    found = parameters.fill_nic(context.state.the_cluster, nic)
+    return {**found, "vlan": filled.vlan_of(context.state.networks.get(nic.network), str(found["vlan"]))}
 
 
 def _bridge(context: cells.Context, nic: Nic) -> cells.Cell:
-    filled = nic_parameters(context, nic)
-    return filled["link"] if filled["mode"] == "bridged" else None
+    plug, net = nic_parameters(context, nic), context.state.networks.get(nic.network)
+    tunnelled = net is not None and net.segment is not None and net.segment.network_type != "vlan"
+    return plug["link"] if plug["mode"] == "bridged" and not tunnelled else None
 
 
 def _network_name(context: cells.Context, nic: Nic) -> cells.Cell:

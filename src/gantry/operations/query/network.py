@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import instance, network
-from gantry.operations.query import cells
+from gantry.operations import filled, rows
+from gantry.operations.query import cells, port
 
 
 def _first(family: ranges.Family, net: network.Network) -> network.Subnet | None:
@@ -119,7 +120,7 @@ def _map(context: cells.Context, net: network.Network) -> cells.Cell:
 
 def _groups(context: cells.Context, net: network.Network) -> list[list[str]]:
     return [
-        [group.name, plug.mode, plug.link, plug.vlan]
+        [group.name, plug.mode, plug.link, filled.vlan_of(net, plug.vlan)]
         for group in sorted(context.state.nodegroups.values(), key=lambda group: group.name)
         for uuid, plug in group.networks.items()
         if uuid == net.uuid
@@ -128,6 +129,12 @@ def _groups(context: cells.Context, net: network.Network) -> list[list[str]]:
 
 def _instances(context: cells.Context, net: network.Network) -> list[str]:
     return sorted(context.state.instances[uuid].name for uuid in context.state.in_network.get(net.uuid) or ())
+
+
+def _ports(context: cells.Context, net: network.Network) -> list[list[object]]:
+    """Return the ports in a network by UUID, as ``[UUID, name, device owner, addresses]``."""
+    ports = (context.state.ports[uuid] for uuid in sorted(context.state.ports_in.get(net.uuid) or ()))
+    return [[port.uuid, port.name, port.device_owner, list(port.ip)] for port in ports]
 
 
 def _addresses(context: cells.Context, net: network.Network) -> list[list[object]]:
@@ -144,7 +151,7 @@ def _addresses(context: cells.Context, net: network.Network) -> list[list[object
     return [[str(address), name, index] for address, name, index in sorted(found, key=lambda row: row[0])]
 
 
-def _number(vm: instance.Instance, place: instance.Place) -> int | None:
+def _number(vm: instance.Instance, place: network.Place) -> int | None:
     return next((index for index, nic in enumerate(vm.nics) if nic.uuid == place.nic and place.ip in nic.ip), None)
 
 
@@ -152,9 +159,15 @@ def _external(_: cells.Context, net: network.Network) -> cells.Cell:
     return ", ".join(run for subnet in net.subnets for run in subnet.external) or cells.Missing.UNAVAILABLE
 
 
+_PLAIN = (
+    *("project", "shared", "label", "description", "admin_state_up", "mtu", "subnet_list"),
+    *("network_type", "physical_network", "segment"),
+)
+
 V4, V6 = ranges.Family.IPV4, ranges.Family.IPV6
 
 GETTERS: dict[str, cells.Getter[network.Network]] = {
+    **port.of_columns({name: rows.NETWORK[name] for name in _PLAIN}),
     "name": lambda _, net: net.name,
     "network": _of_first(V4, "cidr"),
     "gateway": _of_first(V4, "gateway"),
@@ -170,6 +183,8 @@ GETTERS: dict[str, cells.Getter[network.Network]] = {
     "group_cnt": lambda context, net: len(_groups(context, net)),
     "inst_list": _instances,
     "address_list": _addresses,
+    "port_list": _ports,
+    "port_cnt": lambda context, net: len(context.state.ports_in.get(net.uuid) or ()),
     "inst_cnt": lambda context, net: len(context.state.in_network.get(net.uuid) or ()),
     "external_reservations": _external,
 }

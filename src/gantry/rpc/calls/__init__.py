@@ -10,6 +10,7 @@ call travels as ``POST /<name>`` with its fields as a JSON object; the answer is
 
 from gantry.rpc.calls.backup import (
     ExportDiscard,
+    ExportDumpList,
     ExportFinalize,
     ExportInfo,
     ExportList,
@@ -111,6 +112,7 @@ from gantry.rpc.calls.instance import (
     Network,
     Nic,
     RunningInstance,
+    Segment,
     Subnet,
 )
 from gantry.rpc.calls.migration import (
@@ -141,6 +143,7 @@ from gantry.rpc.calls.script import (
     HookResult,
     HooksRun,
     OsAdd,
+    OsCancel,
     OsDiagnose,
     OsRename,
     OsScript,
@@ -193,6 +196,7 @@ __all__ = [
     "Ending",
     "Enrol",
     "ExportDiscard",
+    "ExportDumpList",
     "ExportFinalize",
     "ExportInfo",
     "ExportList",
@@ -240,6 +244,7 @@ __all__ = [
     "NodeStatus",
     "NodeVerify",
     "OsAdd",
+    "OsCancel",
     "OsDiagnose",
     "OsRename",
     "OsScript",
@@ -252,6 +257,7 @@ __all__ = [
     "PvChange",
     "Reception",
     "RunningInstance",
+    "Segment",
     "StopMaster",
     "StorageInfo",
     "StorageUnit",

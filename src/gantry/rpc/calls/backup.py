@@ -90,6 +90,13 @@ class ExportInfo(Call[str], frozen=True):
     export: str
 
 
+class ExportDumpList(Call[tuple[str, ...]], frozen=True):
+    """List the dumps of an export, by name."""
+
+    FENCED: ClassVar[bool] = False
+    export: str
+
+
 class ExportVerify(Call[dict[str, str]], frozen=True):
     """Compute the SHA-256 of dumps, in hex; a dump that is not there has none."""
 

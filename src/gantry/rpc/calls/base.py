@@ -39,6 +39,6 @@ class Call(Message, Generic[Result_co], frozen=True, kw_only=True):
 
 def result_type(call: type[Call[Result_co]]) -> type[Result_co]:
     """Return the type of a call's result."""
-    base = next(base for base in call.__orig_bases__ if get_args(base))  # type: ignore[attr-defined]
+    base = next(base for base in vars(call)["__orig_bases__"] if get_args(base))
     result: type[Result_co] = get_args(base)[0]
     return result

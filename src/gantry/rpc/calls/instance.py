@@ -25,6 +25,14 @@ class Subnet(Message, frozen=True):
     gateway: str = ""
 
 
+class Segment(Message, frozen=True):
+    """What a network is told apart by on the wire; ``physical_network`` is empty for tunnels."""
+
+    network_type: str
+    segmentation_id: int
+    physical_network: str = ""
+
+
 class Network(Message, frozen=True):
     """The network that a NIC is plugged in; ``subnets`` are the first of each address family."""
 
@@ -33,10 +41,14 @@ class Network(Message, frozen=True):
     mac_prefix: str = ""
     tags: tuple[str, ...] = ()
     subnets: tuple[Subnet, ...] = ()
+    segment: Segment | None = None
 
 
 class Nic(Message, frozen=True):
-    """A NIC, filled."""
+    """A NIC, filled: one of a VLAN segment has that as its ``vlan``.
+
+    ``mtu`` is what the guest is told of the longest packet, in bytes; 0 where it can be as long as usual.
+    """
 
     index: int
     uuid: str
@@ -47,6 +59,7 @@ class Nic(Message, frozen=True):
     name: str = ""
     addresses: tuple[Address, ...] = ()
     network: Network | None = None
+    mtu: int = 0
 
 
 class Mirror(Message, frozen=True):

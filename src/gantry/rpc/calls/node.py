@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from gantry.rpc.calls.base import FAST, SLOW, Call, Message
+from gantry.rpc.calls.instance import Nic
 
 
 class VersionInfo(Message, frozen=True):
@@ -105,14 +106,15 @@ class NodeInfo(Call[NodeStatus], frozen=True):
 class NodeVerify(Call[dict[str, list[str]]], frozen=True):
     """Check a node for what the cluster expects; the result maps a check to its complaints (contract: verify).
 
-    Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``), ``filelist`` (``ssconf``: ``cluster.digest_of`` by
-    key), ``time`` (``now``), ``storage`` (the places in ``storage``).
+    Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``, and NICs like those in ``nics``), ``filelist``
+    (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the places in ``storage``).
     """
 
     FENCED: ClassVar[bool] = False
     LIMIT: ClassVar[float] = FAST
     hypervisors: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
+    nics: tuple[Nic, ...] = ()
     ssconf: dict[str, str] = {}
     now: float = 0.0
     storage: tuple[StorageUnit, ...] = FILES

@@ -50,6 +50,15 @@ class OsRename(Call[str], frozen=True):
     debug: int = 0
 
 
+class OsCancel(Call[None], frozen=True):
+    """Kill the script of an OS definition that runs over the disks of an instance, named by UUID, if there is one.
+
+    What it was run by ends with ExecutionError.
+    """
+
+    instance: str
+
+
 class OsVerify(Call[None], frozen=True):
     """Have an OS definition's verify script check the instance's OS parameters, where it has one; InvalidError."""
 

@@ -5,13 +5,19 @@ Nothing here blocks the event loop on a sync or on the removal of a tree: such w
 """
 
 import asyncio
+import concurrent.futures
 import secrets
 import socket
 import time
-import uuid
 from collections.abc import Callable
+from typing import TypeVar
 
 from gantry.runtime.real import bulk, disk, network, processes
+
+T = TypeVar("T")
+
+BLOCKED = 8
+"""How many threads may wait for others (``RealRuntime.block``): what comes then waits for one of them."""
 
 
 class Clock:
@@ -39,7 +45,10 @@ class Randomness:
 
     def uuid(self) -> str:
         """Return a random UUID in lower case."""
-        return str(uuid.uuid4())
+        raw = bytearray(secrets.token_bytes(16))
+        raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
+        text = raw.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def token(self, size: int) -> bytes:
         """Return ``size`` random bytes, fit for a secret."""
@@ -57,7 +66,13 @@ class RealRuntime:
         self.network = network.Network()
         self.processes = processes.Processes()
         self.streams = bulk.Streams()
+        # Its threads begin with the first work; those of the disk never stand behind one that waits.
+        self._waiting = concurrent.futures.ThreadPoolExecutor(BLOCKED, thread_name_prefix="waiting")
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:
         """Run ``work`` in a thread."""
         return await asyncio.to_thread(work)
+
+    async def block(self, work: Callable[[], T]) -> T:
+        """Run ``work`` in a thread for such work."""
+        return await asyncio.get_running_loop().run_in_executor(self._waiting, work)

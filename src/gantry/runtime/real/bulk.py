@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TypeVar
 
-from gantry.runtime import interface
+from gantry.runtime import commands
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ COMPLAINTS = 1 << 20
 class _Pipeline:
     """Running programs, each reading what the one before writes; ``fed`` when the first reads what we write."""
 
-    def __init__(self, stages: Sequence[interface.Stage], *, fed: bool) -> None:
+    def __init__(self, stages: Sequence[commands.Stage], *, fed: bool) -> None:
         self._programs: list[subprocess.Popen[bytes]] = []
         self._listeners: list[threading.Thread] = []
         self._said: list[bytearray] = []
@@ -63,15 +63,16 @@ class _Pipeline:
         end = self._programs[0].stdin if fed else self._programs[-1].stdout
         assert end is not None
         self.end = end
-        with contextlib.suppress(OSError):  # the user's pipes may have taken all the room there is
-            fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, CHUNK)
 
-    def _start(self, stage: interface.Stage, before: IO[bytes] | int, out: int) -> None:
+    def _start(self, stage: commands.Stage, before: IO[bytes] | int, out: int) -> None:
         program = subprocess.Popen(
             stage.arguments, bufsize=0, stdin=before, stdout=out, stderr=subprocess.PIPE,
             env=stage.environment, cwd=stage.directory, start_new_session=True,
         )  # fmt: skip
         self._programs.append(program)
+        for pipe in filter(None, (program.stdin, program.stdout)):
+            with contextlib.suppress(OSError):  # the user's pipes may have taken all the room there is
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CHUNK)
         said = bytearray()
         self._said.append(said)
         assert program.stderr is not None
@@ -87,7 +88,7 @@ class _Pipeline:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(program.pid, signal.SIGKILL)
 
-    def finish(self) -> list[interface.Completed]:
+    def finish(self) -> list[commands.Completed]:
         """Wait for all programs and return how they ended."""
         codes = [program.wait() for program in self._programs]
         # a child that outlives its parent may hold the pipe; it belongs to the group
@@ -101,7 +102,7 @@ class _Pipeline:
                     if pipe:
                         pipe.close()
         return [
-            interface.Completed(code, b"", bytes(said[-COMPLAINTS:]))
+            commands.Completed(code, b"", bytes(said[-COMPLAINTS:]))
             for code, said in zip(codes, self._said, strict=True)
         ]
 
@@ -131,14 +132,14 @@ class _Transfer:
         return made
 
     @contextlib.contextmanager
-    def _running(self, stages: Sequence[interface.Stage], *, fed: bool) -> Iterator[_Pipeline]:
+    def _running(self, stages: Sequence[commands.Stage], *, fed: bool) -> Iterator[_Pipeline]:
         with self._lock:
             if self._canceled:
                 raise ConnectionAbortedError("canceled")
             self._pipeline = _Pipeline(stages, fed=fed)
         try:
             yield self._pipeline
-        except BaseException:
+        except BaseException:  # whatever ends the transfer, no program outlives it
             self._pipeline.kill()
             raise
         finally:
@@ -155,8 +156,8 @@ class _Transfer:
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def send(
-        self, stages: Sequence[interface.Stage], *, host: str, port: int, token: str, tls: ssl.SSLContext | None
-    ) -> interface.Streamed:
+        self, stages: Sequence[commands.Stage], *, host: str, port: int, token: str, tls: ssl.SSLContext | None
+    ) -> commands.Streamed:
         with socket.create_connection((host, port), timeout=ACCEPT) as plain:
             wire = tls.wrap_socket(plain, server_hostname=host) if tls else plain
             with self._connected(wire), self._running(stages, fed=False) as pipeline:
@@ -168,11 +169,11 @@ class _Transfer:
                     wire.sendall(HEAD.pack(0))
                     if wire.recv(1) != ARRIVED:
                         raise ConnectionResetError("the receiver broke off")
-        return interface.Streamed(size, "", ended)
+        return commands.Streamed(size, "", ended)
 
     def receive(
-        self, listener: socket.socket, stages: Sequence[interface.Stage], *, token: str, tls: ssl.SSLContext | None
-    ) -> interface.Streamed:
+        self, listener: socket.socket, stages: Sequence[commands.Stage], *, token: str, tls: ssl.SSLContext | None
+    ) -> commands.Streamed:
         with listener:
             wire = self._connected(_accepted(self._connected(listener), token, tls))
         with wire, self._running(stages, fed=True) as pipeline:
@@ -180,19 +181,19 @@ class _Transfer:
             try:
                 size, digest = _pump_in(wire, pipeline.end)
             except BrokenPipeError:
-                return interface.Streamed(0, "", pipeline.finish())
+                return commands.Streamed(0, "", pipeline.finish())
             pipeline.end.close()
             ended = pipeline.finish()
             if all(one.code == 0 for one in ended):
                 wire.sendall(ARRIVED)
-        return interface.Streamed(size, digest, ended)
+        return commands.Streamed(size, digest, ended)
 
 
 def _pump_out(source: IO[bytes], wire: socket.socket) -> int:
     size = 0
     view = memoryview(bytearray(HEAD.size + CHUNK))
     data = view[HEAD.size :]
-    while count := source.readinto(data):  # type: ignore[attr-defined]
+    while count := os.readv(source.fileno(), [data]):
         HEAD.pack_into(view, 0, count)
         wire.sendall(view[: HEAD.size + count])
         size += count
@@ -262,7 +263,7 @@ async def _threaded(transfer: _Transfer, work: Callable[[], T], timeout: float) 
 
 
 class Arrival:
-    """A stream that is waited for (see ``interface.Arrival``)."""
+    """A stream that is waited for (see ``commands.Arrival``)."""
 
     def __init__(self, listener: socket.socket, token: str, tls: ssl.SSLContext | None) -> None:
         self.port: int = listener.getsockname()[1]
@@ -271,10 +272,10 @@ class Arrival:
         self._tls = tls
         self._transfer = _Transfer()
 
-    async def receive(self, stages: Sequence[interface.Stage], *, timeout: float) -> interface.Streamed:
+    async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
         """Feed a pipeline with what comes."""
 
-        def work() -> interface.Streamed:
+        def work() -> commands.Streamed:
             return self._transfer.receive(self._listener, stages, token=self._token, tls=self._tls)
 
         return await _threaded(self._transfer, work, timeout)
@@ -286,22 +287,22 @@ class Arrival:
 
 
 class Streams:
-    """The streams of this machine (see ``interface.Streams``)."""
+    """The streams of this machine (see ``commands.Streams``)."""
 
     async def send(
         self,
-        stages: Sequence[interface.Stage],
+        stages: Sequence[commands.Stage],
         *,
         host: str,
         port: int,
         token: str,
         tls: ssl.SSLContext | None,
         timeout: float,
-    ) -> interface.Streamed:
+    ) -> commands.Streamed:
         """Run a pipeline and send what its last program writes."""
         transfer = _Transfer()
 
-        def work() -> interface.Streamed:
+        def work() -> commands.Streamed:
             return transfer.send(stages, host=host, port=port, token=token, tls=tls)
 
         return await _threaded(transfer, work, timeout)

@@ -24,6 +24,11 @@ def _write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def _folder(path: str) -> str:
+    """Return the folder that a path is in, the working one if it says none."""
+    return os.path.dirname(path.rstrip("/")) or "."
+
+
 def _sync_directory(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -33,7 +38,7 @@ def _sync_directory(path: str) -> None:
 
 
 def _replace(path: str, data: bytes, mode: int, sync: bool) -> None:
-    folder = os.path.dirname(path)
+    folder = _folder(path)
     descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=folder)
     try:
         try:
@@ -68,14 +73,14 @@ def _open_append(path: str, mode: int) -> int:
         return os.open(path, flags)
     descriptor = os.open(path, flags | os.O_CREAT, mode)
     os.fchmod(descriptor, mode)
-    _sync_directory(os.path.dirname(path))
+    _sync_directory(_folder(path))
     return descriptor
 
 
 def _make_directory(path: str, mode: int) -> None:
     if os.path.isdir(path):
         return
-    parent = os.path.dirname(path.rstrip("/"))
+    parent = _folder(path)
     _make_directory(parent, mode)
     try:
         os.mkdir(path)

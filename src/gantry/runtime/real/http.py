@@ -4,11 +4,13 @@ The path of a request is as it came on the wire, with its query; names of header
 """
 
 import asyncio
+import contextlib
+import dataclasses
 import errno
 import functools
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 import aiohttp
 import yarl
@@ -22,6 +24,8 @@ CLIENT_KEEPS_IDLE = 15.0
 CONNECTIONS = 2000
 BODY_PATIENCE = 120.0
 """Seconds that a client has to send a body."""
+LOOK = 5.0
+"""Seconds between two looks whether the client of an answer in pieces is still there."""
 UNHEARD = 15
 """Seconds after which a machine that confirms nothing is taken for dead, long before most requests time out."""
 
@@ -30,6 +34,51 @@ def _peer_certificate(request: web.BaseRequest) -> bytes | None:
     tls = request.transport.get_extra_info("ssl_object") if request.transport else None
     certificate: bytes | None = tls.getpeercert(True) if tls else None
     return certificate
+
+
+@contextlib.asynccontextmanager
+async def _while_connected(request: web.BaseRequest) -> AsyncGenerator[None, None]:
+    """Cancel what is done inside when the client has gone: who has nothing to send does not notice by himself."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    timers: list[asyncio.TimerHandle] = []
+
+    def look() -> None:
+        if request.transport is not None:
+            timers[:] = [loop.call_later(LOOK, look)]
+        elif task:
+            task.cancel()
+
+    timers[:] = [loop.call_later(LOOK, look)]
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
+def _text(value: str) -> str:
+    """Return text of the wire without the halves of characters that bytes which are none were read as."""
+    return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
+
+
+async def _streamed(
+    request: web.BaseRequest,
+    response: interface.HttpResponse,
+    pieces: AsyncGenerator[bytes, None],
+    headers: Mapping[str, str],
+) -> web.StreamResponse:
+    """Send an answer whose body comes in pieces, until it ends or the client has gone."""
+    sending = web.StreamResponse(status=response.status, headers=headers)
+    async with contextlib.aclosing(pieces), _while_connected(request):
+        await sending.prepare(request)
+        await sending.write(response.body)
+        async for piece in pieces:
+            try:
+                await sending.write(piece)
+            except ConnectionResetError:
+                return sending
+        await sending.write_eof()
+    return sending
 
 
 class Server:
@@ -66,13 +115,15 @@ class Server:
             method=request.method,
             path=request.raw_path,
             body=body,
-            headers={name.lower(): value for name, value in request.headers.items()},
+            headers={name.lower(): _text(value) for name, value in request.headers.items()},
             peer_certificate=_peer_certificate(request),
             peer=request.remote or "",
         )
         response = await self._in_task(seen)
         headers = {"Content-Type": response.content_type, **response.headers}
-        return web.Response(status=response.status, body=response.body, headers=headers)
+        if response.pieces is None:
+            return web.Response(status=response.status, body=response.body, headers=headers)
+        return await _streamed(request, response, response.pieces, headers)
 
     async def _in_task(self, request: interface.HttpRequest) -> interface.HttpResponse:
         task = asyncio.ensure_future(self._handler(request))
@@ -116,7 +167,26 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
-class Client:
+_UNLIMITED = aiohttp.ClientTimeout(total=None)
+
+
+def _response(answer: aiohttp.ClientResponse, body: bytes) -> interface.HttpResponse:
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    return interface.HttpResponse(answer.status, body, answer.headers.get("Content-Type", ""), headers)
+
+
+async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """Yield the body as it comes; the connection ends with the generator."""
+    try:
+        async for piece in answer.content.iter_any():
+            yield piece
+    except aiohttp.ClientError as error:
+        raise _as_os_error(error) from error
+    finally:
+        answer.close()
+
+
+class Client(interface.HttpClient):
     """Connections to any number of servers, kept while they are used."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
@@ -130,22 +200,49 @@ class Client:
             headers={"Content-Type": "application/json"},
         )
 
-    async def post(
-        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    async def request(
+        self,
+        method: str,
+        host: str,
+        port: int,
+        path: str,
+        *,
+        body: bytes = b"",
+        timeout: float,
+        headers: Mapping[str, str] | None = None,
     ) -> interface.HttpResponse:
-        """Send one POST; redirects are not followed."""
-        name = f"[{host}]" if ":" in host else host
-        url = yarl.URL(f"{self._scheme}://{name}:{port}{path}", encoded=True)
+        """Send one request; redirects are not followed."""
         limit = aiohttp.ClientTimeout(total=timeout)
+        url = self._url(host, port, path)
+        sending = self._session.request(
+            method, url, data=body or None, headers=headers, timeout=limit, allow_redirects=False
+        )
         try:
-            sending = self._session.post(url, data=body, headers=headers, timeout=limit, allow_redirects=False)
             async with sending as answer:
-                content = await answer.read()
-                return interface.HttpResponse(answer.status, content, answer.headers.get("Content-Type", ""))
+                return _response(answer, await answer.read())
         except TimeoutError:
             raise
         except aiohttp.ClientError as error:
             raise _as_os_error(error) from error
+
+    async def stream(
+        self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> interface.HttpResponse:
+        """Send one GET and return when its answer begins."""
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await self._session.get(
+                    self._url(host, port, path), headers=headers, timeout=_UNLIMITED, allow_redirects=False
+                )
+        except TimeoutError:
+            raise
+        except aiohttp.ClientError as error:
+            raise _as_os_error(error) from error
+        return dataclasses.replace(_response(answer, b""), pieces=_pieces(answer))
+
+    def _url(self, host: str, port: int, path: str) -> yarl.URL:
+        name = f"[{host}]" if ":" in host else host
+        return yarl.URL(f"{self._scheme}://{name}:{port}{path}", encoded=True)
 
     async def close(self) -> None:
         """End the connections."""

@@ -12,7 +12,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from gantry.runtime import interface
+from gantry.runtime import commands
 
 # seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
 KILL_PATIENCE = 5.0
@@ -92,7 +92,7 @@ def _reap(process: subprocess.Popen[bytes], descriptor: int, loop: asyncio.Abstr
 
 
 class Processes:
-    """The programs of this machine (see ``interface.Processes``)."""
+    """The programs of this machine (see ``commands.Processes``)."""
 
     async def run(
         self,
@@ -102,7 +102,7 @@ class Processes:
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
-    ) -> interface.Completed:
+    ) -> commands.Completed:
         """Run a program until it has ended and its output is closed."""
         launching = asyncio.ensure_future(
             asyncio.get_running_loop().subprocess_exec(
@@ -127,7 +127,7 @@ class Processes:
             if not output.closed.done():
                 await _kill(transport, output)
             transport.close()
-        return interface.Completed(code or 0, bytes(output.streams[1]), bytes(output.streams[2]))
+        return commands.Completed(code or 0, bytes(output.streams[1]), bytes(output.streams[2]))
 
     async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
         """Start a program that lives on by itself; it is reaped while this event loop runs."""

@@ -9,7 +9,7 @@ import itertools
 import ssl
 from collections.abc import Sequence
 
-from gantry.runtime import interface
+from gantry.runtime import commands
 from gantry.runtime.simulated import network, processes
 
 ACCEPT = 60.0
@@ -26,8 +26,8 @@ class Waiting:
 
 
 async def _run(
-    programs: processes.Processes, stages: Sequence[interface.Stage], data: bytes
-) -> tuple[bytes, list[interface.Completed]]:
+    programs: processes.Processes, stages: Sequence[commands.Stage], data: bytes
+) -> tuple[bytes, list[commands.Completed]]:
     ended = []
     for stage in stages:
         done = await programs.run(
@@ -38,12 +38,12 @@ async def _run(
             timeout=float("inf"),
         )
         data = done.stdout
-        ended.append(interface.Completed(done.code, b"", done.stderr))
+        ended.append(commands.Completed(done.code, b"", done.stderr))
     return data, ended
 
 
 class Arrival:
-    """A stream that is waited for (see ``interface.Arrival``)."""
+    """A stream that is waited for (see ``commands.Arrival``)."""
 
     def __init__(self, waiting: Waiting, machine: str, token: str, *, programs: processes.Processes) -> None:
         self.port = next(waiting.ports)
@@ -55,7 +55,7 @@ class Arrival:
         self._programs = programs
         waiting.arrivals[self._key] = self
 
-    async def receive(self, stages: Sequence[interface.Stage], *, timeout: float) -> interface.Streamed:
+    async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
         """Feed a pipeline with what comes."""
         try:
             async with asyncio.timeout(timeout):
@@ -64,7 +64,7 @@ class Arrival:
                 _, ended = await _run(self._programs, stages, data)
         finally:
             await self.close()
-        return interface.Streamed(len(data), hashlib.sha256(data).hexdigest(), ended)
+        return commands.Streamed(len(data), hashlib.sha256(data).hexdigest(), ended)
 
     async def close(self) -> None:
         """Stop waiting."""
@@ -74,7 +74,7 @@ class Arrival:
 
 
 class Streams:
-    """The streams of one machine (see ``interface.Streams``)."""
+    """The streams of one machine (see ``commands.Streams``)."""
 
     def __init__(self, waiting: Waiting, machine: str, programs: processes.Processes) -> None:
         self._waiting = waiting
@@ -83,14 +83,14 @@ class Streams:
 
     async def send(
         self,
-        stages: Sequence[interface.Stage],
+        stages: Sequence[commands.Stage],
         *,
         host: str,
         port: int,
         token: str,
         tls: ssl.SSLContext | None,
         timeout: float,
-    ) -> interface.Streamed:
+    ) -> commands.Streamed:
         """Run a pipeline and hand over what its last program wrote, if all went well."""
         wires, machine = self._waiting.wires, self._machine
         target = wires.resolve(host, machine)
@@ -104,7 +104,7 @@ class Streams:
             else:
                 arrival.came.set_result(data)
                 await arrival.taken
-        return interface.Streamed(len(data), "", ended)
+        return commands.Streamed(len(data), "", ended)
 
     async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> Arrival:
         """Wait for a stream."""

@@ -13,62 +13,18 @@ import os
 import posixpath
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from gantry.runtime import interface
-from gantry.runtime.simulated import boot, clock
+from gantry.runtime.simulated import boot, clock, files
 
 # free space that a disk without ``capacity`` reports
 ENDLESS = 1 << 40
 
 
-def _error(number: int, path: str) -> OSError:
-    return OSError(number, os.strerror(number), path)
-
-
-@dataclass(eq=False)
-class _Node:
-    """A file or directory. ``hole`` counts the zero bytes behind the content that take no room."""
-
-    mode: int
-    mtime: float
-    directory: bool = False
-    content: bytearray = field(default_factory=bytearray)
-    hole: int = 0
-    stable: int = 0
-    # a sync failed: as with Linux, later syncs succeed and do not bring back what that one lost
-    lost: bool = False
-
-    @property
-    def size(self) -> int:
-        return len(self.content) + self.hole
-
-    def tear(self, source: random.Random) -> None:
-        """Lose what is not stable, up to a point that the seed chooses."""
-        unsafe = len(self.content) - self.stable
-        if unsafe > 0:
-            # One draw, whatever the length: the certificates in some files have random ones.
-            del self.content[self.stable + int(source.random() * (unsafe + 1)) :]
-        self.stable = len(self.content)
-        self.lost = False
-
-
-# a change of names, whole or not at all: what each path means afterwards
-_Change = dict[str, _Node | None]
-
-
-def _apply(names: dict[str, _Node], change: _Change) -> None:
-    for path, node in change.items():
-        if node is None:
-            names.pop(path, None)
-        else:
-            names[path] = node
-
-
 class AppendFile:
     """A growing file on a simulated disk."""
 
-    def __init__(self, disk: "Disk", path: str, node: _Node) -> None:
+    def __init__(self, disk: "Disk", path: str, node: files.Node) -> None:
         self._disk = disk
         self._path = path
         self._node = node
@@ -87,7 +43,7 @@ class AppendFile:
         self._node.content += data[: taken // 2 if fails else taken]
         self._node.mtime = self._disk.clock.now()
         if fails or taken < len(data):
-            raise _error(errno.EIO if fails else errno.ENOSPC, self._path)
+            raise files.error(errno.EIO if fails else errno.ENOSPC, self._path)
         await self._disk.work()
         self._disk.settle(self._path, self._node)
 
@@ -96,7 +52,7 @@ class AppendFile:
         self._check()
         await self._disk.work()
         if self._disk.fails(self._disk.fail_sync):
-            raise _error(errno.EIO, self._path)
+            raise files.error(errno.EIO, self._path)
         self._node.content[size:] = bytes(max(0, size - len(self._node.content)))
         if size <= self._node.stable:
             self._node.lost = False
@@ -110,26 +66,7 @@ class AppendFile:
     def _check(self) -> None:
         boot.check()
         if self._closed:
-            raise _error(errno.EBADF, self._path)
-
-
-class FileLock:
-    """A lock on a simulated file; it is given back when the process that took it ends."""
-
-    def __init__(self, locks: dict[str, "FileLock"], path: str, owner: boot.Boot | None) -> None:
-        self._locks = locks
-        self._path = path
-        self._owner = owner
-
-    @property
-    def held(self) -> bool:
-        """Tell whether it still counts."""
-        return self._owner is None or not self._owner.ended
-
-    def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
-        if self._locks.get(self._path) is self:
-            del self._locks[self._path]
+            raise files.error(errno.EBADF, self._path)
 
 
 class Disk:
@@ -152,11 +89,11 @@ class Disk:
         self.delay = (0.0, 0.002)
         self.on_visit: Callable[[], None] | None = None
         self._random = source
-        root = _Node(mode=0o755, mtime=machine_clock.now(), directory=True)
-        self._names: dict[str, _Node] = {"/": root}
-        self._durable: dict[str, _Node] = {"/": root}
-        self._pending: list[_Change] = []
-        self._locks: dict[str, FileLock] = {}
+        root = files.Node(mode=0o755, mtime=machine_clock.now(), directory=True)
+        self._names: dict[str, files.Node] = {"/": root}
+        self._durable: dict[str, files.Node] = {"/": root}
+        self._pending: list[files.Change] = []
+        self._locks: dict[str, files.FileLock] = {}
 
     def flip(self, path: str, offset: int) -> None:
         """Damage the byte at ``offset`` of a file, on stable storage too."""
@@ -165,7 +102,7 @@ class Disk:
     def lose_power(self) -> None:
         """Go back to what is on stable storage, with the seeded part of what was on its way."""
         for change in self._pending[: self._random.randint(0, len(self._pending))]:
-            _apply(self._durable, change)
+            files.apply(self._durable, change)
         self._pending.clear()
         self._names = dict(self._durable)
         for node in self._names.values():
@@ -189,18 +126,18 @@ class Disk:
             return wanted
         return max(0, min(wanted, self.capacity - self._used()))
 
-    def settle(self, path: str, node: _Node) -> None:
+    def settle(self, path: str, node: files.Node) -> None:
         """Put a file's content on stable storage; OSError EIO when ``fail_sync`` strikes."""
         if self.fails(self.fail_sync):
             node.lost = True
-            raise _error(errno.EIO, path)
+            raise files.error(errno.EIO, path)
         if not node.lost:
             node.stable = len(node.content)
 
     def place_socket(self, path: str, mode: int) -> None:
         """Make the entry that a bound UNIX socket has; it replaces a stale one."""
         self._parent(path)
-        self._change({path: _Node(mode=mode, mtime=self.clock.now())})
+        self._change({path: files.Node(mode=mode, mtime=self.clock.now())})
 
     def remove_socket(self, path: str) -> None:
         """Remove the entry of a UNIX socket, if it is there."""
@@ -228,19 +165,19 @@ class Disk:
         """Return the whole content of a file."""
         node = self._file(path)
         if self.fails(self.fail_read):
-            raise _error(errno.EIO, path)
+            raise files.error(errno.EIO, path)
         return bytes(node.content) + bytes(node.hole)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
         """Replace the file at ``path`` as a whole."""
         self._parent(path)
         if self.room(len(data)) < len(data):
-            raise _error(errno.ENOSPC, path)
+            raise files.error(errno.ENOSPC, path)
         await self.work()
         if self.fails(self.fail_write):
-            raise _error(errno.EIO, path)
+            raise files.error(errno.EIO, path)
         self._refuse_broken(path)
-        node = _Node(mode=mode, mtime=self.clock.now(), content=bytearray(data))
+        node = files.Node(mode=mode, mtime=self.clock.now(), content=bytearray(data))
         if sync:
             self.settle(path, node)
         self._parent(path)
@@ -269,7 +206,7 @@ class Disk:
         self._parent(path)
         await self.work()
         if path not in self._names:
-            self._change({path: _Node(mode=mode, mtime=self.clock.now())})
+            self._change({path: files.Node(mode=mode, mtime=self.clock.now())})
             self._sync_names(path)
         return AppendFile(self, path, self._file(path))
 
@@ -281,7 +218,7 @@ class Disk:
             missing.append(path)
             path = posixpath.dirname(path)
         self._directory(path)
-        self._change({name: _Node(mode=mode, mtime=self.clock.now(), directory=True) for name in missing})
+        self._change({name: files.Node(mode=mode, mtime=self.clock.now(), directory=True) for name in missing})
         self._sync_names(path)
 
     async def rename(self, old: str, new: str) -> None:
@@ -313,9 +250,9 @@ class Disk:
         self._parent(path)
         await self.work()
         if path in self._names:
-            raise _error(errno.EEXIST, path)
+            raise files.error(errno.EEXIST, path)
         self._refuse_broken(path)
-        self._change({path: _Node(mode=mode, mtime=self.clock.now(), hole=size)})
+        self._change({path: files.Node(mode=mode, mtime=self.clock.now(), hole=size)})
 
     def free_space(self, path: str) -> tuple[int, int]:
         """Return free and total bytes."""
@@ -323,7 +260,7 @@ class Disk:
         total = ENDLESS if self.capacity is None else self.capacity
         return max(0, total - self._used()), total
 
-    def lock(self, path: str) -> FileLock:
+    def lock(self, path: str) -> files.FileLock:
         """Lock a file exclusively, creating it when missing; it then holds the process id, as a real one does."""
         boot.check()
         self._parent(path)
@@ -331,10 +268,10 @@ class Disk:
         if before is not None and before.held:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
         if path not in self._names:
-            self._change({path: _Node(mode=0o640, mtime=self.clock.now())})
+            self._change({path: files.Node(mode=0o640, mtime=self.clock.now())})
         owner = boot.current()
         self._file(path).content[:] = b"%d\n" % (owner.pid if owner else boot.FIRST_PID)
-        held = self._locks[path] = FileLock(self._locks, path, owner)
+        held = self._locks[path] = files.FileLock(self._locks, path, owner)
         return held
 
     def stable(self, path: str) -> bytes | None:
@@ -358,7 +295,7 @@ class Disk:
         """Take what ``image`` returned for the content of this disk, all of it safe."""
         now = self.clock.now()
         self._names = {
-            path: _Node(mode, now, content is None, bytearray(content or b""), stable=len(content or b""))
+            path: files.Node(mode, now, content is None, bytearray(content or b""), stable=len(content or b""))
             for path, (mode, content) in image.items()
         }
         self._durable = dict(self._names)
@@ -366,36 +303,36 @@ class Disk:
     def _used(self) -> int:
         return sum(len(node.content) for node in self._names.values())
 
-    def _change(self, change: _Change) -> None:
-        _apply(self._names, change)
+    def _change(self, change: files.Change) -> None:
+        files.apply(self._names, change)
         self._pending.append(change)
 
     def _sync_names(self, path: str) -> None:
         if self.fails(self.fail_sync):
-            raise _error(errno.EIO, path)
+            raise files.error(errno.EIO, path)
         for change in self._pending:
-            _apply(self._durable, change)
+            files.apply(self._durable, change)
         self._pending.clear()
 
-    def _below(self, path: str) -> dict[str, _Node]:
+    def _below(self, path: str) -> dict[str, files.Node]:
         return {name: node for name, node in self._names.items() if name == path or name.startswith(f"{path}/")}
 
-    def _node(self, path: str) -> _Node:
+    def _node(self, path: str) -> files.Node:
         boot.check()
         if path not in self._names:
-            raise _error(errno.ENOENT, path)
+            raise files.error(errno.ENOENT, path)
         return self._names[path]
 
-    def _file(self, path: str) -> _Node:
+    def _file(self, path: str) -> files.Node:
         node = self._node(path)
         if node.directory:
-            raise _error(errno.EISDIR, path)
+            raise files.error(errno.EISDIR, path)
         return node
 
-    def _directory(self, path: str) -> _Node:
+    def _directory(self, path: str) -> files.Node:
         node = self._node(path)
         if not node.directory:
-            raise _error(errno.ENOTDIR, path)
+            raise files.error(errno.ENOTDIR, path)
         return node
 
     def _parent(self, path: str) -> None:
@@ -403,8 +340,8 @@ class Disk:
 
     def _refuse_broken(self, path: str) -> None:
         if any(path.startswith(f"{folder}/") and self.fails(share) for folder, share in self.broken.items()):
-            raise _error(errno.EIO, path)
+            raise files.error(errno.EIO, path)
 
     def _refuse_directory(self, path: str) -> None:
         if path in self._names and self._names[path].directory:
-            raise _error(errno.EISDIR, path)
+            raise files.error(errno.EISDIR, path)

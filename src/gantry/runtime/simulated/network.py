@@ -15,13 +15,15 @@ answer is cut off in the middle.
 """
 
 import asyncio
+import contextlib
 import contextvars
+import dataclasses
 import errno
 import functools
 import os
 import random
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -41,16 +43,52 @@ class _Listener:
     tls: bool
     body_limit: int
     owner: boot.Boot
-    tasks: dict[asyncio.Task[interface.HttpResponse], None] = field(default_factory=dict)
+    tasks: dict[asyncio.Task[object], None] = field(default_factory=dict)
 
     def begin(self, request: interface.HttpRequest) -> asyncio.Task[interface.HttpResponse]:
-        task = self.owner.spawn(self._answer(request))
+        return self._spawn(self._answer(request))
+
+    def _spawn(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        task = self.owner.spawn(work)
         self.tasks[task] = None
         task.add_done_callback(lambda done: self.tasks.pop(done, None))
         return task
 
     async def _answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
-        return await self.handler(request)
+        response = await self.handler(request)
+        if response.pieces is None:
+            return response
+        return dataclasses.replace(response, pieces=self._sent(response.pieces))
+
+    def _sent(self, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        """Let the server send by itself, however far its client has read; the connection breaks if the server ends."""
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        async def send() -> None:
+            async with contextlib.aclosing(pieces):
+                async for piece in pieces:
+                    queue.put_nowait(piece)
+
+        sending = self._spawn(send())
+
+        def ended(done: asyncio.Task[None]) -> None:
+            # Its failure counts as looked at, though the client may have gone.
+            if not done.cancelled():
+                done.exception()
+            queue.put_nowait(None)
+
+        sending.add_done_callback(ended)
+        return _received(sending, queue)
+
+
+async def _received(sending: asyncio.Task[None], queue: asyncio.Queue[bytes | None]) -> AsyncGenerator[bytes, None]:
+    try:
+        while (piece := await queue.get()) is not None:
+            yield piece
+        if sending.cancelled() or sending.exception():
+            raise ConnectionResetError(errno.ECONNRESET, "the server broke the connection in its answer")
+    finally:
+        sending.cancel()
 
 
 class Wires:
@@ -156,6 +194,20 @@ class Wires:
             raise ConnectionResetError(errno.ECONNRESET, f"{where} broke the connection in its answer")
         return answers[-1] if await self._travel(target, source) else None
 
+    async def follow(self, answer: interface.HttpResponse, server: str, client: str) -> AsyncGenerator[bytes, None]:
+        """Carry a body that comes in pieces; from a piece that is lost on there is silence."""
+        if answer.body:
+            yield answer.body
+        if answer.pieces is None:
+            return
+        async with contextlib.aclosing(answer.pieces):
+            async for piece in answer.pieces:
+                if self._chance(self.reset, server, client):
+                    raise ConnectionResetError(errno.ECONNRESET, f"{server} broke the connection in its answer")
+                if not await self._travel(server, client):
+                    await self._loop.create_future()
+                yield piece
+
     async def _travel(self, source: str, target: str) -> bool:
         """Take the time of a way; tell whether the message arrives."""
         lost = self._chance(self.drop, source, target)
@@ -202,21 +254,56 @@ class HttpServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class HttpClient:
+class HttpClient(interface.HttpClient):
     """A client on a simulated machine."""
 
     def __init__(self, network: "Network", tls: bool) -> None:
         self._network = network
         self._tls = tls
 
-    async def post(
-        self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    async def request(
+        self,
+        method: str,
+        host: str,
+        port: int,
+        path: str,
+        *,
+        body: bytes = b"",
+        timeout: float,
+        headers: Mapping[str, str] | None = None,
     ) -> interface.HttpResponse:
-        """Send one POST; a lost message shows as TimeoutError."""
+        """Send one request; a lost message shows as TimeoutError. What of an answer comes in pieces is waited for."""
+        answer = await self._send(method, host, port, path, body=body, timeout=timeout, headers=headers)
+        if answer.pieces is None:
+            return answer
+        async with asyncio.timeout(timeout), contextlib.aclosing(answer.pieces):
+            rest = b"".join([piece async for piece in answer.pieces])
+        return dataclasses.replace(answer, body=answer.body + rest, pieces=None)
+
+    async def stream(
+        self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> interface.HttpResponse:
+        """Send one GET and return when its answer begins; a cut network shows as silence."""
+        answer = await self._send("GET", host, port, path, body=b"", timeout=timeout, headers=headers)
+        wires, machine = self._network.wires, self._network.machine
+        pieces = wires.follow(answer, wires.resolve(host, machine), machine)
+        return dataclasses.replace(answer, body=b"", pieces=pieces)
+
+    async def _send(
+        self,
+        method: str,
+        host: str,
+        port: int,
+        path: str,
+        *,
+        body: bytes,
+        timeout: float,
+        headers: Mapping[str, str] | None,
+    ) -> interface.HttpResponse:
         boot.check()
         wires, machine = self._network.wires, self._network.machine
         request = interface.HttpRequest(
-            method="POST",
+            method=method,
             path=path,
             body=body,
             headers={"host": f"{host}:{port}", "content-type": "application/json"} | dict(headers or {}),
@@ -224,7 +311,9 @@ class HttpClient:
         )
         async with asyncio.timeout(timeout):
             target = wires.resolve(host, machine)
-            return await wires.exchange(machine, target, port, request, tls=self._tls)
+            answer = await wires.exchange(machine, target, port, request, tls=self._tls)
+        seen = {name.lower(): value for name, value in answer.headers.items()}
+        return dataclasses.replace(answer, headers=seen)
 
     async def close(self) -> None:
         """Nothing is kept between posts."""

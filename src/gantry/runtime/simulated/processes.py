@@ -12,7 +12,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gantry.runtime import interface
+from gantry.runtime import commands
 from gantry.runtime.simulated import boot, disk
 
 
@@ -27,7 +27,7 @@ class Invocation:
 
 
 # A program does its work, in virtual time, and says how it ended; it is cancelled when it is killed.
-Program = Callable[[Invocation], Awaitable[interface.Completed]]
+Program = Callable[[Invocation], Awaitable[commands.Completed]]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Processes:
         directory: str | None = None,
         stdin: bytes = b"",
         timeout: float = 60.0,
-    ) -> interface.Completed:
+    ) -> commands.Completed:
         """Run a program to its end."""
         program = self._find(arguments)
         async with asyncio.timeout(timeout):

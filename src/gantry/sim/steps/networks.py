@@ -1,6 +1,7 @@
 """Wishes about networks: small ones, so that pools run full and ranges collide.
 
-Known of a network: that it is there, ``connected``, and by name ``subnet``, ``pool`` and ``reserved`` ranges.
+Known of a network: that it is there, ``connected``, by name ``subnet``, ``pool`` and ``reserved`` ranges, and each
+``port`` in it by its UUID, which who makes it chooses.
 """
 
 import random
@@ -17,6 +18,8 @@ POOLS = {
     "2001:db8:{}::/64": ("2001:db8:{}::10-2001:db8:{}::14",),
 }
 GROUP = "default"
+PORTS = 3
+"""How many UUIDs ports of one network may have: few, so that some are asked for twice."""
 
 
 def _of(name: str, text: str) -> str:
@@ -39,7 +42,8 @@ def draw(chance: random.Random, known: facts.Facts) -> wish.Wish | None:
         return _add(chance, name)
     if not known.get((KIND, name), "connected") and chance.random() < 0.8:
         return _connect(name, known)
-    kinds = [_subnet, _subnet, _pool, _pool, _reserve, _reserve, _prefix, _disconnect, _remove, _nonsense]
+    kinds = [_subnet, _subnet, _pool, _pool, _reserve, _reserve, _port, _port, _prefix]
+    kinds += [_disconnect, _remove, _nonsense]
     return chance.choice(kinds)(chance, known, name)
 
 
@@ -112,6 +116,16 @@ def _reserve(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
     if known.get((KIND, name), f"reserved {address}"):
         return _change(name, f"release {address}", {f"reserved {address}": False}, remove_reserved_ips=[address])
     return _change(name, f"reserve {address}", {f"reserved {address}": True}, add_reserved_ips=[address])
+
+
+def _port(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:
+    uuid = f"{name.removeprefix('net'):0>8}-0000-4000-8000-{chance.randrange(PORTS):012}"
+    if known.get((KIND, name), f"port {uuid}"):
+        op: cluster.Opcode = {"OP_ID": "OP_PORT_REMOVE", "port": uuid}
+        return wish.one(f"network {name}: remove port {uuid}", op, (KIND, name), {f"port {uuid}": False})
+    asked: object = chance.choice([None, None, [], [{"ip": _of(name, f"10.{{}}.0.{chance.randint(1, 14)}")}]])
+    op = {"OP_ID": "OP_PORT_ADD", "ports": [{"network": name, "uuid": uuid, "fixed": asked}]}
+    return wish.one(f"network {name}: add port {uuid}", op, (KIND, name), {f"port {uuid}": True})
 
 
 def _prefix(chance: random.Random, known: facts.Facts, name: str) -> wish.Wish:

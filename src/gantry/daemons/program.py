@@ -1,0 +1,29 @@
+"""What all daemons that run until a signal share: how a port is named, how they end and say why they could not run."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Coroutine
+
+from gantry import errors
+
+
+def port(text: str) -> int:
+    """Return a TCP port of the command line; 0 is none, or one that the system chooses."""
+    if not text.isdecimal() or int(text[:6]) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number up to 65535")
+    return int(text)
+
+
+def run(name: str, work: Coroutine[object, object, None]) -> int:
+    """Run a program to its end and return its exit code; 1, with a line on standard error, when it cannot run."""
+    try:
+        asyncio.run(work)
+    except errors.GantryError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        print(f"{name}: {error.strerror or error}{where}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,112 @@
+"""The query fields of instances."""
+
+from gantry.model import parameters
+from gantry.model.fields.field import B, Field, Kind, N, O, U, kind_of
+
+DISKS = 16
+NICS = 8
+"""How many numbered fields (``disk.size/N``, ``nic.ip/N``) there are."""
+
+INSTANCE = (
+    Field("name", "Instance", doc="Name"),
+    Field("admin_state", "InstanceState", doc="What is wanted: up, down, offline"),
+    Field("admin_state_source", "InstanceStateSource", doc="Who wants it so: admin"),
+    Field("admin_up", "Autostart", B, "Whether it should run"),
+    Field("disks_active", "DisksActive", B, "Whether its disks are to be active"),
+    Field("forthcoming", "Forthcoming", B, "Whether it is only planned: never"),
+    Field("hypervisor", "Hypervisor", doc="Hypervisor"),
+    Field("os", "OS", doc="Operating system"),
+    Field("pnode", "Primary_node", doc="Node that runs it"),
+    Field("pnode.group", "PrimaryNodeGroup", doc="Group of that node"),
+    Field("pnode.group.uuid", "PrimaryNodeGroupUUID", doc="UUID of that group"),
+    Field("snodes", "Secondary_Nodes", O, "Nodes with a copy of its disks"),
+    Field("snodes.group", "SecondaryNodesGroups", O, "Groups of those nodes"),
+    Field("snodes.group.uuid", "SecondaryNodesGroupsUUID", O, "UUIDs of those groups"),
+    Field("disk_template", "Disk_template", doc="Kind of its disks"),
+    Field("disk_usage", "DiskUsage", U, "Room its disks take"),
+    Field("network_port", "Network_port", O, "Port of its console"),
+    Field("hvparams", "HypervisorParameters", O, "Hypervisor parameters, filled"),
+    Field("beparams", "BackendParameters", O, "Backend parameters, filled"),
+    Field("osparams", "OsParameters", O, "Operating system parameters"),
+    Field("custom_hvparams", "CustomHypervisorParameters", O, "Hypervisor parameters set here"),
+    Field("custom_beparams", "CustomBackendParameters", O, "Backend parameters set here"),
+    Field("custom_osparams", "CustomOsParameters", O, "Operating system parameters set here"),
+    Field("custom_nicparams", "CustomNicParameters", O, "Parameters set for each NIC"),
+    Field("be/memory", "ConfigMaxMem", U, "Memory"),
+    Field("vcpus", "ConfigVCPUs", N, "Virtual processors"),
+    Field("disk.count", "Disks", N, "How many disks"),
+    Field("disk.sizes", "Disk_sizes", O, "Sizes of the disks"),
+    Field("disk.spindles", "Disk_spindles", O, "Spindles of the disks: not counted"),
+    Field("disk.names", "Disk_names", O, "Names of the disks"),
+    Field("disk.uuids", "Disk_UUIDs", O, "UUIDs of the disks"),
+    Field("sda_size", "Disk/0", U, "Size of the first disk"),
+    Field("sdb_size", "Disk/1", U, "Size of the second disk"),
+    Field("nic.count", "NICs", N, "How many NICs"),
+    Field("nic.macs", "NIC_MACs", O, "MAC addresses"),
+    Field("nic.ips", "NIC_IPs", O, "Addresses, a list for each NIC"),
+    Field("nic.names", "NIC_Names", O, "Names of the NICs"),
+    Field("nic.uuids", "NIC_UUIDs", O, "UUIDs of the NICs"),
+    Field("nic.modes", "NIC_modes", O, "Modes of the NICs"),
+    Field("nic.links", "NIC_links", O, "Links of the NICs"),
+    Field("nic.vlans", "NIC_VLANs", O, "VLANs of the NICs"),
+    Field("nic.bridges", "NIC_bridges", O, "Bridges of the NICs"),
+    Field("nic.networks", "NIC_networks", O, "UUIDs of the NICs' networks"),
+    Field("nic.networks.names", "NIC_networks_names", O, "Names of the NICs' networks"),
+    Field("ip", "IP_address", doc="First address of the first NIC"),
+    Field("mac", "MAC_address", doc="MAC address of the first NIC"),
+    Field("bridge", "Bridge", doc="Bridge of the first NIC"),
+    Field("nic_mode", "NIC_Mode", doc="Mode of the first NIC"),
+    Field("nic_link", "NIC_Link", doc="Link of the first NIC"),
+    Field("nic_network", "NIC_Network", doc="Network of the first NIC"),
+    Field("status", "Status", doc="What it does, against what is wanted", live=True),
+    Field("oper_state", "Running", B, "Whether it runs", live=True),
+    Field("oper_ram", "Memory", U, "Memory it has now", live=True),
+    Field("oper_vcpus", "VCPUs", N, "Virtual processors it has now", live=True),
+    Field("console", "Console", O, "How its console is reached", live=True),
+)
+
+_NUMBERED_DISK = (
+    ("size", "Disk/{}", U),
+    ("spindles", "DiskSpindles/{}", N),
+    ("name", "DiskName/{}", Kind.TEXT),
+    ("uuid", "DiskUUID/{}", Kind.TEXT),
+)
+_NUMBERED_NIC = (
+    ("mac", "NicMAC/{}", Kind.TEXT),
+    ("ip", "NicIP/{}", O),
+    ("name", "NicName/{}", Kind.TEXT),
+    ("uuid", "NicUUID/{}", Kind.TEXT),
+    ("mode", "NicMode/{}", Kind.TEXT),
+    ("link", "NicLink/{}", Kind.TEXT),
+    ("vlan", "NicVLAN/{}", Kind.TEXT),
+    ("bridge", "NicBridge/{}", Kind.TEXT),
+    ("network", "NicNetwork/{}", Kind.TEXT),
+    ("network.name", "NicNetworkName/{}", Kind.TEXT),
+)
+
+
+def numbered() -> list[Field]:
+    """Return the fields of the first ``DISKS`` disks and ``NICS`` NICs, by number."""
+    disks = [
+        Field(f"disk.{key}/{i}", title.format(i), kind, f"The {key} of disk {i}")
+        for i in range(DISKS)
+        for key, title, kind in _NUMBERED_DISK
+    ]
+    return disks + [
+        Field(f"nic.{key}/{i}", title.format(i), kind, f"The {key} of NIC {i}")
+        for i in range(NICS)
+        for key, title, kind in _NUMBERED_NIC
+    ]
+
+
+def parameter_fields() -> list[Field]:
+    """Return a field for each backend and hypervisor parameter, filled."""
+    backend = [
+        Field(f"be/{name}", f"be/{name}", kind_of(parameter, name), parameter.text)
+        for name, parameter in parameters.BACKEND.items()
+    ]
+    names: dict[str, parameters.Parameter] = {}
+    for known in parameters.HYPERVISORS.values():
+        names = known | names
+    hypervisor = [Field(f"hv/{name}", f"hv/{name}", kind_of(p, name), p.text) for name, p in names.items()]
+    return backend + hypervisor

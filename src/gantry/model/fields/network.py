@@ -1,0 +1,111 @@
+"""The query fields of networks, and of what is in them."""
+
+from gantry.model.fields.field import B, Field, Kind, N, O
+
+NETWORK = (
+    Field("name", "Network", doc="Name"),
+    Field("network", "Subnet", doc="CIDR of the first IPv4 subnet"),
+    Field("gateway", "Gateway", O, "Gateway of the first IPv4 subnet"),
+    Field("network6", "IPv6Subnet", O, "CIDR of the first IPv6 subnet"),
+    Field("gateway6", "IPv6Gateway", O, "Gateway of the first IPv6 subnet"),
+    Field("subnets", "Subnets", O, "The subnets, each with cidr, gateway, dhcp, name and pools"),
+    Field("mac_prefix", "MacPrefix", O, "MAC prefix of its own"),
+    Field("free_count", "FreeCount", N, "Free addresses in the pools"),
+    Field("reserved_count", "ReservedCount", N, "Addresses in use or reserved in the pools"),
+    Field(
+        "utilization", "Utilization", Kind.FLOAT, "Percent of the pools in use or reserved, of the fuller IP version"
+    ),
+    Field("map", "Map", doc="Map of the first pool"),
+    Field("group_list", "GroupList", O, "Node groups it is connected to, with mode, link and VLAN"),
+    Field("group_cnt", "NodeGroups", N, "How many node groups"),
+    Field("inst_list", "InstanceList", O, "Instances that use it"),
+    Field("inst_cnt", "Instances", N, "How many instances"),
+    Field(
+        "address_list",
+        "AddressList",
+        O,
+        "Addresses in use, with instance and number of the NIC; no number where only its guest still has it",
+    ),
+    Field("external_reservations", "ExternalReservations", doc="Ranges that the administrator reserved"),
+    Field("network_type", "NetworkType", doc="Type of its segment: vlan, vxlan, gre or geneve"),
+    Field("physical_network", "PhysicalNetwork", doc="Physical network of its VLAN"),
+    Field("segment", "Segment", N, "Segmentation id: its VLAN, or the number of its tunnel"),
+    Field("project", "Project", doc="Project that it belongs to"),
+    Field("shared", "Shared", B, "Whether it is for every project"),
+    Field("label", "Label", doc="What clients call it that do not know of unique names; the name for most"),
+    Field("description", "Description", doc="Description"),
+    Field("admin_state_up", "AdminStateUp", B, "Whether it shall be in use; only told"),
+    Field("mtu", "MTU", N, "How long packets of its guests may be, in bytes"),
+    Field("subnet_list", "SubnetList", O, "UUIDs of its subnets"),
+    Field("port_list", "PortList", O, "Ports in it, each with UUID, name, device owner and addresses"),
+    Field("port_cnt", "Ports", N, "How many ports"),
+)
+
+PORT = (
+    Field("name", "Port", doc="Name; several may have one"),
+    Field("network", "Network", doc="Network that it is in"),
+    Field("network_uuid", "NetworkUUID", doc="UUID of that network"),
+    Field("mac", "MAC", doc="MAC address"),
+    Field("ip", "IP", O, "Addresses"),
+    Field("fixed", "Fixed", O, "Addresses, each with the UUID of its subnet"),
+    Field("device_id", "DeviceID", doc="What it is for"),
+    Field("device_owner", "DeviceOwner", doc="Who has it; compute:gantry is a NIC of an instance"),
+    Field("instance", "Instance", doc="Instance whose NIC it is"),
+    Field("project", "Project", doc="Project that it belongs to"),
+    Field("admin_state_up", "AdminStateUp", B, "Whether it shall be in use; only told"),
+    Field("description", "Description", doc="Description"),
+)
+
+SUBNET = (
+    Field("name", "Subnet", doc="Name"),
+    Field("label", "Label", doc="What clients call it that do not know of unique names; the name for most"),
+    Field("network", "Network", doc="Network that it is in"),
+    Field("network_uuid", "NetworkUUID", doc="UUID of that network"),
+    Field("cidr", "CIDR", doc="Its addresses"),
+    Field("ip_version", "IPVersion", N, "4 or 6"),
+    Field("gateway", "Gateway", doc="Gateway, empty for none"),
+    Field("dhcp", "DHCP", B, "Whether its addresses are given to guests by DHCP"),
+    Field("pools", "Pools", O, "Its pools, each with start, end and name"),
+    Field("external", "External", O, "Ranges that the administrator reserved"),
+    Field("free_count", "FreeCount", N, "Free addresses in the pools"),
+    Field("reserved_count", "ReservedCount", N, "Addresses in use or reserved in the pools"),
+    Field("description", "Description", doc="Description"),
+    Field("dns_nameservers", "NameServers", O, "Name servers that guests are told of"),
+    Field("host_routes", "HostRoutes", O, "Routes that guests are told of, each with destination and nexthop"),
+    Field("ipv6_address_mode", "AddressMode", doc="How guests get IPv6 addresses, empty if nothing is said"),
+    Field("ipv6_ra_mode", "RAMode", doc="What routers tell guests of that"),
+    Field("subnetpool", "SubnetPool", doc="UUID of the subnet pool that it was cut from"),
+    Field("project", "Project", doc="Project that the network belongs to"),
+    Field("shared", "Shared", B, "Whether the network is for every project"),
+)
+
+SUBNET_POOL = (
+    Field("name", "SubnetPool", doc="Name; several may have one"),
+    Field("prefixes", "Prefixes", O, "What subnets are cut from"),
+    Field("ip_version", "IPVersion", N, "4 or 6"),
+    Field("default_prefixlen", "DefaultLength", N, "Prefix length of a subnet for which none is said"),
+    Field("min_prefixlen", "MinLength", N, "Shortest prefix of a subnet"),
+    Field("max_prefixlen", "MaxLength", N, "Longest prefix of a subnet"),
+    Field("shared", "Shared", B, "Whether it is for every project"),
+    Field("project", "Project", doc="Project that it belongs to"),
+    Field("is_default", "Default", B, "Whether it is the default one of its IP version"),
+    Field("default_quota", "Quota", N, "How much a project may have of it, in /32 or /64; 0 for any amount"),
+    Field("description", "Description", doc="Description"),
+)
+
+SEGMENT_RANGE = (
+    Field("name", "Name", doc="Name; several may have one"),
+    Field("default", "Default", B, "Whether segments.ini has it"),
+    Field("shared", "Shared", B, "Whether every project without ranges of its own takes from it"),
+    Field("project", "Project", doc="Project that it belongs to"),
+    Field("network_type", "NetworkType", doc="Network type: vlan, vxlan, gre or geneve"),
+    Field("physical_network", "PhysicalNetwork", doc="Physical network of VLANs"),
+    Field("minimum", "Minimum", N, "Lowest segmentation id"),
+    Field("maximum", "Maximum", N, "Highest segmentation id"),
+    Field("description", "Description", doc="Description"),
+    Field("used", "Used", O, "Ids that networks have, each with the network's project"),
+    Field("used_count", "UsedCount", N, "How many ids networks have"),
+    Field("available", "Available", O, "Free ids, the first 1,000"),
+    Field("available_count", "AvailableCount", N, "How many ids are free"),
+    Field("available_ranges", "AvailableRanges", O, "Free ids as runs, the first 256"),
+)

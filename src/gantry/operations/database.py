@@ -1,0 +1,77 @@
+"""Who keeps the addresses: into a database that others use too, and back into the state alone (OP_CLUSTER_SET_PARAMS).
+
+All networks are held meanwhile: jobs that need one wait, others run. A database is filled and compared before the state
+says that it has the last word; on the way back it is emptied after the state has said that it has none any more. So
+whatever fails in between leaves the old one in charge, with all addresses.
+"""
+
+from gantry import errors
+from gantry.model import cluster, confidential, opcodes
+from gantry.operations import base, hooks
+from gantry.state import snapshot as states
+
+NETWORKS = (base.Level.NETWORK, base.ALL_NAMES)
+TOGETHER = {"ipam_driver", "ipam_database", "force", *opcodes.Opcode.__struct_fields__}
+"""Fields of the opcode that go together with the ones that are meant here."""
+
+
+def is_meant(op: opcodes.ClusterSetParams) -> bool:
+    """Tell whether an opcode is about who keeps the addresses; InvalidError if it is about other settings too."""
+    if op.ipam_driver is None and op.ipam_database is None:
+        return False
+    more = [name for name in op.__struct_fields__ if name not in TOGETHER and getattr(op, name) is not None]
+    if more:
+        raise errors.InvalidError(
+            f"the IPAM driver is changed by itself, not together with {', '.join(more)}", hint="make two jobs of it"
+        )
+    return True
+
+
+def _wanted(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> tuple[str, str]:
+    """Return driver and URL as they are to be; InvalidError."""
+    driver = op.ipam_driver or owner.ipam_driver
+    url = op.ipam_database or ""
+    if driver == "sql":
+        url = url or owner.ipam_database
+        if not url:
+            raise errors.InvalidError("driver sql needs a database", hint="--ipam-database URL names it")
+    elif url:
+        raise errors.InvalidError(f"driver {driver} has no database", hint="--ipam-driver sql has one")
+    return driver, url
+
+
+async def check(environment: base.Environment, owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> None:
+    """Find out whether the change can be made; what stands against it is raised before anything is changed."""
+    driver, url = _wanted(owner, op)
+    if driver == "sql" and url != owner.ipam_database:
+        await environment.addresses.check(url)
+    elif driver != owner.ipam_driver and not op.force:
+        await environment.addresses.check_alone()
+
+
+def plan(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.ClusterSetParams) -> base.Plan:
+    """Move the addresses, and put the cluster with its new driver."""
+    owner, scripts = snapshot.the_cluster, hooks.of_cluster_modify(snapshot)
+    driver, url = _wanted(owner, op)
+    if (driver, url) == (owner.ipam_driver, owner.ipam_database):
+        note = "nothing changes: addresses are kept there already"
+        return base.Plan(lines=[note], steps=[base.Step(note, base.nothing)])
+    addresses = environment.addresses
+    put = states.Put(base.changed(owner, environment.inputs.now, ipam_driver=driver, ipam_database=url))
+    if driver == "sql":
+
+        async def move_in() -> None:
+            await addresses.move_in(url)
+
+        step = base.Step(f"put all addresses into {confidential.database(url)}", move_in, addresses.abandon)
+        done = base.Step("from now on that database has the last word on who has an address", addresses.settle)
+        return base.Plan(lines=[step.text], steps=[step], finish=lambda _: [put], after=[done], hooks=scripts)
+
+    async def move_out() -> None:
+        try:
+            await addresses.move_out()
+        except errors.GantryError as error:
+            environment.log.warning(f"what this cluster has in the database stays there: {error}")
+
+    step = base.Step(f"take all addresses out of {confidential.database(owner.ipam_database)}", move_out)
+    return base.Plan(lines=[step.text], changes=[put], after=[step], hooks=scripts)

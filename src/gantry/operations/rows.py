@@ -1,0 +1,159 @@
+"""Networks, subnets, ports and subnet pools as clients see them: names and plain values, the same everywhere.
+
+The queries take their getters from these tables, and the units that make such an object answer with a row of it: who
+has made one need not ask for it. Nothing here costs more than the object is large.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from gantry.address import ranges
+from gantry.model import instance, network
+from gantry.operations import cutting, labels
+from gantry.state import snapshot as states
+
+T = TypeVar("T")
+Column = Callable[[states.Snapshot, T], object]
+Placed = tuple[network.Network, network.Subnet]
+"""A subnet in its network."""
+
+NIC_OWNER = "compute:gantry"
+"""The ``device_owner`` of what is no port but a NIC of an instance."""
+
+
+def row(columns: Mapping[str, Column[T]], state: states.Snapshot, one: T) -> dict[str, object]:
+    """Return an object as a row."""
+    return {name: column(state, one) for name, column in columns.items()}
+
+
+def with_subnets(state: states.Snapshot, net: network.Network) -> dict[str, object]:
+    """Return a network as a row, with the rows of its subnets as ``subnet_rows``."""
+    return row(NETWORK, state, net) | {"subnet_rows": [row(SUBNET, state, (net, one)) for one in net.subnets]}
+
+
+def fixed(net: network.Network, ips: tuple[str, ...]) -> list[dict[str, str]]:
+    """Return addresses, each with the UUID of the subnet that has it."""
+    return [{"subnet": _home(net, ranges.parse_address(ip)), "ip": ip} for ip in ips]
+
+
+def _home(net: network.Network, address: ranges.Address) -> str:
+    for subnet in net.subnets:
+        cidr = ranges.known_cidr(subnet.cidr)
+        if cidr.family is address.family and address.value in cidr.range:
+            return subnet.uuid
+    return ""
+
+
+def as_port(vm: instance.Instance, nic: instance.Nic) -> network.Port:
+    """Return a NIC of an instance in the form of a port."""
+    return network.Port(
+        uuid=nic.uuid,
+        name=nic.name,
+        network=nic.network,
+        mac=nic.mac,
+        ip=nic.ip,
+        device_id=vm.uuid,
+        device_owner=NIC_OWNER,
+        serial_no=vm.serial_no,
+        ctime=vm.ctime,
+        mtime=vm.mtime,
+    )
+
+
+def _pool(pool: network.Pool) -> dict[str, str]:
+    family, run = ranges.known_range(pool.range)
+    start, end = (ranges.format_address(family, number) for number in (run.first, run.last))
+    return {"start": start, "end": end, "name": pool.name}
+
+
+def _instance(state: states.Snapshot, port: network.Port) -> str | None:
+    # Not by the device that it names: whoever makes a port writes there what they like.
+    vm = state.instances.get(state.nics.get(port.uuid, ""))
+    return vm.name if vm else None
+
+
+PORT: dict[str, Column[network.Port]] = {
+    "uuid": lambda _, port: port.uuid,
+    "name": lambda _, port: port.name,
+    "network": lambda state, port: state.networks[port.network].name,
+    "network_uuid": lambda _, port: port.network,
+    "mac": lambda _, port: port.mac,
+    "ip": lambda _, port: list(port.ip),
+    "fixed": lambda state, port: fixed(state.networks[port.network], port.ip),
+    "device_id": lambda _, port: port.device_id,
+    "device_owner": lambda _, port: port.device_owner,
+    "project": lambda _, port: port.project,
+    "admin_state_up": lambda _, port: port.admin_state_up,
+    "description": lambda _, port: port.description,
+    "instance": _instance,
+    "tags": lambda _, port: list(port.tags),
+    "ctime": lambda _, port: port.ctime,
+    "mtime": lambda _, port: port.mtime,
+    "serial_no": lambda _, port: port.serial_no,
+}
+
+SUBNET: dict[str, Column[Placed]] = {
+    "uuid": lambda _, one: one[1].uuid,
+    "name": lambda _, one: one[1].name,
+    "label": lambda _, one: labels.shown(one[1]),
+    "network": lambda _, one: one[0].name,
+    "network_uuid": lambda _, one: one[0].uuid,
+    "cidr": lambda _, one: one[1].cidr,
+    "ip_version": lambda _, one: int(ranges.known_cidr(one[1].cidr).family),
+    "gateway": lambda _, one: one[1].gateway,
+    "dhcp": lambda _, one: one[1].dhcp,
+    "pools": lambda _, one: list(map(_pool, one[1].pools)),
+    "external": lambda _, one: list(one[1].external),
+    "description": lambda _, one: one[1].description,
+    "dns_nameservers": lambda _, one: list(one[1].dns_nameservers),
+    "host_routes": lambda _, one: [
+        {"destination": route.destination, "nexthop": route.nexthop} for route in one[1].host_routes
+    ],
+    "ipv6_address_mode": lambda _, one: one[1].ipv6_address_mode,
+    "ipv6_ra_mode": lambda _, one: one[1].ipv6_ra_mode,
+    "subnetpool": lambda _, one: one[1].subnetpool,
+    "project": lambda _, one: one[0].project,
+    "shared": lambda _, one: one[0].shared,
+    "tags": lambda _, one: list(one[1].tags),
+    "ctime": lambda _, one: one[1].ctime,
+    "mtime": lambda _, one: one[1].mtime,
+    "serial_no": lambda _, one: one[1].serial_no,
+}
+
+NETWORK: dict[str, Column[network.Network]] = {
+    "uuid": lambda _, net: net.uuid,
+    "name": lambda _, net: net.name,
+    "network_type": lambda _, net: net.segment and net.segment.network_type,
+    "physical_network": lambda _, net: (net.segment and net.segment.physical_network) or None,
+    "segment": lambda _, net: net.segment and net.segment.segmentation_id,
+    "project": lambda _, net: net.project,
+    "shared": lambda _, net: net.shared,
+    "label": lambda _, net: labels.shown(net),
+    "description": lambda _, net: net.description,
+    "admin_state_up": lambda _, net: net.admin_state_up,
+    "mtu": lambda _, net: net.mtu,
+    "subnet_list": lambda _, net: [subnet.uuid for subnet in net.subnets],
+    "tags": lambda _, net: list(net.tags),
+    "ctime": lambda _, net: net.ctime,
+    "mtime": lambda _, net: net.mtime,
+    "serial_no": lambda _, net: net.serial_no,
+}
+
+SUBNET_POOL: dict[str, Column[network.SubnetPool]] = {
+    "uuid": lambda _, pool: pool.uuid,
+    "name": lambda _, pool: pool.name,
+    "prefixes": lambda _, pool: list(pool.prefixes),
+    "default_prefixlen": lambda _, pool: pool.default_prefixlen,
+    "min_prefixlen": lambda _, pool: pool.min_prefixlen,
+    "max_prefixlen": lambda _, pool: pool.max_prefixlen,
+    "ip_version": lambda _, pool: int(cutting.family(pool)),
+    "shared": lambda _, pool: pool.shared,
+    "project": lambda _, pool: pool.project,
+    "is_default": lambda _, pool: pool.is_default,
+    "default_quota": lambda _, pool: pool.default_quota,
+    "description": lambda _, pool: pool.description,
+    "tags": lambda _, pool: list(pool.tags),
+    "ctime": lambda _, pool: pool.ctime,
+    "mtime": lambda _, pool: pool.mtime,
+    "serial_no": lambda _, pool: pool.serial_no,
+}

@@ -1,0 +1,90 @@
+"""Which segment a network gets: the one that its opcode names, or the next free one (segments seed "Use Case I").
+
+``network`` asks, for a network that is made and for one that is changed. Who names an id may take one that is in no
+range, or in another project's: only administrators can (contract: explicit ids).
+"""
+
+from collections.abc import Iterator
+
+from gantry import errors
+from gantry.address import segments
+from gantry.ipam import segments as ledgers
+from gantry.model import network, opcodes
+from gantry.operations import base
+from gantry.state import snapshot as states
+
+
+def chosen(
+    environment: base.Environment,
+    snapshot: states.Snapshot,
+    op: opcodes.NetworkAdd | opcodes.NetworkSetParams,
+    *,
+    project: str,
+) -> network.Segment | None:
+    """Return the segment that an opcode asks for, None if for none; InvalidError, NoRoomError, NotUniqueError.
+
+    The ledger holds it as soon as the plan that has it is carried out, in the same turn of the loop.
+    """
+    if not (op.network_type or op.physical_network or op.segment is not None or op.segmented):
+        return None
+    ledger = environment.ledger.segments
+    wish = ledgers.Wish(op.network_type, op.physical_network)
+    _check(ledger, snapshot, wish)
+    if op.segment is None:
+        return ledger.pick(snapshot.the_cluster, wish, project=project)
+    if not op.network_type:
+        raise errors.InvalidError(f"segment {op.segment} is named without its network type", hint="name both")
+    segments.check_place(op.network_type, op.physical_network)
+    segments.checked_run(op.network_type, op.segment, maximum=op.segment)
+    wanted = network.Segment(
+        network_type=op.network_type, physical_network=op.physical_network, segmentation_id=op.segment
+    )
+    ledger.check_free(snapshot, wanted)
+    return wanted
+
+
+def _check(ledger: ledgers.Segments, snapshot: states.Snapshot, wish: ledgers.Wish) -> None:
+    """Refuse a type that does not exist, and a physical network that nothing names: it would be a slip of the pen."""
+    physical = wish.physical_network
+    if wish.network_type:
+        segments.check_place(wish.network_type, physical or ("?" if wish.network_type == "vlan" else ""))
+    if physical and not (ledger.is_known(("vlan", physical)) or physical in snapshot.the_cluster.physical_networks):
+        raise errors.InvalidError(
+            f"physical network {physical} is not known",
+            hint="name it in network_vlan_ranges of segments.ini, or create a segment range of it",
+        )
+
+
+def text(segment: network.Segment | None) -> str:
+    """Return a segment in the words of a dry run."""
+    if segment is None:
+        return "none"
+    where = f" of physical network {segment.physical_network}" if segment.physical_network else ""
+    return f"{segment.network_type} {segment.segmentation_id}{where}"
+
+
+def changed(
+    environment: base.Environment, snapshot: states.Snapshot, net: network.Network, op: opcodes.NetworkSetParams
+) -> network.Segment | None:
+    """Return the segment that a network has after a change: its own, where that is what the opcode asks for."""
+    own, wish = net.segment, ledgers.Wish(op.network_type, op.physical_network)
+    asked = op.network_type or op.physical_network or op.segment is not None
+    if asked and op.segmented is False:
+        raise errors.InvalidError(f"network {net.name} is to have a segment and none", hint="ask for one of both")
+    if not asked and op.segmented is None:
+        return own
+    fits = own and op.segment in (None, own.segmentation_id) and wish.fits((own.network_type, own.physical_network))
+    if fits and op.segmented is not False:
+        return own
+    new = chosen(environment, snapshot, op, project=net.project)
+    groups = [*_groups(snapshot, net)]
+    if new != own and groups:
+        raise errors.WrongStateError(
+            f"network {net.name} is connected to node group {', '.join(groups)}",
+            hint=f"gnt-network disconnect {net.name} {groups[0]}",
+        )
+    return new
+
+
+def _groups(snapshot: states.Snapshot, net: network.Network) -> Iterator[str]:
+    return (group.name for group in snapshot.nodegroups.values() if net.uuid in group.networks)

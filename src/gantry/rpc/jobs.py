@@ -1,0 +1,79 @@
+"""Jobs that are waited for, and rows of queries: what doors ask of the master by LUXI when they answer with results.
+
+A change is one trip: ``RunJob`` answers when the job has ended. Who calls it: doors that are processes of their own.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gantry import errors
+from gantry.rpc import luxi
+
+Op = dict[str, object]
+Filter = list[object]
+Row = Mapping[str, object]
+
+NORMAL = 0
+
+
+class _Result(msgspec.Struct):
+    """What the master answers to a query: a status and a value for each field of each row."""
+
+    data: list[list[tuple[int, object]]]
+
+
+class _Ended(msgspec.Struct, array_like=True):
+    """What the master answers when a job has ended."""
+
+    number: int
+    status: str
+    results: list[object]
+
+
+class PartlyDoneError(errors.ExecutionError):
+    """A job failed after some of its opcodes had been carried out: ``cause`` is why, ``done`` what they said."""
+
+    def __init__(self, cause: errors.GantryError, done: list[object]) -> None:
+        super().__init__(cause.message)
+        self.cause = cause
+        self.done = done
+
+
+async def run(caller: luxi.Caller, ops: Sequence[Op], *, patience: float) -> list[object]:
+    """Run a job and return the results of its opcodes.
+
+    Raises the error of the first opcode that failed, with the results of those before it in ``done``; BusyError when
+    the job has not ended after so many seconds.
+    """
+    ended = await caller.call(_Ended, "RunJob", ops, patience)
+    if ended.status == "success":
+        return ended.results
+    if ended.status not in ("error", "canceled"):
+        raise errors.BusyError(f"job {ended.number} has not ended yet", hint=f"gnt-job watch {ended.number}")
+    raise _failure(ended.results)
+
+
+async def rows(caller: luxi.Caller, kind: str, fields: Sequence[str], wanted: Filter | None) -> list[Row]:
+    """Return the objects that a filter lets pass, with these fields; those without a value are left out."""
+    result = await caller.call(_Result, "Query", kind, fields, wanted)
+    return [
+        {name: value for name, (status, value) in zip(fields, row, strict=True) if status == NORMAL}
+        for row in result.data
+    ]
+
+
+def _failure(results: list[object]) -> errors.GantryError:
+    """Return the error of the first opcode that failed."""
+    done: list[object] = []
+    for result in results:
+        if _is_failure(result):
+            name, details = msgspec.convert(result, tuple[str, list[object]])
+            error = errors.from_luxi(name, details)
+            return PartlyDoneError(error, done) if done else error
+        done.append(result)
+    return errors.ExecutionError(f"the job failed: {results}")
+
+
+def _is_failure(result: object) -> bool:
+    return isinstance(result, list) and len(result) == 2 and isinstance(result[0], str) and isinstance(result[1], list)

@@ -1,0 +1,31 @@
+"""What gantry-rapi says to options for Keystone that will not do, before it listens."""
+
+from pathlib import Path
+
+import pytest
+
+from gantry.daemons import remote
+
+URL = ("--keystone-url", "https://keystone.example:5000")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "add --keystone-url"),
+        (("--keystone-url", "http://keystone.example:5000"), "without TLS passwords and tokens would be sent"),
+        ((*URL, "--keystone-password-file", "/nonexistent"), "password file /nonexistent cannot be read"),
+        ((*URL, "--keystone-ca", "/nonexistent"), "authorities in /nonexistent cannot be used"),
+        (URL, "chmod 600"),
+    ],
+)
+def test_options_that_will_not_do_are_told(
+    options: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lib").mkdir()
+    secret = tmp_path / "lib/keystone-password"
+    secret.write_text("sesame\n")
+    secret.chmod(0o604 if "chmod" in said else 0o600)
+    auth = ("--neutron-port", "1", "--neutron-auth", "keystone", "--root", str(tmp_path))
+    assert remote.main([*auth, *options]) == 1
+    assert said in capsys.readouterr().err

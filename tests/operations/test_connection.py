@@ -1,0 +1,110 @@
+"""Connections of networks with a segment: what they need and are refused, what nodes are told."""
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, network, opcodes
+from gantry.operations import filled
+from gantry.rpc import calls
+
+
+def net(name: str, kind: str, number: int, physical: str = "") -> network.Network:
+    segment = network.Segment(network_type=kind, segmentation_id=number, physical_network=physical)
+    return network.Network(uuid=name, name=name, segment=segment)
+
+
+RED, BLUE = net("red", "vlan", 101, "physnet1"), net("blue", "vlan", 101, "physnet2")
+TUNNEL = net("tunnel", "vxlan", 70_000)
+
+
+@pytest.fixture
+def house() -> build.House:
+    made = build.House()
+    made.put(RED, BLUE, TUNNEL, net("far", "geneve", 9), net("old", "gre", 9))
+    return made
+
+
+def connect(name: str, *, link: str = "br5", mode: str = "bridged", vlan: str = "") -> opcodes.NetworkConnect:
+    return msgspec.convert(
+        {"network_name": name, "group_name": "default", "network_mode": mode, "network_link": link}
+        | {"network_vlan": vlan},
+        opcodes.NetworkConnect,
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        (connect("red", mode="routed"), "network red has vlan segment 101, .*as link a bridge that tells VLANs apart"),
+        (connect("red", vlan="101"), "bridged into that and into no other VLAN"),
+        (connect("tunnel", vlan="5"), "network tunnel has vxlan segment 70000, .*whose address the nodes reach"),
+        (connect("far"), "network far has a segment of type geneve, which nodes do not make; .*vlan and vxlan"),
+        (connect("old"), "network old has a segment of type gre, which nodes do not make"),
+    ],
+)
+async def test_connections_that_do_not_lead_to_the_segment_are_refused(
+    house: build.House, op: opcodes.NetworkConnect, said: str
+) -> None:
+    error = await house.refused(op)
+    assert isinstance(error, errors.InvalidError)
+    with pytest.raises(errors.InvalidError, match=said):
+        raise error
+
+
+async def test_one_vlan_of_a_link_is_one_network_if_a_segment_is_to_keep_them_apart(house: build.House) -> None:
+    await house.run(connect("red"))
+    said = await house.refused(connect("blue"))
+    assert isinstance(said, errors.ExistsError)
+    assert "VLAN 101 of br5 is network red in node group default already; another physical network needs" in str(said)
+    assert "VLAN 101 of br5 is network red" in str(await house.refused(connect("spare", vlan=":7:101")))
+    await house.run(connect("blue", link="br6"))
+    await house.run(connect("spare", vlan=":7:8"))
+
+
+async def test_networks_without_a_segment_share_a_vlan_as_they_always_did(house: build.House) -> None:
+    await house.run(connect("spare", link="br7", vlan="12"))
+
+
+async def test_a_nic_gets_its_vlan_from_the_segment_alone(house: build.House) -> None:
+    await house.run(connect("red"))
+    assert house.state.group("default").networks["red"] == cluster.Connection(mode="bridged", link="br5")
+    vm = instance.Nic(uuid="x", mac="m", network="red", nicparams={"mode": "bridged", "link": "br5"})
+    told = filled.fill_nic(house.state.the_cluster, 0, vm, net=RED)
+    assert (told.mode, told.link, told.vlan, told.mtu) == ("bridged", "br5", "101", 0)
+    assert told.network is not None
+    assert told.network.segment == calls.Segment(network_type="vlan", segmentation_id=101, physical_network="physnet1")
+
+
+async def test_a_nic_in_a_tunnel_has_no_vlan_and_a_shorter_packet(house: build.House) -> None:
+    vm = instance.Nic(uuid="x", mac="m", network="tunnel", nicparams={"mode": "bridged", "link": "eth1"})
+    told = filled.fill_nic(house.state.the_cluster, 0, vm, net=TUNNEL)
+    assert (told.vlan, told.mtu) == ("", 1450)
+
+
+@pytest.mark.parametrize("vlan", ["abc", "0", "5:", "4095"])
+async def test_a_vlan_that_is_none_is_refused_for_a_nic_and_for_the_clusters_default(
+    house: build.House, vlan: str
+) -> None:
+    change = opcodes.NicChange(action="add", target=opcodes.NicMod(vlan=vlan))
+    for op in (
+        opcodes.ClusterSetParams(nicparams={"vlan": vlan}),
+        opcodes.InstanceSetParams(instance_name="vm1", nics=(change,)),
+    ):
+        assert f"VLAN {vlan} is not valid" in str(await house.refused(op))
+
+
+async def test_verify_asks_each_node_for_one_nic_of_each_kind_of_segment_on_a_link(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1), net("third", "vlan", 103, "physnet1"))
+    for op in (connect("red"), connect("third"), connect("tunnel", link="eth1"), connect("spare", link="br9")):
+        await house.run(op)
+    await house.run(opcodes.ClusterVerify())
+    (call,) = house.nodes.asked(calls.NodeVerify, "node1")
+    assert isinstance(call, calls.NodeVerify)
+    assert call.bridges == ("br9",)
+    assert sorted((nic.link, nic.vlan, nic.mtu) for nic in call.nics) == [
+        ("br5", "103", 0),
+        ("br7", "12", 0),
+        ("eth1", "", 1450),
+    ]

@@ -1,0 +1,286 @@
+"""Disks made those of another template, in place between plain and drbd, by copying otherwise; what is refused."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import cluster, instance, opcodes
+from gantry.operations import hooks
+from gantry.rpc import calls
+
+TEMPLATES = ("file", "diskless", "sharedfile", "plain", "drbd", "ext")
+OWNER = msgspec.structs.replace(build.OWNER, enabled_disk_templates=TEMPLATES)
+VOLUMES = tuple(
+    instance.Disk(
+        uuid=f"d{n}", dev_type="plain", size=64, name=f"disk{n}", mode=mode, logical_id=("fast", f"volume{n}")
+    )
+    for n, mode in ((1, "rw"), (2, "ro"))
+)
+VM = msgspec.structs.replace(build.VM, disk_template="plain", disks=VOLUMES)
+ROOMY = msgspec.structs.replace(
+    build.STATUS, storage=(calls.StorageInfo(kind="plain", path="fast", free=5000, total=9000),)
+)
+
+
+def convert(template: str, **fields: object) -> opcodes.InstanceSetParams:
+    return msgspec.convert(
+        {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "disk_template": template} | fields,
+        opcodes.InstanceSetParams,
+    )
+
+
+@pytest.fixture
+def house() -> build.House:
+    """An instance on two plain volumes of node 1; the other nodes are empty."""
+    made = build.House()
+    made.put(OWNER, VM)
+    made.machine("node1").disks = {"d1": 64, "d2": 64}
+    for name in ("node1", "node2", "node3"):
+        made.machine(name).status = ROOMY
+    return made
+
+
+def disks(house: build.House) -> tuple[instance.Disk, ...]:
+    return house.state.instance("vm1").disks
+
+
+def order(house: build.House) -> list[tuple[str, str, str]]:
+    """Return what was made and removed, in order: node, call, and the kind of the disk."""
+    return [
+        (node, type(call).__name__, call.disk.dev_type)
+        for node, call in house.nodes.made
+        if isinstance(call, calls.BlockdevCreate | calls.BlockdevRemove)
+    ]
+
+
+async def test_plain_volumes_become_the_data_of_mirrored_disks(house: build.House) -> None:
+    assert await house.run(convert("drbd", remote_node="node2")) == [("disk_template", "drbd")]
+    vm = house.state.instance("vm1")
+    assert (vm.disk_template, vm.nodes) == ("drbd", ("n1", "n2"))
+    for disk, old in zip(vm.disks, VOLUMES, strict=True):
+        data, meta = disk.children
+        assert (disk.uuid, disk.size, disk.name, disk.mode) == (old.uuid, old.size, old.name, old.mode)
+        assert (data.logical_id, data.size) == (old.logical_id, 64)
+        assert (meta.logical_id[0], meta.size) == ("fast", 128)
+        assert disk.mirror is not None
+        assert {*disk.mirror.minors} == {"n1", "n2"}
+    opened = house.nodes.asked(calls.BlockdevOpen, "node1")
+    assert [call.force for call in opened] == [True, True]
+    assert not house.nodes.asked(calls.BlockdevOpen, "node2")
+    assert not house.nodes.asked(calls.BlockdevRemove)
+    assert [house.machine(name).active for name in ("node1", "node2")] == [{}, {}]
+
+
+async def test_metadata_never_has_the_name_of_an_older_one(house: build.House) -> None:
+    names = []
+    for _ in range(2):
+        await house.run(convert("drbd", remote_node="node2"))
+        names += [disk.children[1].logical_id for disk in disks(house)]
+        await house.run(convert("plain"))
+    assert len({*names}) == 4
+    assert [disk.logical_id for disk in disks(house)] == [disk.logical_id for disk in VOLUMES]
+
+
+async def test_without_waiting_the_second_node_copies_on_by_itself(house: build.House) -> None:
+    house.machine("node1").degraded = 2
+    await house.run(convert("drbd", remote_node="node2", wait_for_sync=False))
+    assert house.machine("node1").degraded == 2
+    assert house.machine("node1").active == {"d1": "primary", "d2": "primary"}
+
+
+async def test_the_second_node_is_chosen_where_none_is_named(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NODES[1], drained=True))
+    plan = await house.plan(convert("drbd"))
+    assert any("the allocator takes node3" in line for line in plan.lines)
+    await house.run(convert("drbd", iallocator="gantry"))
+    assert house.state.instance("vm1").nodes == ("n1", "n3")
+
+
+async def test_mirrored_disks_become_plain_where_the_instance_is(house: build.House) -> None:
+    await house.run(convert("drbd", remote_node="node2"))
+    metadata = [disk.children[1].uuid for disk in disks(house)]
+    house.nodes.made.clear()
+    await house.run(convert("plain"))
+    assert (disks(house), house.state.instance("vm1").nodes) == (VOLUMES, ("n1",))
+    assert house.machine("node2").disks == {}
+    assert [call.disk.uuid for call in house.nodes.asked(calls.BlockdevRemove, "node1")] == metadata
+    assert [call.force for call in house.nodes.asked(calls.BlockdevOpen)] == [False, False]
+    assert [*house.state.instance("vm1").numbers()] == []
+
+
+@pytest.mark.parametrize("marked", [True, False])
+async def test_a_dead_second_node_does_not_keep_disks_mirrored(house: build.House, marked: bool) -> None:
+    await house.run(convert("drbd", remote_node="node2"))
+    house.machine("node2").down = True
+    house.put(msgspec.structs.replace(build.NODES[1], offline=marked))
+    await house.run(convert("plain"))
+    assert disks(house) == VOLUMES
+    assert any("WARNING ignored" in line and "node2" in line for line in house.log.lines)
+
+
+async def test_a_copy_that_is_not_whole_is_not_left_alone(house: build.House, monkeypatch: pytest.MonkeyPatch) -> None:
+    await house.run(convert("drbd", remote_node="node2"))
+    behind = calls.DiskState(path="/dev/drbd0", size=64, active=True, local="Inconsistent", connection="SyncTarget")
+    monkeypatch.setattr(build.Machine, "find", lambda *_: behind)
+    with pytest.raises(errors.WrongStateError, match="disk 0 of instance vm1 on node1 is no good copy"):
+        await house.run(convert("plain"))
+    assert house.state.instance("vm1").nodes == ("n1", "n2")
+    assert not house.nodes.asked(calls.BlockdevRemove)
+
+
+async def test_by_force_the_primary_nodes_copy_is_kept_as_it_is(house: build.House) -> None:
+    await house.run(convert("drbd", remote_node="node2"))
+    house.nodes.made.clear()
+    await house.run(convert("plain", force=True))
+    assert disks(house) == VOLUMES
+    assert not house.nodes.asked(calls.BlockdevAssemble)
+
+
+async def test_disks_are_plain_again_when_the_second_node_dies(house: build.House) -> None:
+    plan = await house.plan(convert("drbd", remote_node="node2"))
+    steps = [step for step in plan.steps if not step.text.startswith(("wait", "deactivate"))]
+    for step in steps:
+        await step.do()
+    house.machine("node2").down = True
+    for step in reversed(steps):
+        await step.undo()
+    assert (house.machine("node1").disks, house.machine("node1").active) == ({"d1": 64, "d2": 64}, {})
+    assert len([line for line in house.log.lines if "not undone, look there when it is back" in line]) == 4
+
+
+@pytest.mark.parametrize(
+    ("template", "fields", "places"),
+    [
+        ("file", {}, [("file", "/file/vm1/u{}"), ("file", "/file/vm1/u{}")]),
+        ("sharedfile", {}, [("sharedfile", "/file/vm1/u{}"), ("sharedfile", "/file/vm1/u{}")]),
+        ("ext", {"ext_params": {"provider": "san", "tier": "gold"}}, [("san", "u{}.disk0"), ("san", "u{}.disk1")]),
+    ],
+)
+async def test_other_templates_are_copied_to_on_the_same_node(
+    house: build.House, template: str, fields: dict[str, object], places: Sequence[tuple[str, str]]
+) -> None:
+    await house.run(convert(template, **fields))
+    new = disks(house)
+    assert [disk.dev_type for disk in new] == [template] * 2
+    for disk, old, (first, last) in zip(new, VOLUMES, places, strict=True):
+        assert disk.logical_id == (first, last.format(disk.uuid.removeprefix("u")))
+        assert disk.uuid != old.uuid
+        assert (disk.size, disk.name, disk.mode) == (old.size, old.name, old.mode)
+    if template == "ext":
+        assert new[0].params == {"provider": "san", "tier": "gold"}
+    sent = house.nodes.asked(calls.StreamSend, "node1")
+    assert [call.end.disk and call.end.disk.uuid for call in sent] == ["d1", "d2"]
+    assert house.machine("node1").disks == {disk.uuid: 64 for disk in new}
+    assert house.machine("node1").active == {}
+    made, gone = ("node1", "BlockdevCreate", template), ("node1", "BlockdevRemove", "plain")
+    assert order(house) == [made, made, gone, gone]
+
+
+async def test_a_read_only_disk_is_written_to_while_it_is_filled(house: build.House) -> None:
+    await house.run(convert("file"))
+    house.nodes.made.clear()
+    await house.run(convert("plain"))
+    first = {call.disk.uuid: call.disk.mode for call in reversed(house.nodes.asked(calls.BlockdevAssemble))}
+    assert [first[disk.uuid] for disk in disks(house)] == ["rw", "rw"]
+    assert [disk.mode for disk in disks(house)] == ["rw", "ro"]
+    assert [disk.logical_id[0] for disk in disks(house)] == ["xenvg"] * 2
+
+
+async def test_a_file_that_stays_one_keeps_its_format(house: build.House) -> None:
+    image = instance.Disk(uuid="d1", dev_type="file", size=64, logical_id=("file", "/a/b"), params={"format": "qcow2"})
+    house.put(msgspec.structs.replace(VM, disk_template="file", disks=(image,)))
+    await house.run(convert("sharedfile"))
+    assert disks(house)[0].params == {"format": "qcow2"}
+    await house.run(convert("plain"))
+    assert disks(house)[0].params == {}
+
+
+async def test_an_instance_without_disks_only_has_another_word(house: build.House) -> None:
+    house.put(msgspec.structs.replace(VM, disks=()))
+    for template in ("diskless", "file"):
+        await house.run(convert(template))
+        assert house.state.instance("vm1").disk_template == template
+    assert {type(call) for _, call in house.nodes.made} == {calls.InstanceInfo}
+
+
+async def test_other_changes_go_with_it_and_hooks_are_told(house: build.House) -> None:
+    op = convert("drbd", remote_node="node2", beparams={"vcpus": 2})
+    plan = await house.plan(op)
+    assert plan.hooks
+    before = hooks.environment(house.state, plan.hooks, op_code=op.op_id, phase="pre")
+    assert before["GANETI_NEW_DISK_TEMPLATE"] == "drbd"
+    assert before["GANETI_INSTANCE_SECONDARIES"] == "node2"
+    assert "disk_template: drbd" in plan.lines
+    assert await house.run(op) == [("disk_template", "drbd"), ("be/vcpus", 2)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"disk_template": "drdb"}, "unknown disk template drdb; did you mean drbd?"),
+        ({"disk_template": "plain"}, "the disks of instance vm1 are of template plain already"),
+        ({"disk_template": "diskless"}, "instance vm1 has disks, it cannot become diskless"),
+        ({"disk_template": "file", "remote_node": "node2"}, "disks of template file are on one node"),
+        ({"disk_template": "file", "ext_params": {"provider": "san"}}, "disks of template file have no provider"),
+        ({"disk_template": "file", "disks": [["add", {"size": 8}]]}, "cannot be changed and converted at once"),
+        ({"disk_template": "ext"}, "no provider is named for the disks"),
+        ({"disk_template": "ext", "ext_params": {"provider": "san", "access": "x"}}, "'x' is not one of kernelspace"),
+        ({"remote_node": "node1"}, "node node1 keeps the disks of instance vm1 already"),
+        ({"remote_node": "node9"}, "no such node: node9"),
+        ({"remote_node": "node2", "iallocator": "hail"}, "a node and an allocator exclude each other"),
+        ({"iallocator": "hail"}, "allocator hail cannot be asked for a secondary node alone"),
+        ({"disk_template": None, "remote_node": "node2", "beparams": {"vcpus": 2}}, "stay what they are"),
+    ],
+)
+async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    error = await house.refused(convert("drbd", **({"disk_template": "drbd"} | fields)))
+    assert said in str(error)
+    assert isinstance(error, errors.PrerequisiteError)
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ({"offline": True}, "node node2 cannot take the disks of instance vm1: it is offline"),
+        ({"drained": True}, "node node2 cannot take the disks of instance vm1: it is drained"),
+        ({"vm_capable": False}, "it takes no instances"),
+        ({"group": "g2"}, "node node2 is in another node group"),
+    ],
+)
+async def test_a_second_node_that_cannot_have_copies_is_refused(
+    house: build.House, node: dict[str, object], said: str
+) -> None:
+    house.put(cluster.NodeGroup(uuid="g2", name="other", networks=build.GROUP.networks))
+    house.put(msgspec.structs.replace(build.NODES[1], **node))
+    assert said in str(await house.refused(convert("drbd", remote_node="node2")))
+
+
+async def test_templates_that_have_nothing_in_common_need_a_way_between(house: build.House) -> None:
+    await house.run(convert("drbd", remote_node="node2"))
+    error = await house.refused(convert("file"))
+    assert "disks of template drbd do not become file in one go" in str(error)
+    assert error.hint == "convert them to plain first"
+
+
+async def test_an_instance_that_runs_keeps_its_disks(house: build.House) -> None:
+    await house.run(opcodes.InstanceStartup(instance_name="vm1"))
+    error = await house.refused(convert("drbd", remote_node="node2"))
+    assert ("instance vm1 runs" in str(error), error.hint) == (True, "gnt-instance stop vm1")
+
+
+async def test_a_primary_node_that_is_offline_converts_nothing(house: build.House) -> None:
+    house.put(msgspec.structs.replace(build.NODES[0], offline=True))
+    assert "node node1 of instance vm1 is offline" in str(await house.refused(convert("file")))
+
+
+async def test_room_and_policy_are_looked_at_first(house: build.House) -> None:
+    full = calls.StorageInfo(kind="file", path="/file", free=100, total=9000)
+    house.machine("node1").status = msgspec.structs.replace(build.STATUS, storage=(full,))
+    error = await house.refused(convert("file"))
+    assert isinstance(error, errors.NoRoomError)
+    assert "128 MiB of disk do not fit, 100 MiB are free" in str(error)
+    house.put(msgspec.structs.replace(OWNER, ipolicy=cluster.Policy(disk_templates=("plain",))))
+    assert "does not fit the policy" in str(await house.refused(convert("drbd", remote_node="node2")))

@@ -1,0 +1,246 @@
+"""Ports: which addresses they get, who may have them, and what is refused."""
+
+import pytest
+from msgspec import structs
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import network, opcodes
+from gantry.operations import base
+from gantry.state import snapshot as states
+
+Spec, Fixed = opcodes.PortSpec, opcodes.FixedSpec
+
+UUID = "11111111-2222-4333-8444-555555555555"
+AUTO = network.Subnet(uuid="auto", cidr="2001:db8:1::/64", ipv6_address_mode="slaac", ipv6_ra_mode="slaac")
+LARGE = network.Network(
+    uuid="big",
+    name="big",
+    subnets=(
+        network.Subnet(uuid="one", cidr="10.0.0.0/29", pools=(network.Pool(range="10.0.0.2-10.0.0.3"),)),
+        network.Subnet(uuid="two", cidr="10.0.1.0/24", gateway="10.0.1.1", pools=(network.Pool(range="10.0.1.0/24"),)),
+        AUTO,
+    ),
+)
+MAC = "fa:16:3e:33:44:55"
+MADE = "2001:db8:1:0:f816:3eff:fe33:4455"
+
+
+@pytest.fixture
+def house() -> build.House:
+    house = build.House()
+    house.put(LARGE)
+    return house
+
+
+async def made(house: build.House, *specs: opcodes.PortSpec) -> list[network.Port]:
+    rows = await house.run(opcodes.PortAdd(ports=specs))
+    assert isinstance(rows, list)
+    return [house.state.ports[row["uuid"]] for row in rows]
+
+
+async def addresses(house: build.House, *fixed: opcodes.FixedSpec, owner: str = "") -> tuple[str, ...]:
+    (port,) = await made(house, Spec(network="big", fixed=fixed, mac=MAC, device_owner=owner))
+    return port.ip
+
+
+async def changed(house: build.House, port: network.Port, **fields: object) -> network.Port:
+    await house.run(opcodes.PortSetParams(port=port.uuid, **fields))  # type: ignore[arg-type]
+    return house.state.ports[port.uuid]
+
+
+def taken(house: build.House, ip: str, *, cable: str = "net") -> states.AddressOwner | None:
+    return house.state.addresses.get((cable, ip))
+
+
+async def test_a_port_that_asks_for_nothing_gets_an_address_of_each_ip_version(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="net1"))
+    assert port.ip == ("192.0.2.11", "2001:db8::10")
+    assert taken(house, "192.0.2.11") == states.AddressOwner(port=port.uuid)
+    assert house.state.macs[port.mac] == port.uuid
+    assert port.mac.startswith("aa:00:00:")
+
+
+async def test_a_port_without_addresses_asks_for_an_empty_list(house: build.House) -> None:
+    assert await addresses(house) == ()
+
+
+async def test_a_second_subnet_is_used_when_the_first_is_full(house: build.House) -> None:
+    found = [port.ip[0] for port in await made(house, *(Spec(network="big") for _ in range(3)))]
+    assert found == ["10.0.0.2", "10.0.0.3", "10.0.1.2"]
+
+
+async def test_an_address_of_a_slaac_subnet_follows_from_the_mac(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="big", mac=MAC))
+    assert port.ip == ("10.0.0.2", MADE)
+
+
+async def test_a_slaac_subnet_joins_whatever_else_is_asked_for(house: build.House) -> None:
+    assert await addresses(house, Fixed(subnet="two"), Fixed(subnet="auto")) == ("10.0.1.2", MADE)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "found"),
+    [
+        (Fixed(subnet="two"), "10.0.1.2"),
+        (Fixed(ip="10.0.1.99"), "10.0.1.99"),
+        (Fixed(subnet="two", ip="10.0.1.99"), "10.0.1.99"),
+        (Fixed(ip="10.0.0.5"), "10.0.0.5"),
+        (Fixed(ip="10.0.1.1"), "10.0.1.1"),
+    ],
+    ids=["any of a subnet", "an address", "both", "outside the pool", "the gateway"],
+)
+async def test_what_is_asked_for_is_given(house: build.House, fixed: opcodes.FixedSpec, found: str) -> None:
+    assert (await addresses(house, fixed))[0] == found
+
+
+async def test_a_named_address_is_not_picked_for_another_wish_of_the_same_port(house: build.House) -> None:
+    assert (await addresses(house, Fixed(subnet="one"), Fixed(ip="10.0.0.2")))[:2] == ("10.0.0.3", "10.0.0.2")
+
+
+async def test_a_router_makes_no_address_itself_and_may_name_one(house: build.House) -> None:
+    owner = "network:router_interface"
+    assert await addresses(house, Fixed(ip="2001:db8:1::1"), owner=owner) == ("2001:db8:1::1",)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "kind", "said"),
+    [
+        (Fixed(ip="192.0.2.10"), errors.NotUniqueError, "address 192.0.2.10 in network net1 is in use by instance vm1"),
+        (Fixed(ip="192.0.2.0"), errors.InvalidError, "is the first address of the subnet"),
+        (Fixed(ip="192.0.2.255"), errors.InvalidError, "is the last address of the subnet"),
+        (Fixed(ip="10.9.0.1"), errors.InvalidError, "address 10.9.0.1 is outside every subnet of network net1"),
+        (Fixed(subnet="s6", ip="192.0.2.9"), errors.InvalidError, "address 192.0.2.9 is not in subnet s6"),
+        (Fixed(ip="x"), errors.InvalidError, "'x' is not an IP address"),
+        (Fixed(), errors.InvalidError, "needs a subnet, an address or both"),
+        (Fixed(subnet="nowhere"), errors.NotFoundError, "network net1 has no subnet nowhere"),
+        (Fixed(ip="192.0.2.50"), errors.WrongStateError, "192.0.2.50 of network net1 is reserved externally"),
+    ],
+)
+async def test_an_address_that_cannot_be_given_is_refused(
+    house: build.House, fixed: opcodes.FixedSpec, kind: type[errors.GantryError], said: str
+) -> None:
+    error = await house.refused(opcodes.PortAdd(ports=(Spec(network="net1", fixed=(fixed,)),)))
+    assert isinstance(error, kind)
+    assert said in error.message
+
+
+async def test_an_address_cannot_be_named_where_guests_make_it(house: build.House) -> None:
+    error = await house.refused(opcodes.PortAdd(ports=(Spec(network="big", fixed=(Fixed(ip="2001:db8:1::9"),)),)))
+    assert isinstance(error, errors.InvalidError)
+    assert "make their own" in error.message
+
+
+async def test_a_full_network_is_said_to_have_no_room(house: build.House) -> None:
+    small = structs.replace(LARGE, uuid="small", name="small", subnets=(structs.replace(LARGE.subnets[0], uuid="s"),))
+    house.put(small)
+    error = await house.refused(opcodes.PortAdd(ports=tuple(Spec(network="small") for _ in range(3))))
+    assert isinstance(error, errors.NoRoomError)
+    assert not house.state.ports
+
+
+async def test_of_many_ports_all_are_made_or_none(house: build.House) -> None:
+    specs = (Spec(network="net1", mac=MAC), Spec(network="net1", mac=MAC))
+    error = await house.refused(opcodes.PortAdd(ports=specs))
+    assert f"MAC address {MAC} is in use by port" in error.message
+    assert len(await made(house, *(Spec(network="net1") for _ in range(9)))) == 9
+
+
+async def test_the_same_uuid_is_refused_the_second_time(house: build.House) -> None:
+    await made(house, Spec(network="net1", uuid=UUID))
+    again = opcodes.PortAdd(ports=(Spec(network="net1", uuid=UUID),))
+    assert isinstance(await house.refused(again), errors.ExistsError)
+
+
+async def test_an_instance_cannot_take_what_a_port_has(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="net1", name="lb"))
+    nic = {"network": "net1", "ip": port.ip[0]}
+    op = opcodes.decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "vm1", "nics": [["add", nic]]})
+    error = await house.refused(op)
+    assert error.message == f"address {port.ip[0]} in network net1 is in use by port lb ({port.uuid})"
+
+
+async def test_a_network_with_ports_stays_and_so_does_a_subnet_in_use(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="big", fixed=(Fixed(subnet="two"),)))
+    error = await house.refused(opcodes.NetworkRemove(network_name="big"))
+    assert error.message == f"network is in use by port {port.uuid}"
+    mods = tuple(opcodes.SubnetMod(action="remove", ident=ident) for ident in ("one", "two"))
+    error = await house.refused(opcodes.NetworkSetParams(network_name="big", subnets=mods))
+    assert f"in use by port {port.uuid} (10.0.1.2)" in error.message
+    await house.run(opcodes.NetworkSetParams(network_name="big", subnets=mods[:1]))
+
+
+async def test_a_gateway_that_a_port_has_stays_the_gateway(house: build.House) -> None:
+    await made(house, Spec(network="big", fixed=(Fixed(ip="10.0.1.1"),)))
+    mod = opcodes.SubnetMod(action="modify", ident="two", description="routed")
+    await house.run(opcodes.NetworkSetParams(network_name="big", subnets=(mod,)))
+    again = opcodes.SubnetMod(action="modify", ident="two", gateway="10.0.1.254")
+    await house.run(opcodes.NetworkSetParams(network_name="big", subnets=(again,)))
+    back = opcodes.SubnetMod(action="modify", ident="two", gateway="10.0.1.1")
+    await house.run(opcodes.NetworkSetParams(network_name="big", subnets=(back,)))
+    assert house.state.networks["big"].subnets[1].gateway == "10.0.1.1"
+
+
+async def test_a_change_keeps_the_addresses_that_are_asked_for_again(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="big", mac=MAC, fixed=(Fixed(subnet="one"), Fixed(ip="10.0.1.7"))))
+    kept = await changed(house, port, fixed=(Fixed(ip="10.0.1.7"), Fixed(subnet="one")))
+    assert kept.ip == ("10.0.1.7", "10.0.0.2", MADE)
+    fewer = await changed(house, port, fixed=(Fixed(subnet="two"),))
+    assert fewer.ip == ("10.0.1.7", MADE)
+    assert taken(house, "10.0.0.2", cable="big") is None
+    assert (await changed(house, port, fixed=())).ip == ()
+
+
+async def test_another_mac_makes_another_address(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="big", mac=MAC))
+    new = await changed(house, port, mac="fa:16:3e:00:00:01")
+    assert new.ip == ("10.0.0.2", "2001:db8:1:0:f816:3eff:fe00:1")
+    assert taken(house, MADE, cable="big") is None
+    assert MAC not in house.state.macs
+
+
+async def test_a_change_of_words_touches_no_address_and_counts(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="net1"))
+    new = await changed(house, port, name="vip", description="shared", admin_state_up=False, tags=("a=b",))
+    assert (new.name, new.ip, new.tags, new.serial_no) == ("vip", port.ip, ("a=b",), 2)
+    assert await changed(house, new, name="vip") is new
+
+
+async def test_a_removed_port_gives_back_what_it_had(house: build.House) -> None:
+    (port,) = await made(house, Spec(network="net1"))
+    await house.run(opcodes.PortRemove(port=port.uuid))
+    assert not house.state.ports
+    assert not house.state.ports_in
+    (again,) = await made(house, Spec(network="net1", mac=port.mac))
+    assert again.ip == port.ip
+
+
+@pytest.mark.parametrize("op", [opcodes.PortRemove(port="x1"), opcodes.PortSetParams(port="x1", name="n")])
+async def test_a_nic_of_an_instance_is_no_port_to_change(house: build.House, op: opcodes.Opcode) -> None:
+    error = await house.refused(op)
+    assert isinstance(error, errors.WrongStateError)
+    assert error.message == "port x1 is a NIC of instance vm1"
+
+
+async def test_ports_of_a_network_are_made_side_by_side(house: build.House) -> None:
+    unit = house.unit(opcodes.PortAdd(ports=(Spec(network="net1"), Spec(network="big"))))
+    assert unit.locks(house.state) == {(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in ("net", "big")}
+
+
+async def test_what_a_running_job_gives_a_port_is_held_from_others(house: build.House) -> None:
+    plan = await house.plan(opcodes.PortAdd(ports=(Spec(network="net1"),)))
+    house.ledger.hold(7, house.state, changes=plan.changes)
+    (port,) = await made(house, Spec(network="net1"))
+    assert port.ip == ("192.0.2.12", "2001:db8::11")
+    wish = Spec(network="net1", fixed=(Fixed(ip="192.0.2.11"),))
+    assert isinstance(await house.refused(opcodes.PortAdd(ports=(wish,))), errors.BusyError)
+    house.ledger.release(7)
+    await made(house, wish)
+
+
+async def test_the_answer_has_the_subnet_of_each_address(house: build.House) -> None:
+    rows = await house.run(opcodes.PortAdd(ports=(Spec(network="net1", project="p"),)))
+    assert isinstance(rows, list)
+    (row,) = rows
+    assert row["fixed"] == [{"subnet": "s4", "ip": "192.0.2.11"}, {"subnet": "s6", "ip": "2001:db8::10"}]
+    assert (row["network_uuid"], row["network"], row["project"], row["instance"]) == ("net", "net1", "p", None)

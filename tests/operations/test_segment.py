@@ -1,0 +1,296 @@
+"""Plans of the units of segment ranges, and of networks that get a segment."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from msgspec import structs
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import network, opcodes
+
+Add, Set, Remove = opcodes.SegmentRangeAdd, opcodes.SegmentRangeSetParams, opcodes.SegmentRangeRemove
+Spec = opcodes.SegmentRangeSpec
+
+
+@pytest.fixture
+def house() -> build.House:
+    found = build.House()
+    found.put(structs.replace(build.OWNER, segment_ranges=True))
+    return found
+
+
+MINE = "07ac1127-ee96-47d4-8ce2-626867104a13"
+
+
+async def made(house: build.House, *specs: Spec) -> list[network.SegmentRange]:
+    result = await house.run(Add(ranges=specs))
+    assert isinstance(result, list)
+    return [house.state.segmentranges[one["uuid"]] for one in result]
+
+
+def vlan(minimum: int, maximum: int, *, project: str = "", name: str = "", physical: str = "physnet1") -> Spec:
+    return Spec(
+        network_type="vlan",
+        physical_network=physical,
+        minimum=minimum,
+        maximum=maximum,
+        shared=not project,
+        project=project,
+        name=name,
+    )
+
+
+async def net(house: build.House, name: str, **fields: object) -> network.Segment | None:
+    await house.run(opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": name, **fields}))
+    return house.state.network(name).segment
+
+
+async def test_a_range_is_stored_as_it_was_asked_for_and_told_in_full(house: build.House) -> None:
+    spec = structs.replace(vlan(100, 199, project="p1", name="lab"), description="rack 4", tags=("blue",), uuid=MINE)
+    result = await house.run(Add(ranges=(spec,)))
+    assert result == [
+        {
+            "uuid": MINE,
+            "name": "lab",
+            "serial_no": 1,
+            "ctime": 1000.0,
+            "mtime": 1000.0,
+            "tags": ("blue",),
+            "network_type": "vlan",
+            "minimum": 100,
+            "maximum": 199,
+            "physical_network": "physnet1",
+            "shared": False,
+            "project": "p1",
+            "default": False,
+            "description": "rack 4",
+        }
+    ]
+    assert "exists already" in str(await house.refused(Add(ranges=(vlan(1, 1), spec))))
+
+
+@pytest.mark.promise(
+    "segments-16", "segments-18", "segments-19", "segments-20", "segments-22", "segments-23", "segments-24"
+)
+async def test_no_field_of_a_stored_range_is_unknown_or_of_another_type(house: build.House) -> None:
+    spec = structs.replace(vlan(100, 199, project="p" * 255), physical_network="n" * 64)
+    (one,) = await made(house, structs.replace(spec, uuid=MINE))
+    stored = msgspec.to_builtins(one)
+    assert stored.pop("ctime") == stored.pop("mtime")
+    assert stored == {
+        "uuid": MINE, "name": "", "serial_no": 1, "network_type": "vlan", "minimum": 100, "maximum": 199,
+        "physical_network": "n" * 64, "shared": False, "project": "p" * 255,
+    }  # fmt: skip
+    assert one.default is False
+    kept = ("uuid", "name", "default", "shared", "project", "network_type", "physical_network", "minimum", "maximum")
+    for field in kept:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(stored | {field: None}, network.SegmentRange)
+    for change in ({"project": "p" * 256}, {"physical_network": "n" * 65}, {"uuid": MINE[1:]}):
+        asked = msgspec.to_builtins(vlan(1, 2)) | change
+        with pytest.raises(errors.InvalidError):
+            opcodes.decode({"OP_ID": "OP_SEGMENT_RANGE_ADD", "ranges": [asked]})
+
+
+async def test_a_shared_range_is_no_projects_whatever_was_said(house: build.House) -> None:
+    (one,) = await made(house, structs.replace(vlan(1, 5), project="p1"))
+    assert (one.shared, one.project) == (True, "")
+
+
+GRE, VXLAN = (
+    Spec(network_type="gre", minimum=1, maximum=2**32 - 1),
+    Spec(network_type="vxlan", minimum=1, maximum=2**24),
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        (vlan(5, 4), "the minimum 5 is above the maximum 4"),
+        (vlan(1, 4095), "vlan has no id 1 to 4095; ids of vlan are 1 to 4094"),
+        (vlan(5000, 5000), "vlan has no id 5000; ids"),
+        (VXLAN, "ids of vxlan are 1 to 16777215"),
+        (structs.replace(VXLAN, network_type="geneve"), "ids of geneve are 1 to 16777215"),
+        (structs.replace(vlan(1, 2), network_type="Vlan"), "'Vlan' is no network type"),
+        (structs.replace(vlan(1, 2), physical_network=""), "a VLAN needs its physical network"),
+        (structs.replace(GRE, physical_network="physnet1"), "a network of type gre has no physical network"),
+        (structs.replace(vlan(1, 2), shared=False), "not shared needs a project"),
+    ],
+)
+async def test_a_range_that_cannot_be_is_invalid(house: build.House, spec: Spec, fault: str) -> None:
+    error = await house.refused(Add(ranges=(GRE, spec)))
+    assert isinstance(error, errors.InvalidError)
+    assert fault in str(error)
+    (one,) = await made(house, GRE)
+    assert one.maximum == 2**32 - 1
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**32, 2**63, 1.5, "x", None])
+async def test_an_id_that_is_none_is_invalid_before_a_job_is_made(number: object) -> None:
+    with pytest.raises(errors.InvalidError, match="minimum"):
+        opcodes.decode(
+            {"OP_ID": "OP_SEGMENT_RANGE_ADD", "ranges": [{"network_type": "gre", "minimum": number, "maximum": 5}]}
+        )
+
+
+async def test_ranges_overlap_only_those_of_other_places_and_of_the_configuration_file(house: build.House) -> None:
+    house.put(network.SegmentRange(uuid="d", name="", network_type="gre", minimum=1, maximum=99, default=True))
+    (one,) = await made(house, vlan(100, 199, project="p1", name="lab"))
+    await made(house, vlan(100, 199, physical="physnet2"), Spec(network_type="gre", minimum=50, maximum=200))
+    await made(house, vlan(200, 200, project="p2"), vlan(99, 99))
+    for spec in (vlan(199, 250), vlan(1, 4094, project="p1"), vlan(150, 150)):
+        error = await house.refused(Add(ranges=(vlan(900, 901), spec)))
+        assert isinstance(error, errors.NotUniqueError)
+        assert f"overlaps segment range lab ({one.uuid}): 100 to 199" in str(error) or spec.minimum == 1
+    error = await house.refused(Add(ranges=(vlan(900, 910), vlan(910, 920))))
+    assert "vlan 910 to 920 overlaps segment range" in str(error)
+
+
+async def test_a_range_is_enlarged_and_shrunk_round_the_ids_in_use(house: build.House) -> None:
+    (one,) = await made(house, vlan(400, 404, project="p1"))
+    await net(house, "n", network_type="vlan", physical_network="physnet1", segment=402, project="p1")
+    for minimum, maximum in ((395, 410), (401, 403), (402, 402), (402, 500)):
+        await house.run(Set(range=one.uuid, minimum=minimum, maximum=maximum))
+        changed = house.state.segmentranges[one.uuid]
+        assert (changed.minimum, changed.maximum) == (minimum, maximum)
+    for op in (Set(range=one.uuid, minimum=403), Set(range=one.uuid, minimum=550, maximum=600)):
+        error = await house.refused(op)
+        assert isinstance(error, errors.WrongStateError)
+        assert "is in use: network n has id 402" in str(error)
+    assert "minimum 600 is above the maximum 500" in str(await house.refused(Set(range=one.uuid, minimum=600)))
+    await house.run(Set(range=one.uuid, name="x", description="y", tags=("z",)))
+    renamed = house.state.segmentranges[one.uuid]
+    assert (renamed.name, renamed.description, renamed.tags, renamed.serial_no) == ("x", "y", ("z",), 6)
+    await house.run(Set(range="x"))
+    assert house.state.segmentranges[one.uuid].serial_no == 7
+
+
+async def test_a_range_grows_into_no_other(house: build.House) -> None:
+    low, _ = await made(house, vlan(100, 109), vlan(120, 129))
+    assert "overlaps" in str(await house.refused(Set(range=low.uuid, maximum=120)))
+    await house.run(Set(range=low.uuid, maximum=119))
+    assert [await net(house, f"n{index}", network_type="vlan") for index in range(2)] == [
+        network.Segment(network_type="vlan", physical_network="physnet1", segmentation_id=number)
+        for number in (100, 101)
+    ]
+
+
+async def test_a_range_with_an_id_in_use_is_not_removed(house: build.House) -> None:
+    (one,) = await made(house, vlan(100, 101))
+    await net(house, "n", network_type="vlan")
+    error = await house.refused(Remove(range=one.uuid))
+    assert isinstance(error, errors.WrongStateError)
+    assert "network n has id 100" in str(error)
+    await house.run(opcodes.NetworkRemove(network_name="n"))
+    await house.run(Remove(range=one.uuid))
+    assert one.uuid not in house.state.segmentranges
+    with pytest.raises(errors.NotFoundError, match="no such segment range"):
+        await house.plan(Remove(range=one.uuid))
+
+
+async def test_an_id_that_a_running_job_takes_counts_as_used(house: build.House) -> None:
+    (one,) = await made(house, vlan(100, 101))
+    plan = await house.plan(opcodes.NetworkAdd(network_name="n", network_type="vlan"))
+    house.ledger.hold(9, house.state, changes=plan.changes)
+    for op in (Remove(range=one.uuid), Set(range=one.uuid, minimum=101)):
+        assert "job 9, still running, takes id 100" in str(await house.refused(op))
+    house.ledger.release(9)
+    await house.run(Remove(range=one.uuid))
+
+
+async def test_a_default_range_is_read_only(house: build.House) -> None:
+    house.put(network.SegmentRange(uuid="d", name="", network_type="gre", minimum=1, maximum=9, default=True))
+    for op in (Remove(range="d"), Set(range="d", name="x")):
+        error = await house.refused(op)
+        assert isinstance(error, errors.InvalidError)
+        assert "is a default one, which is read-only" in str(error)
+
+
+async def test_with_the_feature_off_no_range_is_made_changed_or_removed(house: build.House) -> None:
+    (one,) = await made(house, vlan(100, 101))
+    house.put(build.OWNER)
+    for op in (Add(ranges=(vlan(1, 2),)), Set(range=one.uuid, name="x"), Remove(range=one.uuid)):
+        error = await house.refused(op)
+        assert isinstance(error, errors.WrongStateError)
+        assert "--segment-ranges yes turns the feature on" in str(error)
+
+
+async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_names(house: build.House) -> None:
+    await made(house, vlan(100, 199), vlan(400, 402, project="p1"))
+    assert await net(house, "none") is None
+    found = [await net(house, f"n{index}", project="p1", segmented=True) for index in range(2)]
+    found += [await net(house, "shared", network_type="vlan")]
+    found += [await net(house, "named", network_type="vlan", physical_network="physnet1", segment=4000)]
+    found += [await net(house, "theirs", network_type="vlan", physical_network="physnet1", segment=402, project="p2")]
+    found += [await net(house, "tunnel", network_type="gre", segment=2**32 - 1)]
+    assert [one and one.segmentation_id for one in found] == [400, 401, 100, 4000, 402, 2**32 - 1]
+    assert house.state.network("n0").project == "p1"
+    error = await house.refused(opcodes.NetworkAdd(network_name="m", project="p1", segmented=True))
+    assert isinstance(error, errors.NoRoomError)
+    assert "project p1's own ranges" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "fault"),
+    [
+        (
+            {"network_type": "vlan", "physical_network": "physnet1", "segment": 100},
+            errors.NotUniqueError,
+            "network first",
+        ),
+        ({"network_type": "vlan", "segment": 101}, errors.InvalidError, "a VLAN needs its physical network"),
+        ({"segment": 101}, errors.InvalidError, "named without its network type"),
+        ({"network_type": "vlan", "physical_network": "physnett"}, errors.InvalidError, "physnett is not known"),
+        ({"network_type": "vlan", "physical_network": "p", "segment": 9}, errors.InvalidError, "p is not known"),
+        ({"network_type": "vxlan", "physical_network": "physnet1"}, errors.InvalidError, "has no physical network"),
+        ({"network_type": "flat"}, errors.InvalidError, "'flat' is no network type"),
+        ({"network_type": "vxlan", "segment": 2**24}, errors.InvalidError, "ids of vxlan are 1 to 16777215"),
+        ({"network_type": "vxlan"}, errors.NoRoomError, "there is no free vxlan segment"),
+    ],
+)
+async def test_a_segment_that_cannot_be_had_is_refused(
+    house: build.House, fields: dict[str, object], kind: type[errors.GantryError], fault: str
+) -> None:
+    await made(house, vlan(100, 199))
+    await net(house, "first", network_type="vlan")
+    op = opcodes.decode({"OP_ID": "OP_NETWORK_ADD", "network_name": "m", **fields})
+    error = await house.refused(op)
+    assert type(error) is kind
+    assert fault in str(error)
+
+
+async def test_a_physical_network_that_the_file_names_without_ids_is_known(house: build.House) -> None:
+    house.put(structs.replace(build.OWNER, physical_networks=("physnet2",)))
+    found = await net(house, "n", network_type="vlan", physical_network="physnet2", segment=5)
+    assert found == network.Segment(network_type="vlan", physical_network="physnet2", segmentation_id=5)
+
+
+def changing(name: str, **fields: object) -> opcodes.AnyOpcode:
+    return opcodes.decode({"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **fields})
+
+
+async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none(house: build.House) -> None:
+    await made(house, vlan(100, 199), Spec(network_type="vxlan", minimum=7, maximum=9))
+    segment: Callable[[], network.Segment | None] = lambda: house.state.network("spare").segment  # noqa: E731
+    plan = await house.plan(changing("spare", network_type="vlan"))
+    assert "segment becomes vlan 100 of physical network physnet1" in plan.lines
+    for fields, number in (
+        ({"network_type": "vlan"}, 100),
+        ({"network_type": "vlan", "physical_network": "physnet1", "segment": 105}, 105),
+        ({"segmented": True}, 105),
+        ({"network_type": "vlan"}, 105),
+        ({"network_type": "vxlan"}, 7),
+        ({"mac_prefix": "aa:00:07"}, 7),
+        ({"segmented": False}, None),
+    ):
+        await house.run(changing("spare", **fields))
+        found = segment()
+        assert (found and found.segmentation_id) == number
+    same = await house.plan(changing("spare", segmented=False))
+    assert same.lines == ["network spare is like this already"]
+    assert "segment and none" in str(await house.refused(changing("spare", segmented=False, network_type="vlan")))
+    error = await house.refused(changing("net1", network_type="vlan"))
+    assert isinstance(error, errors.WrongStateError)
+    assert "network net1 is connected to node group default" in str(error)

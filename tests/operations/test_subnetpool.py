@@ -1,0 +1,161 @@
+"""Subnet pools, and the subnets that are cut from them."""
+
+import pytest
+from tests.operations import build
+
+from gantry import errors
+from gantry.model import network, opcodes
+from gantry.operations import base
+
+Mod, Spec = opcodes.SubnetMod, opcodes.SubnetSpec
+UUID = "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.fixture
+def house() -> build.House:
+    return build.House()
+
+
+async def pool(house: build.House, *prefixes: str, **fields: object) -> network.SubnetPool:
+    op = opcodes.SubnetPoolAdd(prefixes=prefixes or ("10.0.0.0/16",), **fields)  # type: ignore[arg-type]
+    row = await house.run(op)
+    assert isinstance(row, dict)
+    return house.state.subnetpools[row["uuid"]]
+
+
+def asked(pool: network.SubnetPool, length: int | None = None, *, cidr: str | None = None) -> opcodes.SubnetMod:
+    return Mod(action="add", subnetpool=pool.uuid, prefixlen=length, cidr=cidr)
+
+
+async def cut(house: build.House, *mods: opcodes.SubnetMod, cable: str = "spare") -> list[str]:
+    before = len(house.state.network(cable).subnets)
+    await house.run(opcodes.NetworkSetParams(network_name=cable, subnets=mods))
+    return [subnet.cidr for subnet in house.state.network(cable).subnets[before:]]
+
+
+async def refused(house: build.House, *mods: opcodes.SubnetMod) -> errors.GantryError:
+    return await house.refused(opcodes.NetworkSetParams(network_name="spare", subnets=mods))
+
+
+async def test_a_pool_has_the_lengths_of_its_ip_version_where_none_are_said(house: build.House) -> None:
+    four, six = await pool(house), await pool(house, "2001:db8::/32")
+    assert (four.min_prefixlen, four.default_prefixlen, four.max_prefixlen) == (8, 8, 32)
+    assert (six.min_prefixlen, six.default_prefixlen, six.max_prefixlen) == (64, 64, 128)
+
+
+async def test_prefixes_that_touch_become_one(house: build.House) -> None:
+    found = await pool(house, "10.0.1.0/24", "10.0.0.0/24", "10.9.0.0/24")
+    assert found.prefixes == ("10.0.0.0/23", "10.9.0.0/24")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"prefixes": ("10.0.0.0/8", "2001:db8::/32")}, "are of one IP version"),
+        ({"prefixes": ("10.0.0.1/8",)}, "is an address inside a network"),
+        ({"prefixes": ("10.0.0.0/8",), "min_prefixlen": 24, "max_prefixlen": 20}, "is no order of prefix lengths"),
+        ({"prefixes": ("10.0.0.0/8",), "default_prefixlen": 7}, "is no order of prefix lengths"),
+        ({"prefixes": ("10.0.0.0/8",), "max_prefixlen": 33}, "is no order of prefix lengths"),
+    ],
+)
+async def test_a_pool_that_makes_no_sense_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
+    error = await house.refused(opcodes.SubnetPoolAdd(**fields))  # type: ignore[arg-type]
+    assert isinstance(error, errors.InvalidError)
+    assert said in str(error)
+
+
+async def test_one_pool_of_each_ip_version_is_the_default_one(house: build.House) -> None:
+    await pool(house, is_default=True)
+    await pool(house, "2001:db8::/32", is_default=True)
+    error = await house.refused(opcodes.SubnetPoolAdd(prefixes=("10.1.0.0/16",), is_default=True))
+    assert isinstance(error, errors.ExistsError)
+
+
+async def test_subnets_are_cut_side_by_side_in_all_networks(house: build.House) -> None:
+    one = await pool(house, default_prefixlen=24)
+    assert await cut(house, asked(one), asked(one, 25)) == ["10.0.0.0/24", "10.0.1.0/25"]
+    assert await cut(house, asked(one), cable="net1") == ["10.0.2.0/24"]
+
+
+async def test_the_smallest_block_that_fits_is_cut(house: build.House) -> None:
+    one = await pool(house, default_prefixlen=24)
+    await cut(house, asked(one, cidr="10.0.0.0/26"))
+    assert await cut(house, asked(one, 26)) == ["10.0.0.64/26"]
+    assert await cut(house, asked(one, 24)) == ["10.0.1.0/24"]
+
+
+async def test_what_a_removed_subnet_had_is_cut_again(house: build.House) -> None:
+    one = await pool(house, default_prefixlen=24)
+    (cidr,) = await cut(house, asked(one))
+    await house.run(opcodes.NetworkSetParams(network_name="spare", subnets=(Mod(action="remove", ident=cidr),)))
+    assert await cut(house, asked(one)) == [cidr]
+
+
+@pytest.mark.parametrize(
+    ("length", "cidr", "kind", "said"),
+    [
+        (7, None, errors.InvalidError, "gives subnets from /8 to /32, not a /7"),
+        (15, None, errors.NoRoomError, "has no /15 left"),
+        (None, "10.0.0.0/24", errors.NotUniqueError, "10.0.0.0/24 of subnet pool cut is taken"),
+        (None, "192.168.0.0/24", errors.InvalidError, "192.168.0.0/24 is not of subnet pool cut"),
+    ],
+)
+async def test_what_a_pool_cannot_give_is_refused(
+    house: build.House, length: int | None, cidr: str | None, kind: type[errors.GantryError], said: str
+) -> None:
+    one = await pool(house, name="cut", default_prefixlen=24)
+    await cut(house, asked(one))
+    error = await refused(house, asked(one, length, cidr=cidr))
+    assert isinstance(error, kind)
+    assert said in error.message
+
+
+async def test_a_project_gets_no_more_than_its_share(house: build.House) -> None:
+    one = await pool(house, default_quota=256)
+    await cut(house, asked(one, 25))
+    error = await refused(house, asked(one, 24))
+    assert isinstance(error, errors.NoRoomError)
+    assert "share" in error.message
+    await cut(house, asked(one, 25))
+    await house.run(
+        opcodes.NetworkAdd(network_name="n", project="p", subnets=(Spec(subnetpool=one.uuid, prefixlen=24),))
+    )
+
+
+async def test_a_network_may_begin_with_a_subnet_of_a_pool(house: build.House) -> None:
+    one = await pool(house, "2001:db8::/48")
+    spec = Spec(subnetpool=one.uuid, pool=True, uuid=UUID)
+    row = await house.run(opcodes.NetworkAdd(network_name="n", subnets=(spec,)))
+    assert isinstance(row, dict)
+    (subnet,) = row["subnet_rows"]
+    assert (subnet["uuid"], subnet["cidr"], subnet["subnetpool"]) == (UUID, "2001:db8::/64", one.uuid)
+
+
+async def test_pools_of_a_request_are_taken_so_that_none_is_cut_twice(house: build.House) -> None:
+    one = await pool(house)
+    ops = opcodes.NetworkAdd(network_name="n", subnets=(Spec(subnetpool=one.uuid),)), asked(one)
+    for op in (ops[0], opcodes.NetworkSetParams(network_name="spare", subnets=(ops[1],))):
+        assert house.unit(op).locks(house.state)[base.Level.NETWORK, one.uuid] is base.Mode.EXCLUSIVE
+
+
+async def test_a_pool_grows_and_does_not_shrink(house: build.House) -> None:
+    one = await pool(house)
+    grown = opcodes.SubnetPoolSetParams(subnet_pool=one.uuid, prefixes=("10.0.0.0/15",), name="wide")
+    await house.run(grown)
+    assert (house.state.subnet_pool("wide").prefixes, house.state.subnet_pool("wide").serial_no) == (
+        ("10.0.0.0/15",),
+        2,
+    )
+    for prefixes in (("10.0.0.0/16",), ("2001:db8::/32",)):
+        error = await house.refused(opcodes.SubnetPoolSetParams(subnet_pool="wide", prefixes=prefixes))
+        assert isinstance(error, errors.InvalidError)
+
+
+async def test_a_pool_with_subnets_stays(house: build.House) -> None:
+    one = await pool(house, default_prefixlen=24)
+    (cidr,) = await cut(house, asked(one))
+    error = await house.refused(opcodes.SubnetPoolRemove(subnet_pool=one.uuid))
+    assert isinstance(error, errors.WrongStateError)
+    await house.run(opcodes.NetworkSetParams(network_name="spare", subnets=(Mod(action="remove", ident=cidr),)))
+    await house.run(opcodes.SubnetPoolRemove(subnet_pool=one.uuid))
+    assert not house.state.subnetpools

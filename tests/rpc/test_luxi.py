@@ -1,0 +1,95 @@
+"""The client side of the master's protocol: connections that are kept, and a master that comes and goes."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gantry import errors
+from gantry.rpc import luxi
+from gantry.runtime import interface
+from gantry.runtime.real import RealRuntime
+
+
+class Master:
+    """Answers each method with its first argument, ``Late`` after it was told to go on."""
+
+    def __init__(self, runtime: interface.Runtime, path: str) -> None:
+        self._runtime = runtime
+        self._path = path
+        self._server: interface.Server | None = None
+        self.connections = 0
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def start(self) -> None:
+        self._server = await self._runtime.network.serve_unix(self._path, self._serve, mode=0o600, limit=1 << 20)
+
+    async def stop(self) -> None:
+        assert self._server
+        await self._server.close()
+
+    async def _serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                asked = msgspec.json.decode((await reader.readuntil(luxi.ETX))[:-1])
+                if asked["method"] == "Late":
+                    self.asked.set()
+                    await self.go_on.wait()
+                answer = {"success": asked["method"] != "Fail", "result": asked["args"][0]}
+                writer.write(msgspec.json.encode(answer) + luxi.ETX)
+                await writer.drain()
+
+
+@pytest.fixture
+async def master(tmp_path: Path) -> Master:
+    made = Master(RealRuntime(), str(tmp_path / "m.sock"))
+    await made.start()
+    return made
+
+
+@pytest.fixture
+def pool(master: Master, tmp_path: Path) -> luxi.Pool:
+    return luxi.Pool(RealRuntime().network, str(tmp_path / "m.sock"))
+
+
+async def test_one_caller_after_the_other_uses_one_connection(master: Master, pool: luxi.Pool) -> None:
+    assert [await pool.call(int, "Echo", number) for number in range(5)] == [0, 1, 2, 3, 4]
+    assert master.connections == 1
+
+
+async def test_callers_at_one_time_do_not_wait_for_each_other(master: Master, pool: luxi.Pool) -> None:
+    late = asyncio.create_task(pool.call(str, "Late", "late"))
+    assert await pool.call(str, "Echo", "soon") == "soon"
+    master.go_on.set()
+    assert await late == "late"
+    assert master.connections == 2
+
+
+async def test_a_failure_of_the_master_leaves_the_connection_usable(master: Master, pool: luxi.Pool) -> None:
+    with pytest.raises(errors.NotFoundError, match="no such thing"):
+        await pool.call(int, "Fail", ["OpPrereqError", ["no such thing", "unknown_entity"]])
+    assert await pool.call(int, "Echo", 7) == 7
+    assert master.connections == 1
+
+
+async def test_a_master_that_was_started_anew_is_met_at_once(master: Master, pool: luxi.Pool) -> None:
+    assert await pool.call(int, "Echo", 1) == 1
+    await master.stop()
+    with pytest.raises(errors.RemoteError, match="does not answer"):
+        await pool.call(int, "Echo", 2)
+    await master.start()
+    assert await pool.call(int, "Echo", 3) == 3
+
+
+async def test_a_caller_that_gives_up_leaves_no_answer_to_the_next(master: Master, pool: luxi.Pool) -> None:
+    late = asyncio.create_task(pool.call(str, "Late", "late"))
+    await asyncio.wait_for(master.asked.wait(), 10)
+    late.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await late
+    master.go_on.set()
+    assert await pool.call(str, "Echo", "mine") == "mine"
