@@ -1,0 +1,152 @@
+-- All statements of the driver, for both engines. For SQLite, which has one writer at a time, the locks are left out
+-- (statements.py). What compares and sets says so.
+
+-- name: pick
+-- What to take: the owner's address if it has one, else a range of free addresses at or behind the worker's place,
+-- else the lowest one. Three look-ups in indexes, however full the subnet is.
+SELECT turn, first, last FROM (
+    SELECT '0' AS turn, address AS first, address AS last FROM gantry_allocations
+     WHERE subnet = :subnet AND owner = :owner AND key = :key AND owner <> ''
+    UNION ALL
+    SELECT '1', first, last FROM (
+        SELECT first, last FROM gantry_ranges
+         WHERE subnet = :subnet AND last >= :start ORDER BY last LIMIT 1 OFFSET :skip
+    ) AS onward
+    UNION ALL
+    SELECT '2', first, last FROM (
+        SELECT first, last FROM gantry_ranges WHERE subnet = :subnet ORDER BY last LIMIT 1
+    ) AS lowest
+) AS found ORDER BY turn LIMIT 1
+
+-- name: shorten
+-- Compare and set: only a range that nobody has touched since it was read.
+UPDATE gantry_ranges SET first = :next WHERE subnet = :subnet AND last = :last AND first = :first
+
+-- name: use_up
+-- Compare and set: as above, and nothing is left of it.
+DELETE FROM gantry_ranges WHERE subnet = :subnet AND last = :last AND first = :first
+
+-- name: enter
+-- The primary key is what makes a double impossible. Waits for whoever is about to take or to leave the address.
+INSERT INTO gantry_allocations (subnet, address, owner, key) VALUES (:subnet, :address, :owner, :key)
+ON CONFLICT DO NOTHING
+
+-- name: leave
+DELETE FROM gantry_allocations WHERE subnet = :subnet AND address = :address AND (:owner = '' OR owner = :owner)
+
+-- name: leave_surplus
+DELETE FROM gantry_allocations WHERE subnet = :subnet AND address = :address AND owner = :owner AND key = :key
+
+-- name: give
+-- Makes an address free again where a pool has it and nobody holds it. A stale subnet has no ranges.
+INSERT INTO gantry_ranges (subnet, first, last)
+SELECT :subnet, :address, :address FROM gantry_subnets
+ WHERE id = :subnet AND NOT stale
+   AND EXISTS (SELECT 1 FROM gantry_pools WHERE subnet = :subnet AND first <= :address AND last >= :address)
+   AND NOT EXISTS (SELECT 1 FROM gantry_allocations WHERE subnet = :subnet AND address = :address)
+ON CONFLICT DO NOTHING
+
+-- name: upcoming
+-- Where a run of ranges ends that has enough addresses: each has one at least.
+SELECT first, last FROM gantry_ranges WHERE subnet = :subnet AND last >= :start ORDER BY last LIMIT :count OFFSET :skip
+
+-- name: take_all
+-- Takes what there is between two places, and tells what that was.
+DELETE FROM gantry_ranges WHERE subnet = :subnet AND last >= :start AND last <= :end RETURNING first, last
+
+-- name: share
+-- Whoever makes ranges or takes addresses without one keeps those away who change the pools.
+SELECT cidr FROM gantry_subnets WHERE id = :subnet FOR SHARE
+
+-- name: lock
+SELECT id, cidr, gateway, CASE WHEN stale THEN 'yes' ELSE '' END FROM gantry_subnets WHERE id = :subnet FOR UPDATE
+
+-- name: mark_stale
+UPDATE gantry_subnets SET stale = TRUE WHERE id = :subnet
+
+-- name: mark_fresh
+UPDATE gantry_subnets SET stale = FALSE WHERE id = :subnet
+
+-- name: subnet
+SELECT id, cidr, gateway, CASE WHEN stale THEN 'yes' ELSE '' END FROM gantry_subnets WHERE id = :subnet
+
+-- name: subnets
+SELECT id, cidr, gateway, CASE WHEN stale THEN 'yes' ELSE '' END FROM gantry_subnets ORDER BY id
+
+-- name: pools
+SELECT first, last FROM gantry_pools WHERE subnet = :subnet ORDER BY last
+
+-- name: bounds
+SELECT MIN(first), MAX(last) FROM gantry_pools WHERE subnet = :subnet
+
+-- name: ranges
+SELECT first, last FROM gantry_ranges WHERE subnet = :subnet ORDER BY last
+
+-- name: pool_of
+SELECT first, last FROM gantry_pools WHERE subnet = :subnet AND first <= :address AND last >= :address
+
+-- name: range_of
+SELECT first, last FROM (
+    SELECT first, last FROM gantry_ranges WHERE subnet = :subnet AND last >= :address ORDER BY last LIMIT 1
+) AS onward WHERE first <= :address
+
+-- name: holder
+SELECT owner, key FROM gantry_allocations WHERE subnet = :subnet AND address = :address
+
+-- name: any_allocation
+SELECT address, owner FROM gantry_allocations WHERE subnet = :subnet ORDER BY address LIMIT 1
+
+-- name: allocations
+SELECT address, owner, key FROM gantry_allocations WHERE subnet = :subnet ORDER BY address
+
+-- name: allocations_from
+SELECT address, owner, key FROM gantry_allocations
+ WHERE subnet = :subnet AND address >= :start ORDER BY address LIMIT :count
+
+-- name: everything
+SELECT subnet, address, owner, key FROM gantry_allocations ORDER BY subnet, address
+
+-- name: owned
+SELECT subnet, address, key FROM gantry_allocations
+ WHERE owner = :owner AND owner <> '' ORDER BY subnet, address
+
+-- name: add_subnet
+INSERT INTO gantry_subnets (id, cidr, gateway, stale) VALUES (:subnet, :cidr, :gateway, TRUE) ON CONFLICT DO NOTHING
+
+-- name: change_subnet
+UPDATE gantry_subnets SET cidr = :cidr, gateway = :gateway WHERE id = :subnet
+
+-- name: remove_subnet
+DELETE FROM gantry_subnets WHERE id = :subnet
+
+-- name: add_pool
+INSERT INTO gantry_pools (subnet, first, last) VALUES (:subnet, :first, :last)
+
+-- name: remove_pools
+DELETE FROM gantry_pools WHERE subnet = :subnet
+
+-- name: add_range
+INSERT INTO gantry_ranges (subnet, first, last) VALUES (:subnet, :first, :last)
+
+-- name: remove_ranges
+DELETE FROM gantry_ranges WHERE subnet = :subnet
+
+-- name: snapshot
+-- All that one transaction reads is of one moment; SQLite does so by itself.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
+
+-- name: alone
+-- One process at a time makes tables; SQLite has one writer anyway.
+SELECT 'alone' FROM pg_advisory_xact_lock(7030918253)
+
+-- name: steps_of_postgresql
+SELECT tablename FROM pg_tables WHERE schemaname = ANY (current_schemas(FALSE)) AND tablename = 'gantry_migrations'
+
+-- name: steps_of_sqlite
+SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'gantry_migrations'
+
+-- name: applied
+SELECT name FROM gantry_migrations ORDER BY name
+
+-- name: apply
+INSERT INTO gantry_migrations (name) VALUES (:name)

@@ -1,0 +1,269 @@
+"""Where statements run: transactions of the caller, and databases that cannot be had."""
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests import postgres
+from tests.ipam.sql import workers
+
+from gantry import errors
+from gantry.ipam.sql import availability, driver, engines, requests, schema, statements
+
+CUT_AT_COMMIT = """
+CREATE FUNCTION pg_temp.cut() RETURNS trigger AS $$ BEGIN
+    PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$ LANGUAGE plpgsql;
+CREATE TEMPORARY TABLE last (number int);
+CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON last DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION pg_temp.cut();
+INSERT INTO last VALUES (1);
+"""
+
+ANY, NEXT = requests.AnyAddress(), requests.NextAddress()
+
+
+@pytest.fixture
+def ipam(database: engines.Database) -> driver.Driver:
+    made = driver.Driver(database, below=lambda _: 0)
+    made.add_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.1-10.0.0.9"])
+    return made
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[engines.Connection]:
+    opened = workers.connect(url)
+    yield opened
+    opened.close()
+
+
+def test_what_is_done_in_a_callers_transaction_ends_with_it(
+    ipam: driver.Driver, connection: engines.Connection
+) -> None:
+    theirs = ipam.on(engines.Borrowed(connection))
+    kept = theirs.allocate("s", NEXT, owner="port1")
+    connection.commit()
+
+    assert theirs.deallocate("s", kept)
+    theirs.allocate("s", ANY)
+    theirs.allocate_many("s", 3)
+    theirs.allocate("s", requests.SpecificAddress("10.0.0.200"))
+    theirs.update_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.7-10.0.0.9"])
+    assert len(theirs.allocations("s")) == 5
+    connection.rollback()
+
+    assert [one.address for one in ipam.allocations("s")] == [kept]
+    assert not ipam.check(ipam.allocations("s"))
+
+
+def test_a_callers_transaction_stays_usable_after_a_refusal(
+    ipam: driver.Driver, connection: engines.Connection
+) -> None:
+    theirs = ipam.on(engines.Borrowed(connection))
+    first = theirs.allocate("s", NEXT)
+    for request, error in (
+        (requests.SpecificAddress(first), errors.NotUniqueError),
+        (requests.SpecificAddress("10.0.1.1"), errors.InvalidError),
+    ):
+        with pytest.raises(error):
+            theirs.allocate("s", request)
+    with pytest.raises(errors.NoRoomError):
+        theirs.allocate_many("s", 9)
+    with pytest.raises(errors.WrongStateError):
+        theirs.remove_subnet("s")
+    with pytest.raises(errors.NotFoundError):
+        theirs.allocate("t", ANY)
+    with pytest.raises(errors.ExistsError):
+        theirs.add_subnet("s", cidr="10.0.0.0/24", pools=[])
+    theirs.allocate("s", ANY)
+    connection.commit()
+
+    assert len(ipam.allocations("s")) == 2
+    assert not ipam.check(ipam.allocations("s"))
+
+
+def test_tables_can_be_made_in_a_callers_database(empty_url: str) -> None:
+    connection = workers.connect(empty_url)
+    assert schema.prepare(engines.Borrowed(connection)) == schema.steps()
+    connection.commit()
+    connection.close()
+    schema.check(engines.open_database(empty_url))
+
+
+def noted(method: Callable[..., object], sent: list[str]) -> Callable[..., object]:
+    """Return a method that notes the name of each statement."""
+
+    def noting(db: statements.Statements, name: str, /, *rows: object, **values: object) -> object:
+        sent.append(name)
+        return method(db, name, *rows, **values)
+
+    return noting
+
+
+def test_any_address_takes_three_statements_however_full_the_subnet_is(
+    ipam: driver.Driver, database: engines.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ipam.add_subnet("big", cidr="10.0.0.0/22", pools=["10.0.0.0/22"])
+    taken = ipam.allocate_many("big", 1000)
+    for address in taken[::150]:
+        ipam.deallocate("big", address)
+    sent: list[str] = []
+    for name in ("one", "all", "run", "many"):
+        monkeypatch.setattr(statements.Statements, name, noted(getattr(statements.Statements, name), sent))
+
+    for owner in ("", "port1"):
+        for _ in range(3):
+            sent.clear()
+            ipam.allocate("big", ANY, owner=owner, key=str(len(ipam.allocations("big"))))
+            assert [name for name in sent if name not in ("allocations", "snapshot")] == [
+                "pick", "shorten" if "shorten" in sent else "use_up", "enter"
+            ]  # fmt: skip
+
+
+def test_who_loses_every_race_gets_a_clear_error(ipam: driver.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(availability, "take", lambda *_, **__: False)
+    for request in (ANY, NEXT, requests.SpecificAddress("10.0.0.5")):
+        with pytest.raises(
+            errors.BusyError, match="others were quicker 64 times at the addresses of subnet s; try again"
+        ):
+            ipam.allocate("s", request)
+    assert ipam.allocations("s") == []
+
+
+def test_who_loses_a_race_cuts_the_range_in_two_and_both_go_on_apart(
+    ipam: driver.Driver, database: engines.Database, second: engines.Database
+) -> None:
+    ipam.add_subnet("t", cidr="10.0.0.0/30", pools=[])
+    database.change(lambda db: db.many("add_range", [{"subnet": "t", "first": "0a000000", "last": "0a0000ff"}]))
+    other = driver.Driver(second, below=lambda _: 0)
+    quicker = iter([True])
+    plain = availability.take
+
+    def take(db: object, *args: object, **named: object) -> bool:
+        """Let another worker be quicker, once."""
+        if next(quicker, False):
+            database.close()
+            return False
+        return plain(db, *args, **named)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(availability, "take", take)
+        assert ipam.allocate("t", ANY) == "10.0.0.128"
+    assert [other.allocate("t", ANY), ipam.allocate("t", ANY)] == ["10.0.0.0", "10.0.0.129"]
+    assert ipam.lost_races == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["", "ipam.db", "sqlite://", "sqlite:///", "sqlite://ipam.db", "mysql://h/d", "postgresql:"]
+)
+def test_a_url_that_names_no_database_is_refused(url: str) -> None:
+    with pytest.raises(errors.InvalidError, match="names no database; write sqlite:///"):
+        engines.open_database(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://user:secret@127.0.0.1:1/db?password=secret", "sqlite:///nowhere/at/all/ipam.db"],
+)
+def test_a_database_that_is_not_there_is_a_fault_of_the_environment(url: str) -> None:
+    with pytest.raises(errors.EnvironmentFaultError, match="the database") as raised:
+        driver.Driver(engines.open_database(url), below=lambda _: 0).subnets()
+    assert "secret" not in str(raised.value)
+
+
+def test_a_url_that_postgresql_cannot_read_is_refused() -> None:
+    with pytest.raises(errors.InvalidError, match="cannot be read"):
+        driver.Driver(engines.open_database("postgresql://h/d?nonsense=1"), below=lambda _: 0).subnets()
+
+
+def test_without_its_library_postgresql_is_said_to_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(
+        errors.EnvironmentFaultError, match=r"needs the library psycopg; pip install 'gantry\[postgresql\]'"
+    ):
+        driver.Driver(engines.open_database("postgresql://h/d"), below=lambda _: 0).subnets()
+
+
+def test_a_locked_file_is_a_busy_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "PATIENCE", 0.1)
+    database = engines.open_database(f"sqlite://{tmp_path}/ipam.db")
+    schema.prepare(database)
+    locking = sqlite3.connect(tmp_path / "ipam.db", isolation_level=None)
+    locking.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(errors.BusyError, match=r"ipam\.db is busy: database is locked; try again later"):
+        driver.Driver(database, below=lambda _: 0).allocate("s", ANY)
+    locking.execute("ROLLBACK")
+    locking.close()
+    with pytest.raises(errors.NotFoundError):
+        driver.Driver(database, below=lambda _: 0).allocate("s", ANY)
+
+
+def test_a_file_that_is_no_database_says_so(tmp_path: Path) -> None:
+    (tmp_path / "ipam.db").write_bytes(b"x" * 4096)
+    with pytest.raises(errors.ConfigurationError, match="damaged or no database"):
+        driver.Driver(engines.open_database(f"sqlite://{tmp_path}/ipam.db"), below=lambda _: 0).subnets()
+
+
+@pytest.fixture(params=[pytest.param("", marks=postgres.NEEDS)])
+def guest_url(request: pytest.FixtureRequest, server: postgres.Server) -> str:
+    """A database with the tables, for a user who may only read them."""
+    url = server.create("guarded")
+    schema.prepare(engines.open_database(url))
+    server.run("guarded", "CREATE ROLE guest LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO guest")
+    return url.replace(f"{postgres.USER}@", "guest@")
+
+
+def test_who_may_not_write_is_told_so(guest_url: str) -> None:
+    ipam = driver.Driver(engines.open_database(guest_url), below=lambda _: 0)
+    assert ipam.subnets() == []
+    with pytest.raises(errors.EnvironmentFaultError, match=r"permission denied .*; grant the rights"):
+        ipam.add_subnet("s", cidr="10.0.0.0/24", pools=[])
+
+
+@pytest.fixture(params=[pytest.param("", marks=postgres.NEEDS)])
+def served(request: pytest.FixtureRequest, server: postgres.Server) -> engines.Database:
+    return engines.open_database(server.url(postgres.USER))
+
+
+@pytest.mark.parametrize("error", [psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure])
+def test_what_lost_against_another_transaction_is_begun_anew_a_few_times(
+    served: engines.Database, error: type[psycopg.Error]
+) -> None:
+    tried: list[int] = []
+
+    def work(_db: statements.Statements) -> int:
+        tried.append(1)
+        if len(tried) < successful:
+            raise error("lost")
+        return len(tried)
+
+    successful = engines.TRIES
+    assert served.change(work) == engines.TRIES
+    successful = 1000
+    with pytest.raises(errors.BusyError, match=f"the operation was begun {engines.TRIES} times, at last: lost"):
+        served.change(work)
+
+
+def test_a_connection_that_was_cut_while_nobody_used_it_is_replaced(
+    served: engines.Database, server: postgres.Server
+) -> None:
+    ask = partial(served.read, lambda db: db.one("steps_of_postgresql"))
+    ask()
+    server.run(postgres.USER, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    assert ask() is None
+
+
+def test_a_commit_whose_answer_is_lost_is_not_repeated_and_says_so(served: engines.Database) -> None:
+    tried = []
+
+    def work(db: statements.Statements) -> None:
+        tried.append(1)
+        db.script(CUT_AT_COMMIT)
+
+    with pytest.raises(errors.EnvironmentFaultError, match="lost while it committed: the change was made or not"):
+        served.change(work)
+    assert len(tried) == 1
