@@ -1,0 +1,70 @@
+"""The driver's section of neutron.conf, and the database that it names.
+
+    [DEFAULT]
+    ipam_driver = gantry
+    [gantry]
+    connection = postgresql://gantry@db.example/ipam
+
+Without ``connection`` the tables live in Neutron's own database, and every statement runs in Neutron's transaction.
+"""
+
+import functools
+import os
+import random
+
+from neutron_lib.db import api
+from oslo_config import cfg
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+
+from gantry import errors
+from gantry.ipam.sql import driver, engines, schema
+
+GROUP = "gantry"
+OPTIONS = [
+    cfg.StrOpt(
+        "connection",
+        secret=True,
+        help="Where the IPAM driver keeps its tables: postgresql://USER@HOST/DATABASE or sqlite:////PATH, the same on "
+        "every server. Not set: in Neutron's own database, which must then be PostgreSQL or SQLite.",
+    )
+]
+ENGINES = ("postgresql", "sqlite")
+
+cfg.CONF.register_opts(OPTIONS, GROUP)
+
+
+def own() -> driver.Driver | None:
+    """Return the driver over tables of its own, none if they live in Neutron's database."""
+    url: str | None = cfg.CONF[GROUP].connection
+    return _own(url, os.getpid()) if url else None
+
+
+def within(session: Session) -> driver.Driver:
+    """Return the driver over the connection of a session to Neutron's database, in whose transaction it works."""
+    return _prepared(os.getpid()).on(_borrowed(session.connection()))
+
+
+# Connections do not survive a fork, so each process has its own. Two threads that come first do the same twice.
+@functools.cache
+def _own(url: str, process: int) -> driver.Driver:
+    database = engines.open_database(url)
+    schema.prepare(database)
+    return driver.Driver(database, below=random.randrange)
+
+
+@functools.cache
+def _prepared(process: int) -> driver.Driver:
+    """Return a worker; each caller moves it to the connection of its own transaction."""
+    neutron = api.CONTEXT_WRITER.get_engine()
+    if neutron.dialect.name not in ENGINES:
+        message = f"the IPAM driver cannot keep its tables in a database of the kind {neutron.dialect.name}"
+        raise errors.ConfigurationError(message, hint=f"set connection in the section [{GROUP}] of neutron.conf")
+    with neutron.begin() as connection:
+        borrowed = _borrowed(connection)
+        schema.prepare(borrowed)
+        return driver.Driver(borrowed, below=random.randrange)
+
+
+def _borrowed(connection: Connection) -> engines.Borrowed:
+    return engines.Borrowed(connection.connection.driver_connection)

@@ -1,0 +1,246 @@
+"""A real neutron-server of a test's own: ML2 without networks' drivers or authentication, on PostgreSQL or SQLite.
+
+What it runs on is made once for all checkouts; Gantry comes from this checkout by the path, with the
+entry points that ``pyproject.toml`` gives it. Its worker processes are forked after the application was loaded, as
+uWSGI does it.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests import leftovers, postgres
+from tests.real import demonstration
+from tests.real.nodes import lab
+
+HERE = Path(__file__).parent
+NEEDS = [*postgres.NEEDS, demonstration.MINUTES]
+PATIENCE = 120.0
+
+CONFIGURATION = """\
+[DEFAULT]
+core_plugin = ml2
+service_plugins =
+auth_strategy = noauth
+transport_url = fake://
+state_path = {folder}/state
+api_paste_config = {environment}/etc/neutron/api-paste.ini
+ipam_driver = {driver}
+dhcp_agent_notification = false
+notify_nova_on_port_status_changes = false
+notify_nova_on_port_data_changes = false
+[database]
+connection = {database}
+max_pool_size = 20
+[quotas]
+quota_network = -1
+quota_subnet = -1
+quota_port = -1
+[oslo_concurrency]
+lock_path = {folder}/lock
+[ml2]
+type_drivers = local
+tenant_network_types = local
+mechanism_drivers =
+extension_drivers = port_security
+[oslo_policy]
+enforce_scope = false
+enforce_new_defaults = false
+[gantry]
+{own}
+"""
+SERVED = """\
+wsgi_app = "neutron.wsgi.api:application"
+bind = "127.0.0.1:{port}"
+workers = {workers}
+threads = 4
+timeout = 300
+preload_app = True
+control_socket_disable = True
+"""
+
+
+def environment() -> Path:
+    """Return the virtual environment with neutron-server, made now if it is not there."""
+    return lab.environment(
+        "neutron", HERE / "constraints.txt", "neutron", "gunicorn", "psycopg[binary]", "msgspec", "pytest"
+    )
+
+
+@dataclass
+class Neutron:
+    """A Neutron: its folder with neutron.conf, and servers over one database."""
+
+    folder: Path
+    database: str
+    own: str = ""
+    """The URL of the driver's tables; none: they live in Neutron's database."""
+    driver: str = "gantry"
+    servers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Write the configuration and make Neutron's tables, from its models: its migrations know MySQL alone."""
+        self.configure()
+        self.python("tests.neutron.inside.tables", *self.arguments)
+
+    def plug(self) -> None:
+        """Make Gantry's entry points known, as an installation does."""
+        site = self.folder / "site" / "gantry-0.dist-info"
+        site.mkdir(parents=True)
+        project = tomllib.loads((demonstration.CHECKOUT / "pyproject.toml").read_text())["project"]
+        (site / "METADATA").write_text("Metadata-Version: 2.1\nName: gantry\nVersion: 0\n")
+        groups = project["entry-points"].items()
+        (site / "entry_points.txt").write_text(
+            "".join(
+                f"[{group}]\n" + "".join(f"{name} = {to}\n" for name, to in points.items()) for group, points in groups
+            )
+        )
+
+    def configure(self) -> None:
+        """Write neutron.conf as it is to be now."""
+        text = CONFIGURATION.format(
+            folder=self.folder, environment=environment(), driver=self.driver, database=self.database,
+            own=f"connection = {self.own}" if self.own else "",
+        )  # fmt: skip
+        (self.folder / "neutron.conf").write_text(text)
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["--config-file", str(self.folder / "neutron.conf")]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return what a process in Neutron's environment needs; a folder of its own, as files of elections stay."""
+        elections = self.folder / f"tmp{time.monotonic_ns()}"
+        elections.mkdir()
+        path = [self.folder / "site", demonstration.CHECKOUT / "src", demonstration.CHECKOUT]
+        return {
+            **os.environ, "PYTHONPATH": ":".join(map(str, path)), "PYTHONWARNINGS": "ignore", "TMPDIR": str(elections),
+            "OS_NEUTRON_CONFIG_DIR": str(self.folder), "OS_NEUTRON_CONFIG_FILES": "neutron.conf",
+        }  # fmt: skip
+
+    def python(self, module: str, *arguments: str, code: int = 0) -> str:
+        """Run a module in Neutron's environment and return what it printed."""
+        done = subprocess.run(
+            [str(environment() / "bin/python"), "-m", module, *arguments],
+            env=self.variables, cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, *, workers: int) -> "Client":
+        """Start a server and return a client of it."""
+        port = postgres.free_port()
+        folder = self.folder / str(port)
+        folder.mkdir()
+        (folder / "gunicorn.conf.py").write_text(SERVED.format(port=port, workers=workers))
+        with open(folder / "log", "ab") as log:
+            self.servers[port] = subprocess.Popen(
+                [str(environment() / "bin/python"), "-m", "gunicorn"],
+                env=self.variables, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+        lab.until(lambda: self._answers(port), f"see {folder}/log", patience=PATIENCE)
+        return Client(port)
+
+    def _answers(self, port: int) -> bool:
+        assert self.servers[port].poll() is None, (self.folder / str(port) / "log").read_text()[-4000:]
+        try:
+            return Client(port).call("GET", "/v2.0/networks")[0] == 200
+        except OSError:
+            return False
+
+    def kill(self, port: int, number: signal.Signals = signal.SIGKILL) -> None:
+        """End a server with all its workers."""
+        process = self.servers.pop(port)
+        os.killpg(process.pid, number)
+        process.wait(PATIENCE)
+
+    def said(self) -> str:
+        """Return the logs of all servers."""
+        return "".join(log.read_text(errors="replace") for log in self.folder.glob("*/log"))
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client of one server, as administrator; threads may share it."""
+
+    port: int
+
+    def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[int, Any]:
+        """Return status and what the answer says."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"Content-Type": "application/json", "Connection": "close"})
+            answer = connection.getresponse()
+            said = answer.read()
+            return answer.status, json.loads(said) if said else None
+        finally:
+            connection.close()
+
+    def create(self, kind: str, **values: object) -> dict[str, Any]:
+        """Make an object and return it."""
+        status, said = self.call("POST", f"/v2.0/{kind}s", {kind: values})
+        assert status == 201, said
+        made: dict[str, Any] = said[kind]
+        return made
+
+    def update(self, kind: str, which: str, **values: object) -> dict[str, Any]:
+        status, said = self.call("PUT", f"/v2.0/{kind}s/{which}", {kind: values})
+        assert status == 200, said
+        made: dict[str, Any] = said[kind]
+        return made
+
+    def delete(self, kind: str, which: str) -> None:
+        status, said = self.call("DELETE", f"/v2.0/{kind}s/{which}")
+        assert status == 204, said
+
+    def list(self, kind: str, **filters: str) -> list[dict[str, Any]]:
+        query = "&".join(f"{name}={value}" for name, value in filters.items())
+        status, said = self.call("GET", f"/v2.0/{kind}s?{query}")
+        assert status == 200, said
+        found: list[dict[str, Any]] = said[f"{kind}s"]
+        return found
+
+    def network(self, cidr: str, **values: object) -> tuple[str, str]:
+        """Make a network with a subnet and return their ids."""
+        network = self.create("network")["id"]
+        version = 6 if ":" in cidr else 4
+        return network, self.create("subnet", network_id=network, ip_version=version, cidr=cidr, **values)["id"]
+
+
+def addresses(ports: list[dict[str, Any]]) -> list[str]:
+    return [fixed["ip_address"] for port in ports for fixed in port["fixed_ips"]]
+
+
+@contextlib.contextmanager
+def running(
+    database: str, own: str = "", *, driver: str = "gantry", workers: int = 2
+) -> Iterator[tuple[Neutron, Client]]:
+    """Start a Neutron with one server, and take it away afterwards."""
+    with leftovers.folder("gq") as name:
+        neutron = Neutron(Path(name), database, own, driver)
+        neutron.plug()
+        neutron.prepare()
+        try:
+            yield neutron, neutron.start(workers=workers)
+        finally:
+            for port in list(neutron.servers):
+                neutron.kill(port)
+
+
+def at_once(count: int, call: Any) -> list[Any]:
+    """Return what ``call`` gives for 0 to count-1, from eight threads."""
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(call, range(count)))
