@@ -1,0 +1,53 @@
+"""The options of gantry-rapi for Keystone, and what it makes of them: who is let in at the Neutron door by a token."""
+
+import argparse
+
+from gantry import errors, security
+from gantry.doors.neutron import keystone, tokens
+from gantry.runtime import interface, paths
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    group = parser.add_argument_group("Keystone, for --neutron-auth keystone")
+    group.add_argument("--keystone-url", default="", metavar="URL", help="address of its API; also told to clients")
+    group.add_argument("--keystone-user", default="gantry", metavar="NAME", help="own account (default: gantry)")
+    group.add_argument("--keystone-project", default="service", metavar="NAME", help="its project (default: service)")
+    group.add_argument(
+        "--keystone-domain", default="default", metavar="ID", help="id of the domain of both (default: default)"
+    )
+    group.add_argument(
+        "--keystone-password-file", default="", metavar="FILE",
+        help="file with its password, mode 0600 (default: lib/keystone-password)",
+    )  # fmt: skip
+    group.add_argument(
+        "--keystone-ca", default="", metavar="FILE", help="authorities of its certificate (default: the system's)"
+    )
+    group.add_argument(
+        "--keystone-cache", type=float, default=tokens.LIFETIME, metavar="SECONDS",
+        help=f"how long a token is let in without asking again (default: {tokens.LIFETIME:.0f})",
+    )  # fmt: skip
+
+
+def authenticator(
+    runtime: interface.Runtime, folders: paths.Paths, options: argparse.Namespace
+) -> tokens.Tokens | None:
+    """Return what checks tokens, None where another way was chosen; InvalidError, ConfigurationError."""
+    if options.neutron_auth != "keystone":
+        return None
+    if not options.keystone_url:
+        raise errors.InvalidError("there is no address of Keystone", hint="add --keystone-url")
+    place = keystone.Place.parse(options.keystone_url)
+    account = keystone.Account(
+        options.keystone_user,
+        options.keystone_project,
+        options.keystone_domain,
+        options.keystone_password_file or folders.keystone_password,
+    )
+    account.password(runtime.disk)
+    try:
+        tls = security.service_client_context(options.keystone_ca) if place.secure else None
+    except OSError as error:
+        raise errors.ConfigurationError(f"the authorities in {options.keystone_ca} cannot be used: {error}") from None
+    service = keystone.Service(runtime, place, account, tls=tls)
+    return tokens.Tokens(runtime, service, address=options.keystone_url, lifetime=options.keystone_cache)

@@ -1,0 +1,144 @@
+"""The Neutron API, version 2.0: networks, subnets, ports and segment ranges, for the tools of OpenStack.
+
+``attributes`` says what a table of attributes is, the modules of ``resources`` have one each, and ``collection`` serves
+them all (contract: neutron). ``listing`` is filters and pages, ``policy`` who may do what, ``access`` who asks,
+``faults`` how the door says no; ``discovery`` and ``identity`` are what clients want to know before. The door knows
+the master by LUXI alone: a change is a job that it waits for, and all rules about networks are those of the opcodes.
+
+Life cycle: ``daemons.remote`` makes an Application and hands it to ``doors.http.Server``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gantry.doors import http
+from gantry.doors.neutron import (
+    access,
+    availability,
+    collection,
+    discovery,
+    faults,
+    identity,
+    master,
+    resources,
+    tagging,
+)
+from gantry.doors.neutron import call as calls
+from gantry.rpc import luxi
+from gantry.runtime import interface
+
+VERSION = "v2.0"
+
+
+class Application:
+    """What the Neutron API says to a request (``http.Application``); without ``projects`` no identity calls."""
+
+    id_header = ("x-openstack-request-id", "req-")
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        caller: luxi.Caller,
+        *,
+        authenticator: access.Authenticator,
+        projects: identity.Projects | None,
+        scheme: str,
+    ) -> None:
+        self._master = master.Master(caller, runtime)
+        self._authenticator = authenticator
+        self._projects = projects
+        self._scheme = scheme
+        self._collections = {one.collection: collection.Collection(one, self._master) for one in resources.ALL}
+
+    def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
+        """Return a failure as clients of the API read it."""
+        return faults.response(error)
+
+    async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
+        """Answer a request."""
+        path, query = http.split(raw.path)
+        base = self._base(raw.headers)
+        if not path:
+            return _answer(raw.method, discovery.versions(base))
+        path = (*path[:-1], path[-1].removesuffix(".json"))
+        identity_calls = self._projects if path[0] == "v3" else None
+        if identity_calls and identity_calls.is_open(raw.method, path[1:]):
+            return await identity_calls.answer(raw.method, path[1:], person=None, query=query, body=raw.body, base=base)
+        person = await self._authenticator.person(raw.headers)
+        trace.user = person.user or "-"
+        if identity_calls:
+            return await identity_calls.answer(
+                raw.method, path[1:], person=person, query=query, body=raw.body, base=base
+            )
+        if path[0] != VERSION or raw.path.partition("?")[0] == f"/{VERSION}":
+            raise faults.hidden()
+        call = calls.Call(
+            person=person,
+            asked=master.Asked(person.user, f"{raw.method} /{'/'.join(path)}"),
+            address=f"{base}/{'/'.join(path[:2])}",
+            query=query,
+            raw_query=raw.path.partition("?")[2],
+            body=raw.body,
+            content_type=raw.headers.get("content-type", ""),
+        )
+        return await self._routed(raw.method, path[1:], call, base=base)
+
+    def _base(self, headers: Mapping[str, str]) -> str:
+        """Return the address that the client knows the door by, for links."""
+        host, scheme = headers.get("host", "localhost"), self._scheme
+        if scheme == "http" and headers.get("x-forwarded-proto", "").lower() == "https":
+            # Without TLS it listens on this machine alone, so it is a proxy of this machine that says so.
+            host, scheme = headers.get("x-forwarded-host", host), "https"
+        return f"{scheme}://{host}"
+
+    async def _routed(self, method: str, path: Sequence[str], call: calls.Call, *, base: str) -> interface.HttpResponse:
+        """Answer what is below ``/v2.0/``."""
+        match path:
+            case []:
+                names = [(one.name, one.collection) for one in resources.ALL if not one.for_admins]
+                return _answer(method, discovery.collections(base, names))
+            case ["extensions"]:
+                return _answer(method, discovery.extensions(ranges=await self._master.has_ranges()))
+            case ["extensions", alias]:
+                return _answer(method, discovery.extension(alias, ranges=await self._master.has_ranges()))
+            case ["tenants", name] if self._projects:
+                return _answer(method, self._projects.tenant(name, base, person=call.person))
+            case ["network-ip-availabilities", *key] if len(key) < 2:
+                return _answer(method, await availability.answer(self._master, call, key))
+        return await self._collection(method, path, call)
+
+    async def _collection(self, method: str, path: Sequence[str], call: calls.Call) -> interface.HttpResponse:
+        known = self._collections.get(path[0].replace("-", "_"))
+        if known is None or (known.resource.for_admins and not await self._master.has_ranges()):
+            raise faults.hidden()
+        match method, *path[1:]:
+            case ["GET"]:
+                return _response(200, await known.show_all(call))
+            case ["POST"]:
+                return _response(201, await known.create(call))
+            case ["PUT" | "DELETE"]:
+                raise known.resource.missing(None)
+            case ["GET", key]:
+                return _response(200, await known.show_one(call, key))
+            case ["PUT", key]:
+                return _response(200, await known.update(call, key))
+            case ["DELETE", key]:
+                await known.delete(call, key)
+                return interface.HttpResponse(204, b"")
+            case [_, key, "tags", *tag] if len(tag) < 2:
+                return await tagging.answer(known, call, method=method, key=key, tag=tag)
+            case [_] | [_, _]:
+                raise faults.no_method()
+        raise faults.hidden()
+
+
+def _answer(method: str, content: object) -> interface.HttpResponse:
+    """Return what is only read; FaultError 405 for a change."""
+    if method != "GET":
+        raise faults.no_method()
+    return _response(200, content)
+
+
+def _response(status: int, content: object) -> interface.HttpResponse:
+    return interface.HttpResponse(status, msgspec.json.encode(content))

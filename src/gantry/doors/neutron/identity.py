@@ -1,0 +1,180 @@
+"""The few identity calls that the stock client makes, so that it can log in and name projects (contract: neutron, 1c).
+
+    GET  /v3                            the version
+    POST /v3/auth/tokens                a token for a name and a password of the users file
+    GET  /v3/projects[/ID][?name=NAME]  projects
+
+A project's id is its name; who is no administrator hears of the own one alone. Where a site has an identity service of
+its own, these are not served. ``/v2.0/tenants`` is what a client asks for that knows of no identity endpoint but looks
+a project up at this one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gantry.doors import http
+from gantry.doors.neutron import access, faults
+from gantry.runtime import interface
+
+DOMAIN = {"id": "default", "name": "Default"}
+_UPDATED = "2016-10-06T00:00:00Z"
+
+
+class _Named(msgspec.Struct):
+    """A user or a project, by name or id; domains are not looked at, there is one."""
+
+    name: str = ""
+    id: str = ""
+    password: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return what it is found by."""
+        return self.id or self.name
+
+
+class _Password(msgspec.Struct):
+    user: _Named
+
+
+class _Identity(msgspec.Struct):
+    methods: list[str]
+    password: _Password
+
+
+class _Scope(msgspec.Struct):
+    project: _Named | None = None
+
+
+class _Auth(msgspec.Struct):
+    identity: _Identity
+    scope: _Scope | str = ""
+
+
+class _Login(msgspec.Struct):
+    """The body of a request for a token."""
+
+    auth: _Auth
+
+
+class Projects:
+    """Which projects there are, and tokens, if the door has users; without, any name is a project's."""
+
+    def __init__(self, runtime: interface.Runtime, passwords: access.Passwords | None) -> None:
+        self._clock = runtime.clock
+        self._passwords = passwords
+
+    def is_open(self, method: str, path: Sequence[str]) -> bool:
+        """Tell whether a path is answered before anybody is known."""
+        return not path or (method == "POST" and tuple(path) == ("auth", "tokens"))
+
+    async def answer(
+        self,
+        method: str,
+        path: Sequence[str],
+        *,
+        person: access.Person | None,
+        query: Mapping[str, Sequence[str]],
+        body: bytes,
+        base: str,
+    ) -> interface.HttpResponse:
+        """Answer what is below ``/v3``; ``person`` is who asks, None for what is open."""
+        match method, *path:
+            case ["GET"]:
+                return _response(200, {"version": version(base)})
+            case ["POST", "auth", "tokens"]:
+                return await self._token(body, base)
+            case ["GET", "projects"]:
+                name = (query.get("name") or [""])[-1]
+                found = [name] if self._has(name, person) else [] if name else self._all(person)
+                links = {"self": f"{base}/v3/projects", "next": None, "previous": None}
+                return _response(200, {"links": links, "projects": [_project(one, base) for one in found]})
+            case ["GET", "projects", name] if self._has(name, person):
+                return _response(200, {"project": _project(name, base)})
+            case ["GET", "domains", "default"]:
+                return _response(200, {"domain": {**DOMAIN, "enabled": True}})
+        raise faults.hidden()
+
+    def tenant(self, name: str, base: str, *, person: access.Person) -> dict[str, object]:
+        """Return a project as the older API has it; FaultError 404."""
+        if not self._has(name, person):
+            raise faults.hidden()
+        return {"tenant": _project(name, base)}
+
+    def _has(self, name: str, person: access.Person | None) -> bool:
+        return bool(name) and (self._passwords is None or name in self._all(person))
+
+    def _all(self, person: access.Person | None) -> Sequence[str]:
+        """Return the projects that somebody may know of: the own one, administrators all."""
+        known = self._passwords.projects() if self._passwords else [access.PROJECT]
+        return [name for name in known if person and access.may_enter(person, name)]
+
+    async def _token(self, body: bytes, base: str) -> interface.HttpResponse:
+        """Give a token for a name and a password; MiddlewareError 401, RefusedError 400."""
+        try:
+            login = msgspec.json.decode(body, type=_Login).auth
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise http.RefusedError(400, "the body is no request for a token by password") from None
+        user, scope = login.identity.password.user, login.scope
+        person = await self._passwords.check(user.key, user.password) if self._passwords else None
+        wanted = scope.project.key if isinstance(scope, _Scope) and scope.project else ""
+        if self._passwords is None or person is None or not (not wanted or access.may_enter(person, wanted)):
+            raise faults.unauthorized()
+        person = access.Person(person.user, wanted or person.project, person.role)
+        token, until = self._passwords.issue(person)
+        content = {"token": _described(person, now=self._clock.now(), until=until, base=base)}
+        made = _response(201, content)
+        return interface.HttpResponse(201, made.body, headers={"X-Subject-Token": token})
+
+
+def version(base: str) -> dict[str, object]:
+    """Return the version of the identity API."""
+    kind = {"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}
+    links = [{"rel": "self", "href": f"{base}/v3/"}]
+    return {"id": "v3.14", "status": "stable", "updated": _UPDATED, "links": links, "media-types": [kind]}
+
+
+def _project(name: str, base: str) -> dict[str, object]:
+    return {
+        "id": name,
+        "name": name,
+        "domain_id": DOMAIN["id"],
+        "parent_id": DOMAIN["id"],
+        "description": "",
+        "enabled": True,
+        "is_domain": False,
+        "tags": [],
+        "options": {},
+        "links": {"self": f"{base}/v3/projects/{name}"},
+    }
+
+
+def _described(person: access.Person, *, now: float, until: float, base: str) -> dict[str, object]:
+    role = person.role.name.lower()
+    return {
+        "methods": ["password"],
+        "user": {"id": person.user, "name": person.user, "domain": DOMAIN, "password_expires_at": None},
+        "project": {"id": person.project, "name": person.project, "domain": DOMAIN},
+        "roles": [{"id": role, "name": role}],
+        "is_domain": False,
+        "issued_at": access.timestamp(now),
+        "expires_at": access.timestamp(until),
+        "audit_ids": [],
+        "catalog": [
+            _service("network", "neutron", base),
+            _service("identity", "keystone", f"{base}/v3"),
+        ],
+    }
+
+
+def _service(kind: str, name: str, url: str) -> dict[str, object]:
+    endpoints = [
+        {"id": f"{kind}-{one}", "interface": one, "region": "RegionOne", "region_id": "RegionOne", "url": url}
+        for one in ("public", "internal", "admin")
+    ]
+    return {"id": kind, "type": kind, "name": name, "endpoints": endpoints}
+
+
+def _response(status: int, content: object) -> interface.HttpResponse:
+    return interface.HttpResponse(status, msgspec.json.encode(content))

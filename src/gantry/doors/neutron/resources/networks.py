@@ -1,0 +1,146 @@
+"""Networks (contract: neutron): the same that ``gnt-network`` shows, with their segment as provider attributes.
+
+Names of Neutron's networks need not be unique; what a client called one is its label, and its name where that can be. A
+network without provider attributes gets the next free id of its project's ranges.
+"""
+
+from collections.abc import Sequence
+
+from gantry import errors
+from gantry.doors.neutron import attributes, faults, master, resource, values
+from gantry.doors.neutron.resources import standard
+
+_PROVIDER = {
+    "provider:network_type": "network_type",
+    "provider:physical_network": "physical_network",
+    "provider:segmentation_id": "segment",
+}
+
+
+def _type(value: object) -> object:
+    if value not in ("vlan", "vxlan", "gre", "geneve"):
+        raise faults.invalid_input(f"Invalid network type {value}, there are vlan, vxlan, gre and geneve.")
+    return value
+
+
+def _provider(
+    name: str,
+    about: str,
+    *,
+    convert: attributes.Converter = lambda value: value,
+    validate: attributes.Validator = lambda value: None,
+) -> attributes.Attribute:
+    """Return an attribute of the segment; null is the same as no word about it."""
+    field = _PROVIDER[name]
+    return attributes.Attribute(
+        name, about, (field,), lambda row: row.get(field) or None, post=True,
+        convert=lambda value: None if value is None else convert(value), validate=values.or_none(validate),
+        filter=True, admin=True,
+    )  # fmt: skip
+
+
+TABLE = attributes.table(
+    standard.ID,
+    standard.text("name", "Its name, which others may have too", field="label", sort=True),
+    standard.TENANT,
+    standard.PROJECT,
+    standard.flag("admin_state_up", "Whether it is in operation", default=True),
+    standard.shown("mtu", "How long packets of its guests may be", "mtu", show=standard.plain("mtu")),
+    standard.shown("status", "Always ACTIVE", show=lambda row: "ACTIVE"),
+    standard.shown("subnets", "Its subnets", "subnet_list", show=standard.plain("subnet_list", [])),
+    attributes.Attribute(
+        "shared", "Whether it is for all projects", ("shared",), standard.plain("shared", False), post=True, put=True,
+        convert=values.boolean, filter=True, sort=True, reserved=True,
+    ),
+    standard.constant("router:external", False, "Whether it leads outside"),
+    _provider("provider:network_type", "Type of its segment", convert=_type),
+    _provider("provider:physical_network", "Its physical network", validate=values.text(64)),
+    _provider(
+        "provider:segmentation_id", "Id of its segment", convert=values.integer,
+        validate=values.between(0, 2**32 - 1),
+    ),
+    standard.constant("vlan_transparent", False, "Always false"),
+    standard.constant("qinq", False, "Always false"),
+    standard.constant("availability_zone_hints", [], "Always empty"),
+    standard.shown("availability_zones", "Always empty", show=lambda row: []),
+    standard.shown("ipv4_address_scope", "Always null", show=lambda row: None),
+    standard.shown("ipv6_address_scope", "Always null", show=lambda row: None),
+    standard.DESCRIPTION,
+    *standard.STANDARD,
+)  # fmt: skip
+
+
+def _segment(given: attributes.Values) -> master.Op:
+    """Return the fields of a segment; without a word about it, one is wanted all the same."""
+    found = {field: given[name] for name, field in _PROVIDER.items() if given.get(name) is not None}
+    return found or {"segmented": True}
+
+
+def _common(given: attributes.Values) -> master.Op:
+    names = {"name": "label", "shared": "shared", "description": "description", "admin_state_up": "admin_state_up"}
+    return {field: given[name] for name, field in names.items() if name in given}
+
+
+def make(made: Sequence[attributes.Values]) -> list[master.Op]:
+    """Return an opcode for each network to be."""
+    return [
+        {"OP_ID": "OP_NETWORK_ADD", "uuid": one["id"], "project": one["project_id"], **_common(one), **_segment(one)}
+        for one in made
+    ]
+
+
+def change(row: attributes.Row, changed: attributes.Values) -> master.Op:
+    """Return the opcode for a change."""
+    tags = {"tags": changed["tags"]} if "tags" in changed else {}
+    return {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": row["uuid"], **_common(changed), **tags}
+
+
+def remove(row: attributes.Row) -> master.Op:
+    """Return the opcode that removes a network."""
+    return {"OP_ID": "OP_NETWORK_REMOVE", "network_name": row["uuid"]}
+
+
+RESOURCE = resource.Resource(
+    name="network",
+    collection="networks",
+    title="Network",
+    kind="network",
+    table=TABLE,
+    make=make,
+    made=standard.made,
+    change=change,
+    remove=remove,
+    refusals=(
+        resource.Refusal(
+            errors.NoRoomError, 503, "NoNetworkAvailable",
+            "Unable to create the network. No tenant network is available for allocation.",
+        ),
+        resource.Refusal(
+            errors.NotUniqueError, 409, "VlanIdInUse",
+            "Unable to create the network. The VLAN {provider__segmentation_id} on physical network "
+            "{provider__physical_network} is in use.", "vlan",
+        ),
+        resource.Refusal(
+            errors.NotUniqueError, 409, "TunnelIdInUse",
+            "Unable to create the network. The tunnel ID {provider__segmentation_id} is in use.", "vxlan|gre|geneve",
+        ),
+        resource.Refusal(errors.BusyError, 409, "VlanIdInUse", pattern="^vlan segment .* is held"),
+        resource.Refusal(errors.BusyError, 409, "TunnelIdInUse", pattern=" segment .* is held"),
+        resource.Refusal(
+            errors.WrongStateError, 409, "NetworkInUse",
+            "Unable to complete operation on network {id}. There are one or more ports still in use on the network, id "
+            "for these ports is: {uuids}.", "in use by port",
+        ),
+        resource.Refusal(
+            errors.WrongStateError, 409, "InvalidSharedSetting",
+            "Unable to reconfigure sharing settings for network {id}. Multiple tenants are using it.",
+            "for its own project alone",
+        ),
+        resource.Refusal(
+            errors.WrongStateError, 409, "NetworkInUse", "Unable to complete operation on network {id}. {text}"
+        ),
+        resource.Refusal(
+            errors.InvalidError, 400, "InvalidInput", "Invalid input for operation: {text}", "segment|physical|type"
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,230 @@
+"""Subnets (contract: neutron): parts of a network; their allocation pools are its pools.
+
+What a client leaves out it gets as Neutron does it: the first address as the gateway, and everything else as one pool.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+
+import msgspec
+
+from gantry import errors
+from gantry.doors.neutron import attributes, faults, master, resource, values
+from gantry.doors.neutron.resources import standard
+
+_MODES = values.or_none(values.one_of("slaac", "dhcpv6-stateful", "dhcpv6-stateless"))
+
+
+class _Pool(msgspec.Struct):
+    start: str
+    end: str
+
+
+def _pools(row: attributes.Row) -> list[dict[str, str]]:
+    return [{"start": one.start, "end": one.end} for one in msgspec.convert(row.get("pools", ()), list[_Pool])]
+
+
+def _mode(name: str, about: str) -> attributes.Attribute:
+    return attributes.Attribute(
+        name, about, (name,), lambda row: row.get(name) or None, post=True, validate=_MODES, filter=True, field=name
+    )
+
+
+TABLE = attributes.table(
+    standard.ID,
+    standard.text("name", "Its name, which others may have too", field="label", sort=True),
+    standard.PROJECT,
+    attributes.Attribute(
+        "network_id", "Its network", ("network_uuid",), standard.plain("network_uuid"), post=True,
+        default=attributes.REQUIRED, validate=values.uuid, filter=True, sort=True, field="network_uuid",
+    ),
+    attributes.Attribute(
+        "ip_version", "4 or 6", ("ip_version",), standard.plain("ip_version"), post=True, default=attributes.REQUIRED,
+        convert=values.integer, validate=values.one_of(4, 6), filter=True, sort=True, field="ip_version",
+    ),
+    attributes.Attribute(
+        "subnetpool_id", "The subnet pool that it is cut from", ("subnetpool",),
+        lambda row: row.get("subnetpool") or None, post=True, validate=values.or_none(values.uuid), filter=True,
+        sort=True, field="subnetpool",
+    ),
+    attributes.Attribute(
+        "use_default_subnetpool", "Whether it is cut from the default subnet pool of its IP version", post=True,
+        default=False, convert=values.boolean, listed=False,
+    ),
+    attributes.Attribute(
+        "prefixlen", "How long its prefix is to be, if it is cut from a pool", post=True, convert=values.integer,
+        validate=values.between(0, 128), listed=False,
+    ),
+    attributes.Attribute(
+        "enable_dhcp", "Whether addresses are told by DHCP", ("dhcp",), standard.plain("dhcp", False), post=True,
+        put=True, convert=values.boolean, filter=True, sort=True,
+    ),
+    _mode("ipv6_ra_mode", "How routers announce it"),
+    _mode("ipv6_address_mode", "How guests find their address"),
+    attributes.Attribute(
+        "gateway_ip", "Its gateway, the first address when it is left out", ("gateway",),
+        lambda row: row.get("gateway") or None, post=True, put=True, validate=values.or_none(values.address),
+        filter=True, sort=True, field="gateway",
+    ),
+    attributes.Attribute(
+        "cidr", "Its addresses", ("cidr",), standard.plain("cidr"), post=True, validate=values.or_none(values.cidr),
+        filter=True, sort=True, field="cidr",
+    ),
+    attributes.Attribute(
+        "allocation_pools", "What ports get addresses from", ("pools",), _pools, post=True, put=True,
+        convert=values.list_for_none,
+        validate=values.listed(values.record({"start": values.address, "end": values.address}), unique=False),
+    ),
+    attributes.Attribute(
+        "host_routes", "Ways that guests are told of", ("host_routes",), standard.plain("host_routes", []), post=True,
+        put=True, convert=values.list_for_none,
+        validate=values.listed(values.record({"destination": values.cidr, "nexthop": values.address})),
+    ),
+    attributes.Attribute(
+        "dns_nameservers", "Name servers that guests are told of", ("dns_nameservers",),
+        standard.plain("dns_nameservers", []), post=True, put=True, convert=values.list_for_none,
+        validate=values.listed(values.address),
+    ),
+    standard.DESCRIPTION,
+    standard.constant("router:external", False, "Always false"),
+    standard.constant("service_types", [], "Always empty"),
+    standard.TENANT,
+    *standard.STANDARD,
+)  # fmt: skip
+
+_FIELDS = {
+    "name": "label",
+    "description": "description",
+    "dns_nameservers": "dns_nameservers",
+    "host_routes": "host_routes",
+    "enable_dhcp": "dhcp",
+    "tags": "tags",
+}
+
+
+def _common(given: attributes.Values) -> master.Op:
+    """Return the fields that a subnet may be given at first and later."""
+    op: master.Op = {"usual": True} | {field: given[name] for name, field in _FIELDS.items() if name in given}
+    if "gateway_ip" in given:
+        op["gateway"] = given["gateway_ip"] or ""
+    if "allocation_pools" in given:
+        pools = msgspec.convert(given["allocation_pools"], list[_Pool])
+        op["pools"] = [f"{one.start}-{one.end}" for one in pools]
+    return op
+
+
+def _mod(one: attributes.Values) -> master.Op:
+    names = {"ipv6_ra_mode": "ipv6_ra_mode", "ipv6_address_mode": "ipv6_address_mode", "prefixlen": "prefixlen",
+             "subnetpool_id": "subnetpool"}  # fmt: skip
+    more = {field: one[name] for name, field in names.items() if one.get(name) is not None}
+    op: master.Op = {"action": "add", "uuid": one["id"], **_common(one), **more}
+    if one.get("cidr") and "prefixlen" in op:
+        told = "Bad subnets request: cidr and prefixlen must not be supplied together."
+        raise faults.FaultError(400, "BadRequest", told)
+    if one.get("cidr"):
+        op |= _placed(str(one["cidr"]), one)
+    elif "subnetpool" not in op:
+        raise faults.FaultError(
+            400, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr."
+        )
+    return op
+
+
+def _placed(text: str, one: attributes.Values) -> master.Op:
+    """Return the CIDR of a subnet and whatever follows from it; host bits are dropped (recorded)."""
+    net = ipaddress.ip_interface(text).network
+    if net.version != one["ip_version"]:
+        raise faults.invalid_input(f"cidr '{text}' does not match the ip_version '{one['ip_version']}'.")
+    if one.get("enable_dhcp", True) and net.version == 4 and net.prefixlen > 30:
+        raise faults.invalid_input("Subnet has a prefix length that is incompatible with DHCP service enabled.")
+    return {"cidr": str(net)}
+
+
+def make(made: Sequence[attributes.Values]) -> list[master.Op]:
+    """Return an opcode for each subnet to be."""
+    return [
+        {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": one["network_id"], "subnets": [_mod(one)]} for one in made
+    ]
+
+
+def rows(made: Sequence[attributes.Values], results: list[object]) -> list[attributes.Row]:
+    """Return the subnets in the results of a job, which are their networks."""
+    found: list[attributes.Row] = []
+    for one, network in zip(made, standard.results(results), strict=True):
+        inside = standard.results(network.get("subnet_rows", ()))
+        found += [row for row in inside if row["uuid"] == one["id"]]
+    return found
+
+
+def _modified(row: attributes.Row, mod: master.Op) -> master.Op:
+    named = {"ident": row["uuid"], **mod}
+    return {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": row["network_uuid"], "subnets": [named]}
+
+
+def change(row: attributes.Row, changed: attributes.Values) -> master.Op:
+    """Return the opcode for a change."""
+    return _modified(row, {"action": "modify", **_common(changed)})
+
+
+def remove(row: attributes.Row) -> master.Op:
+    """Return the opcode that removes a subnet."""
+    return _modified(row, {"action": "remove"})
+
+
+RESOURCE = resource.Resource(
+    name="subnet",
+    collection="subnets",
+    title="Subnet",
+    kind="subnet",
+    table=TABLE,
+    make=make,
+    made=rows,
+    change=change,
+    remove=remove,
+    needs=("network_uuid", "cidr", "shared"),
+    inside="owned",
+    refusals=(
+        resource.Refusal(
+            errors.WrongStateError, 409, "SubnetInUse",
+            "Unable to complete operation on subnet {id}: One or more ports have an IP allocation from this subnet.",
+        ),
+        resource.Refusal(
+            errors.NoRoomError, 409, "SubnetAllocationError",
+            "Failed to allocate subnet: Insufficient prefix space to allocate subnet size {size}.",
+            r"has no (?P<size>/\d+) left",
+        ),
+        resource.Refusal(errors.NoRoomError, 409, "SubnetPoolQuotaExceeded"),
+        resource.Refusal(
+            errors.PrerequisiteError, 400, "SubnetAllocationError",
+            "Failed to allocate subnet: Cannot allocate requested subnet from the available set of prefixes.",
+            "subnet pool.* is taken|is not of subnet pool",
+        ),
+        resource.Refusal(errors.InvalidError, 400, "SubnetAllocationError", "Failed to allocate subnet: {text}",
+                         "subnet pool"),
+        resource.Refusal(
+            errors.InvalidError, 409, "OverlappingAllocationPools",
+            "Found overlapping allocation pools: {one} {two} for subnet {cidr}.",
+            r"pool (?P<one>\S+) overlaps pool (?P<two>\S+)",
+        ),
+        resource.Refusal(
+            errors.InvalidError, 400, "OutOfBoundsAllocationPool",
+            "The allocation pool {pool} spans beyond the subnet cidr {whole}.",
+            r"pool (?P<pool>\S+) (?:is outside|reaches an end of) its subnet (?P<whole>[0-9a-f.:/]+)",
+        ),
+        resource.Refusal(
+            errors.InvalidError, 409, "GatewayConflictWithAllocationPools",
+            "Gateway ip {router} conflicts with allocation pool {pool}.",
+            r"pool (?P<pool>\S+) has the gateway (?P<router>[0-9a-f.:]+)",
+        ),
+        resource.Refusal(
+            errors.InvalidError, 400, "InvalidInput",
+            "Invalid input for operation: Requested subnet with cidr: {cidr} for network: {network_id} overlaps with "
+            "another subnet.", "subnets .* overlap",
+        ),
+        resource.Refusal(
+            errors.InvalidError, 400, "InvalidInput", "Invalid input for operation: Gateway is not valid on subnet.",
+            "gateway|is the (?:first|last) address",
+        ),
+        resource.Refusal(errors.InvalidError, 400, "InvalidInput", "Invalid input for operation: {text}"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,199 @@
+"""Who is let in, as whom, and what the door says of itself before."""
+
+import base64
+import json
+
+import pytest
+from tests.doors.neutron import talk
+from tests.doors.neutron.talk import ADMIN, MEMBER, NETWORKS, RANGES, Said, Talk
+
+from gantry.daemons import remote
+from gantry.doors.http import users
+from gantry.doors.neutron import access, resources
+from gantry.doors.neutron import resource as declared
+from gantry.model import fields
+from gantry.sim import cluster
+
+REFUSED = "This server could not verify that you are authorized to access the document you requested."
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("write", ("default", access.Role.ADMIN)), ("read", ("default", access.Role.READER)), ("", None),
+        ("project=green", ("green", access.Role.MEMBER)), ("project=green,role=admin", ("green", access.Role.ADMIN)),
+        ("write,project=green,role=reader", ("green", access.Role.READER)),
+        ("role=member", ("default", access.Role.MEMBER)),
+        ("role=nonsense,write", None), ("project=green,write", ("green", access.Role.MEMBER)),
+    ],
+)  # fmt: skip
+def test_a_line_of_the_users_file_says_project_and_role(options: str, wanted: tuple[str, access.Role] | None) -> None:
+    (user,) = users.parse(f"anna secret {options}").values()
+    person = access.of_user(user)
+    assert (person and (person.project, person.role)) == wanted
+
+
+def test_who_has_no_password_gets_the_form_of_the_middleware(client: Talk) -> None:
+    for headers in ({}, {"authorization": "Basic ***"}, {"authorization": "Bearer x"}, {"x-auth-token": "notused"}):
+        said = client.raw("GET", RANGES, headers=headers)
+        content = said.body
+        assert isinstance(content, dict)
+        assert (said.status, content["code"], content["title"]) == (401, "401 Unauthorized", "Unauthorized")
+        assert content["message"].startswith(REFUSED)
+        assert "Basic" in said.headers["WWW-Authenticate"]
+    assert client.say("GET", NETWORKS, who="nobody").status == 401
+    assert client.say("GET", NETWORKS, who="rapi").status == 200
+
+
+def test_every_answer_has_a_request_id(client: Talk) -> None:
+    found = {client.raw("GET", path).headers["x-openstack-request-id"] for path in ("/", RANGES, "/nope")}
+    assert len(found) == 3
+    assert all(one.startswith("req-") and len(one) == 40 for one in found)
+
+
+def _login(client: Talk, user: str = MEMBER, password: str = "secret", project: str = "") -> Said:
+    identity = {
+        "methods": ["password"],
+        "password": {"user": {"name": user, "password": password, "domain": {"id": "default"}}},
+    }
+    scope = {"scope": {"project": {"name": project, "domain": {"id": "default"}}}} if project else {}
+    return client.raw(
+        "POST",
+        "/v3/auth/tokens",
+        json.dumps({"auth": {"identity": identity, **scope}}).encode(),
+        headers={"host": "h:1"},
+    )
+
+
+def test_a_password_becomes_a_token_that_ends(client: Talk, lab: cluster.SimulatedCluster) -> None:
+    said = _login(client, project="green")
+    token = said.headers["X-Subject-Token"]
+    told = said.object("token")
+    assert (said.status, told["project"]) == (
+        201,
+        {"id": "green", "name": "green", "domain": {"id": "default", "name": "Default"}},
+    )
+    assert told["roles"] == [{"id": "member", "name": "member"}]
+    catalog = told["catalog"]
+    assert isinstance(catalog, list)
+    assert {one["type"]: one["endpoints"][0]["url"] for one in catalog} == {
+        "network": "https://h:1",
+        "identity": "https://h:1/v3",
+    }
+    assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 200
+    changed = base64.urlsafe_b64encode(base64.urlsafe_b64decode(token).replace(b"green", b"blue!")).decode()
+    for other in (changed, token[:-4], "x", "", "ä"):
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": other}).status == 401
+    lab.run(lab.master.clock.sleep(access.LIFETIME + 1))
+    assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
+
+
+def test_a_token_is_for_the_own_project_or_an_administrators_choice(client: Talk) -> None:
+    assert _login(client, project="blue").status == 401
+    assert _login(client, password="wrong").status == 401
+    assert _login(client, user="nobody").status == 401
+    assert client.raw("POST", "/v3/auth/tokens", b"{}").status == 400
+    token = _login(client, user=ADMIN, project="green").headers["X-Subject-Token"]
+    made = client.raw(
+        "POST",
+        NETWORKS,
+        b'{"network": {"name": "x"}}',
+        headers={"x-auth-token": token, "content-type": "application/json"},
+    ).object("network")
+    assert (made["project_id"], "provider:network_type" in made) == ("green", True)
+    client.clear()
+
+
+def test_projects_are_those_of_the_users(client: Talk) -> None:
+    assert [one["name"] for one in client.get("/v3/projects").all("projects")] == ["blue", "default", "green"]
+    assert [one["id"] for one in client.get("/v3/projects?name=green").all("projects")] == ["green"]
+    assert client.get("/v3/projects?name=nope").all("projects") == []
+    assert client.get("/v3/projects/green").object("project")["name"] == "green"
+    assert client.get("/v3/projects/nope").status == 404
+    assert client.get("/v2.0/tenants/green").object("tenant")["id"] == "green"
+    assert client.get("/v3/nope").status == 404
+    assert client.raw("GET", "/v3/projects").status == 401
+
+
+def test_who_is_no_administrator_hears_of_the_own_project_alone(client: Talk) -> None:
+    assert [one["name"] for one in client.get("/v3/projects", who=MEMBER).all("projects")] == ["green"]
+    assert client.get("/v3/projects?name=green", who=MEMBER).all("projects")[0]["id"] == "green"
+    assert client.get("/v3/projects?name=blue", who=MEMBER).all("projects") == []
+    for path in ("/v3/projects/blue", "/v2.0/tenants/blue"):
+        assert client.get(path, who=MEMBER).status == 404
+    assert client.get("/v2.0/tenants/green", who=MEMBER).status == 200
+
+
+def test_a_token_ends_with_the_password_that_it_was_given_for(client: Talk, lab: cluster.SimulatedCluster) -> None:
+    token = _login(client).headers["X-Subject-Token"]
+    try:
+        lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.replace("anna secret", "anna other").encode()))
+        assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
+    finally:
+        lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
+
+
+def test_versions_and_collections_are_told(client: Talk) -> None:
+    (version,) = client.raw("GET", "/", headers={"host": "h:1"}).all("versions")
+    links = [{"rel": "self", "href": "https://h:1/v2.0/"}]
+    assert version == {"id": "v2.0", "status": "CURRENT", "links": links}
+    assert client.raw("GET", "/v3", headers={"host": "h:1"}).object("version")["id"] == "v3.14"
+    names = [one["collection"] for one in client.get("/v2.0/").all("resources")]
+    assert names == ["networks", "subnets", "subnetpools", "ports"]
+    assert client.get("/v2.0").status == 404
+    assert client.refused("GET", "/v2.0/nopes") == (404, "HTTPNotFound", "The resource could not be found.")
+    assert client.refused("POST", "/v2.0/")[0] == 405
+
+
+@pytest.mark.promise("segments-86", "segments-88")
+def test_extensions_are_told_one_by_one_and_together(client: Talk) -> None:
+    one = client.get("/v2.0/extensions/network-segment-range").object("extension")
+    assert (one["name"], one["updated"]) == ("Neutron Network Segment Range", "2018-11-29T00:00:00-00:00")
+    assert one in client.get("/v2.0/extensions").all("extensions")
+    said = client.get("/v2.0/extensions/nope").body
+    assert said == {
+        "message": "The resource could not be found.<br /><br />\nExtension with alias nope does not exist\n\n",
+        "code": "404 Not Found", "title": "Not Found",
+    }  # fmt: skip
+
+
+def test_everybody_is_the_administrator_where_that_is_said(lab: cluster.SimulatedCluster) -> None:
+    client = Talk(lab, remote.neutron_server(lab.master, cluster.FOLDERS, everybody=True, scheme="http"))
+    assert client.raw("GET", RANGES, headers={"x-auth-token": "notused"}).status == 200
+    assert client.raw("GET", "/v3/projects/anything").status == 200
+    assert client.raw("GET", "/v3/projects?name=any").all("projects")[0]["id"] == "any"
+    assert client.raw("POST", "/v3/auth/tokens", b"{}").status == 400
+
+
+@pytest.mark.parametrize(
+    ("scheme", "forwarded", "wanted"),
+    [
+        ("http", {}, "http://h:1"), ("http", {"x-forwarded-proto": "https"}, "https://h:1"),
+        ("http", {"x-forwarded-proto": "https", "x-forwarded-host": "api.example"}, "https://api.example"),
+        ("http", {"x-forwarded-proto": "ftp", "x-forwarded-host": "api.example"}, "http://h:1"),
+        ("https", {"x-forwarded-proto": "https", "x-forwarded-host": "api.example"}, "https://h:1"),
+    ],
+)  # fmt: skip
+def test_links_lead_through_the_proxy_in_front_of_a_door_without_tls(
+    lab: cluster.SimulatedCluster, scheme: str, forwarded: dict[str, str], wanted: str
+) -> None:
+    client = Talk(lab, remote.neutron_server(lab.master, cluster.FOLDERS, scheme=scheme))
+    (version,) = client.raw("GET", "/", headers={"host": "h:1", **forwarded}).all("versions")
+    assert version["links"] == [{"rel": "self", "href": f"{wanted}/v2.0/"}]
+
+
+def test_everybody_is_let_in_on_this_machine_only(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+    arguments = ["--neutron-port", "1", "--neutron-auth", "none", "--root", str(tmp_path)]
+    assert remote.main(arguments) == 1
+    assert "without authentication" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("resource", resources.ALL, ids=lambda one: one.collection)
+def test_a_table_is_made_of_fields_that_the_master_has(resource: declared.Resource) -> None:
+    known = fields.REGISTRY[resource.kind]
+    for name, one in resource.table.items():
+        assert name == one.name
+        assert one.text
+        assert set(one.fields) <= known.keys(), name
+        assert not one.field or one.field in one.fields, name
+    assert {*resource.needs, *resource.computed} <= known.keys()

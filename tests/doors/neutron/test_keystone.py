@@ -1,0 +1,363 @@
+"""A Keystone that fails in every way, and what the door makes of its answers; in virtual time."""
+
+import asyncio
+import dataclasses
+import datetime
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+from tests.doors.neutron.talk import NETWORKS, Talk
+
+from gantry import errors
+from gantry.daemons import remote
+from gantry.doors import http
+from gantry.doors.neutron import access, keystone, tokens
+from gantry.runtime import interface
+from gantry.runtime.simulated import SimulatedRuntime, World
+from gantry.sim import cluster
+
+ADDRESS = "http://localhost:5000"
+FILE = "/password"
+PASSWORD = "sesame-open"
+HOUR = 3600.0
+LOGIN, QUESTION = "POST /v3/auth/tokens", "GET /v3/auth/tokens?nocatalog"
+
+Fault = Callable[[], interface.HttpResponse]
+
+
+def written(seconds: float) -> str:
+    """Return a time as Keystone writes it."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def described(expires: float, *, roles: Sequence[str] = ("member", "reader"), project: str = "p1") -> dict[str, object]:
+    domain = {"id": "default", "name": "Default"}
+    told: dict[str, object] = {
+        "methods": ["password"], "expires_at": written(expires), "roles": [{"id": "0", "name": one} for one in roles],
+        "user": {"id": "u1", "name": "anna", "domain": domain},
+    }  # fmt: skip
+    return told | ({"project": {"id": project, "name": "web", "domain": domain}} if project else {})
+
+
+@dataclass
+class Keystone:
+    """Keystone on the machine itself: which tokens it knows, what it was asked, how its next answers fail."""
+
+    machine: SimulatedRuntime
+    known: dict[str, dict[str, object]] = field(default_factory=dict)
+    own: str = ""
+    password: str = PASSWORD
+    lifetime: float = HOUR
+    asked: list[str] = field(default_factory=list)
+    fault: Fault | None = None
+    faulty: str = ""
+    """The only kind of request that ``fault`` is for; empty: all."""
+    slow: float = 0.0
+    logins: int = 0
+
+    async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
+        call = f"{request.method} {request.path}"
+        self.asked.append(call)
+        await self.machine.clock.sleep(self.slow)
+        if self.fault and self.faulty in call:
+            return self.fault()
+        if call == LOGIN:
+            return self._login(msgspec.json.decode(request.body))
+        if request.headers["x-auth-token"] != self.own:
+            return interface.HttpResponse(401, b"{}")
+        found = self.known.get(request.headers["x-subject-token"])
+        return interface.HttpResponse(200 if found else 404, msgspec.json.encode({"token": found}))
+
+    def _login(self, body: object) -> interface.HttpResponse:
+        domain = {"id": "default"}
+        user = {"name": "gantry", "domain": domain, "password": self.password}
+        wanted = {"methods": ["password"], "password": {"user": user}}
+        if body != {"auth": {"identity": wanted, "scope": {"project": {"name": "service", "domain": domain}}}}:
+            return interface.HttpResponse(401, b"{}")
+        self.logins += 1
+        self.own = f"own-{self.logins}"
+        told = {"token": described(self.machine.clock.now() + self.lifetime)}
+        return interface.HttpResponse(201, msgspec.json.encode(told), headers={"X-Subject-Token": self.own})
+
+
+@dataclass
+class Lab:
+    """The door's part that knows tokens, and its Keystone."""
+
+    world: World
+    machine: SimulatedRuntime
+    keystone: Keystone
+    tokens: tokens.Tokens
+
+    def ask(self, token: str) -> access.Person | int:
+        """Return whose token it is, or the status that it is refused with."""
+        return self.world.run(self.asking(token))
+
+    async def asking(self, token: str) -> access.Person | int:
+        try:
+            return await self.tokens.person({"x-auth-token": token})
+        except http.RefusedError as error:
+            return error.status
+
+    def wait(self, seconds: float) -> None:
+        self.world.run(self.machine.clock.sleep(seconds))
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with World(seed=3) as world:
+        machine = world.machine("door")
+        stub = Keystone(machine)
+        stub.known["good"] = described(machine.clock.now() + HOUR)
+        world.run(machine.network.serve_http("localhost", 5000, stub.answer, tls=None, body_limit=10_000))
+        world.run(machine.disk.write(FILE, f"{PASSWORD}\n".encode(), mode=0o600))
+        account = keystone.Account("gantry", "service", "default", FILE)
+        service = keystone.Service(machine, keystone.Place.parse(ADDRESS), account, tls=None)
+        yield Lab(world, machine, stub, tokens.Tokens(machine, service, address=ADDRESS))
+
+
+ANNA = access.Person("anna@Default", "p1", access.Role.MEMBER)
+
+
+def test_a_token_says_who_asks_in_which_project(lab: Lab) -> None:
+    assert lab.ask("good") == ANNA
+    assert lab.keystone.asked == [LOGIN, QUESTION]
+
+
+@pytest.mark.parametrize(
+    ("roles", "role"),
+    [
+        (["reader"], access.Role.READER), (["admin", "manager", "member", "reader"], access.Role.ADMIN),
+        (["Member"], access.Role.MEMBER), (["service"], None), ([], None),
+    ],
+)  # fmt: skip
+def test_the_mightiest_role_counts_and_without_one_nobody_is_let_in(
+    lab: Lab, roles: list[str], role: access.Role | None
+) -> None:
+    lab.keystone.known["other"] = described(lab.machine.clock.now() + HOUR, roles=roles)
+    assert lab.ask("other") == (403 if role is None else dataclasses.replace(ANNA, role=role))
+
+
+def test_a_token_without_a_project_is_not_let_in(lab: Lab) -> None:
+    lab.keystone.known["other"] = described(lab.machine.clock.now() + HOUR, roles=["admin"], project="")
+    assert lab.ask("other") == 403
+
+
+def test_an_answer_is_remembered_for_its_time_and_a_revoked_token_refused_after_it(lab: Lab) -> None:
+    assert lab.ask("good") == ANNA
+    del lab.keystone.known["good"]
+    lab.wait(tokens.LIFETIME - 1)
+    assert lab.ask("good") == ANNA
+    assert lab.keystone.asked.count(QUESTION) == 1
+    lab.wait(2)
+    assert [lab.ask("good"), lab.ask("good")] == [401, 401]
+    assert lab.keystone.asked.count(QUESTION) == 2
+
+
+def test_a_token_that_nobody_knows_is_asked_for_again_after_a_while(lab: Lab) -> None:
+    assert [lab.ask("new"), lab.ask("new")] == [401, 401]
+    assert lab.keystone.asked.count(QUESTION) == 1
+    lab.keystone.known["new"] = lab.keystone.known["good"]
+    lab.wait(tokens.REFUSED + 1)
+    assert lab.ask("new") == ANNA
+
+
+def test_a_token_ends_when_it_expires_though_it_is_remembered(lab: Lab) -> None:
+    lab.keystone.known["short"] = described(lab.machine.clock.now() + 5)
+    assert lab.ask("short") == ANNA
+    lab.wait(6)
+    assert lab.ask("short") == 401
+
+
+def test_only_so_many_answers_are_remembered_and_guesses_leave_the_good_ones(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lab.ask("good") == ANNA
+    for number in range(tokens.BAD + 5):
+        assert lab.ask(f"guess-{number}") == 401
+    asked = len(lab.keystone.asked)
+    assert (lab.ask("good"), lab.ask(f"guess-{tokens.BAD + 4}")) == (ANNA, 401)
+    assert len(lab.keystone.asked) == asked
+    assert lab.ask("guess-0") == 401
+    assert len(lab.keystone.asked) == asked + 1
+
+
+def test_requests_at_the_same_moment_share_one_question_though_the_first_goes_away(lab: Lab) -> None:
+    async def check() -> list[access.Person | int]:
+        lab.keystone.slow = 1.0
+        asking = [asyncio.ensure_future(lab.asking("good")) for _ in range(10)]
+        await lab.machine.clock.sleep(0.5)
+        asking[0].cancel()
+        return await asyncio.gather(*asking[1:])
+
+    assert lab.world.run(check()) == [ANNA] * 9
+    assert lab.keystone.asked == [LOGIN, QUESTION]
+
+
+@pytest.mark.parametrize("shown", ["", "two words", "umlaut-\u00e4", "line\nend", "x" * (tokens.LONGEST + 1)])
+def test_what_can_be_no_token_is_refused_without_a_question(lab: Lab, shown: str) -> None:
+    assert lab.ask(shown) == 401
+    assert lab.keystone.asked == []
+
+
+def test_the_own_token_is_renewed_before_it_expires(lab: Lab) -> None:
+    lab.keystone.lifetime = 2 * keystone.MARGIN
+    lab.ask("a")
+    lab.wait(keystone.MARGIN - 5)
+    lab.ask("b")
+    assert lab.keystone.logins == 1
+    lab.wait(10)
+    lab.ask("c")
+    assert lab.keystone.logins == 2
+
+
+def test_the_own_token_is_renewed_once_when_it_is_rejected(lab: Lab) -> None:
+    lab.ask("a")
+    lab.keystone.own = "forgotten"
+
+    async def check() -> list[access.Person | int]:
+        return await asyncio.gather(*(lab.asking(token) for token in ("b", "c", "good")))
+
+    assert lab.world.run(check()) == [401, 401, ANNA]
+    assert lab.keystone.logins == 2
+
+
+def failing(status: int, body: bytes = b"") -> Fault:
+    return lambda: interface.HttpResponse(status, body, headers={"X-Subject-Token": "t"})
+
+
+@pytest.mark.parametrize("faulty", ["POST", "GET", ""])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        failing(500), failing(503), failing(403), failing(302), failing(200, b"nonsense"), failing(201, b"\xff"),
+        failing(200, b'{"token": {}}'), failing(201, b'{"token": {"expires_at": "tomorrow"}}'),
+        failing(200, b"[" * 9000),
+    ],
+)  # fmt: skip
+def test_a_keystone_that_fails_is_503_and_forgotten(lab: Lab, fault: Fault, faulty: str) -> None:
+    lab.keystone.fault, lab.keystone.faulty = fault, faulty
+    assert lab.ask("good") == 503
+    lab.keystone.fault = None
+    lab.wait(keystone.PAUSE + 0.1)
+    assert lab.ask("good") == ANNA
+
+
+def test_an_own_token_that_is_rejected_again_and_again_is_503(lab: Lab) -> None:
+    lab.keystone.fault, lab.keystone.faulty = failing(401), "GET"
+    assert lab.ask("good") == 503
+    assert lab.keystone.logins == 2
+
+
+@pytest.mark.parametrize("lost", ["cut", "gone", "slow"])
+def test_a_keystone_that_does_not_answer_is_503_for_all_at_the_same_time(lab: Lab, lost: str) -> None:
+    lab.keystone.slow = 10 * HOUR if lost == "slow" else 0.0
+    if lost == "cut":
+        lab.world.network.partition("door", "door")
+    if lost == "gone":
+        lab.world.kill("door")
+
+    async def check() -> list[access.Person | int]:
+        return await asyncio.gather(*(lab.asking(f"t{number}") for number in range(5)))
+
+    begun = lab.machine.clock.monotonic()
+    assert lab.world.run(check()) == [503] * 5
+    assert lab.machine.clock.monotonic() - begun < 2 * keystone.PATIENCE
+
+
+def test_a_login_that_is_refused_is_not_repeated_at_once_and_the_file_is_read_again(lab: Lab) -> None:
+    lab.keystone.password = "another"
+    assert [lab.ask("good"), lab.ask("good")] == [503, 503]
+    assert lab.keystone.asked == [LOGIN]
+    lab.world.run(lab.machine.disk.write(FILE, b"another", mode=0o600))
+    lab.wait(keystone.LONG_PAUSE + 1)
+    assert lab.ask("good") == ANNA
+
+
+def test_no_secret_is_logged_and_a_failure_once(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    assert lab.ask("good") == ANNA
+    for fault in (failing(500, b"secret-body"), failing(200, b"secret-body")):
+        lab.keystone.fault = fault
+        assert [lab.ask("sesame-1"), lab.ask("sesame-2")] == [503, 503]
+    lab.keystone.fault = None
+    assert lab.ask("sesame-3") == 401
+    said = [record.getMessage() for record in caplog.records if record.name == tokens.__name__]
+    assert said == [
+        "tokens cannot be checked: Keystone answered with the status 500", "tokens can be checked again",
+    ]  # fmt: skip
+    assert not re.search(r"sesame|secret|own-\d", caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [(None, 0, "cannot be read"), (b"x", 0o640, "chmod 600"), (b"\n", 0o600, "no password"), (b"\xff", 0o600, "read")],
+)
+def test_a_password_file_that_will_not_do_is_told(lab: Lab, content: bytes | None, mode: int, said: str) -> None:
+    account = keystone.Account("gantry", "service", "default", "/other")
+    if content is not None:
+        lab.world.run(lab.machine.disk.write("/other", content, mode=mode))
+    with pytest.raises(errors.ConfigurationError, match=said):
+        account.password(lab.machine.disk)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://k.example:5000", ("k.example", 5000, "/v3", True)),
+        ("https://k.example/identity/v3/", ("k.example", 443, "/identity/v3", True)),
+        ("http://127.0.0.1:5000/v3", ("127.0.0.1", 5000, "/v3", False)),
+        ("http://[::1]/identity", ("::1", 80, "/identity/v3", False)),
+    ],
+)
+def test_an_address_of_keystone_is_read(url: str, place: tuple[str, int, str, bool]) -> None:
+    assert dataclasses.astuple(keystone.Place.parse(url)) == place
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["k.example:5000", "http://k.example:5000", "ftp://localhost", "https://", "https://a:b@k.example", "https://k:x",
+     "https://k?x", "https://[", "", "http://192.0.2.1"],
+)  # fmt: skip
+def test_an_address_that_will_not_do_is_told(url: str) -> None:
+    with pytest.raises(errors.InvalidError):
+        keystone.Place.parse(url)
+
+
+def test_the_door_tells_where_keystone_is_and_has_no_identity_calls(lab: Lab) -> None:
+    with cluster.SimulatedCluster(seed=1, nodes=1) as made:
+        made.run(made.build())
+        source = Stub({"good": msgspec.convert(described(made.master.clock.now() + HOUR), keystone.Token)})
+        known = tokens.Tokens(made.master, source, address=ADDRESS)
+        client = Talk(made, remote.neutron_server(made.master, cluster.FOLDERS, tokens=known))
+        said = client.raw("GET", NETWORKS)
+        assert (said.status, said.headers["WWW-Authenticate"]) == (401, f'Keystone uri="{ADDRESS}"')
+        assert client.raw("POST", "/v3/auth/tokens", b"{}").status == 401
+        headers = {"x-auth-token": "good", "content-type": "application/json"}
+        assert client.raw("GET", "/v3/projects", headers=headers).status == 404
+        network = client.raw("POST", NETWORKS, b'{"network": {"name": "n"}}', headers=headers).object("network")
+        assert network["project_id"] == "p1"
+        headers["x-auth-token"] = "broken"
+        content = client.raw("GET", NETWORKS, headers=headers).body
+        assert content == {
+            "message": "The Keystone service is temporarily unavailable.", "code": "503 Service Unavailable",
+            "title": "Service Unavailable",
+        }  # fmt: skip
+
+
+@dataclass
+class Stub:
+    """Who knows tokens without being asked over a network."""
+
+    known: dict[str, keystone.Token]
+
+    async def look_up(self, token: str) -> keystone.Token | None:
+        if token == "broken":
+            raise errors.BusyError("no answer")
+        return self.known.get(token)
+
+    async def close(self) -> None: ...

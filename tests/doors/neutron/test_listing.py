@@ -1,0 +1,194 @@
+"""Fields, filters, sorting and pages of lists: the functions by themselves, and over the whole API."""
+
+import pytest
+from tests.doors.neutron.talk import MEMBER, NETWORKS, PORTS, RANGES, Object, Talk
+
+from gantry.doors.neutron import faults, listing
+from gantry.doors.neutron.resources import networks, ports, ranges
+
+ROWS: list[listing.Shown] = [
+    {"id": "c", "name": "x", "tags": ["red", "blue"]},
+    {"id": "a", "name": "y", "tags": []},
+    {"id": "b", "name": "x", "tags": ["red"]},
+]
+
+
+def _ids(rows: list[listing.Shown]) -> str:
+    return "".join(str(row["id"]) for row in rows)
+
+
+def _chosen(**query: str) -> str:
+    what = listing.read(
+        networks.TABLE, {name.replace("_tags", "-tags"): [one] for name, one in query.items()}, admin=True
+    )
+    return _ids(listing.page(listing.chosen(ROWS, what), what))
+
+
+def test_rows_come_by_id_unless_another_order_is_asked_for() -> None:
+    assert _chosen() == "abc"
+    assert _chosen(sort_key="name", sort_dir="desc") == "abc"
+    assert _chosen(sort_key="name", sort_dir="asc") == "bca"
+    assert _chosen(sort_key="id", sort_dir="desc") == "cba"
+
+
+def test_filters_are_exact_and_tags_are_sets() -> None:
+    assert (_chosen(name="x"), _chosen(name="z"), _chosen(id="a")) == ("bc", "", "a")
+    assert (_chosen(tags="red,blue"), _chosen(tags="red")) == ("c", "bc")
+    assert (_chosen(not_tags="red"), _chosen(not_tags="red,blue")) == ("a", "ab")
+
+
+def test_pages_follow_each_other_in_both_directions() -> None:
+    assert (_chosen(limit="2"), _chosen(limit="2", marker="b"), _chosen(limit="2", marker="c")) == ("ab", "c", "")
+    assert (_chosen(limit="2", page_reverse="True"), _chosen(limit="1", page_reverse="1", marker="b")) == ("bc", "a")
+    assert (_chosen(limit="2", marker="nope"), _chosen(marker="b"), _chosen(limit="0")) == ("ab", "abc", "abc")
+
+
+def test_filters_look_into_addresses() -> None:
+    row: listing.Shown = {"id": "a", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.7"}]}
+    for text, found in (
+        ("ip_address=10.0.0.7", "a"), ("ip_address=10.0.0.8", ""), ("subnet_id=s", "a"),
+        ("ip_address_substr=0.0.7", "a"), ("ip_address_substr=1.1", ""),
+    ):  # fmt: skip
+        what = listing.read(ports.TABLE, {"fixed_ips": [text]}, admin=True)
+        assert _ids(listing.chosen([row], what)) == found
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["ip_address=10.0.0.7", "ip_address=10.0.0.8"], "ab"), (["ip_address=10.0.0.7", "subnet_id=s"], "a"),
+        (["ip_address=10.0.0.7", "subnet_id=t"], ""), (["ip_address_substr=0.7", "ip_address_substr=9.9"], "a"),
+        (["subnet_id=s", "subnet_id=t"], "ab"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_several_values_of_one_part_of_an_address_are_a_choice(texts: list[str], found: str) -> None:
+    rows: list[listing.Shown] = [
+        {"id": "a", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.7"}]},
+        {"id": "b", "fixed_ips": [{"subnet_id": "t", "ip_address": "10.0.0.8"}]},
+    ]
+    assert _ids(listing.chosen(rows, listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True))) == found
+
+
+def test_the_way_to_the_next_page_keeps_a_filter_for_nothing() -> None:
+    what = listing.read(networks.TABLE, {"name": [""], "limit": ["1"]}, admin=True)
+    (following, _) = listing.links(ROWS[:1], what, address="a", query="name=&limit=1&marker=x")
+    assert following["href"] == "a?name=&limit=1&marker=c"
+
+
+def test_a_mac_address_is_found_in_any_letters() -> None:
+    what = listing.read(ports.TABLE, {"mac_address": ["FA:16:3E:00:00:01"]}, admin=True)
+    assert listing.question(ports.TABLE, what, visible=None) == ["&", ["|", ["=", "mac", "fa:16:3e:00:00:01"]]]
+
+
+def test_what_the_master_can_answer_it_is_asked_for() -> None:
+    what = listing.read(ports.TABLE, {"network_id": ["u"], "status": ["DOWN"], "name": ["n", "m"]}, admin=False)
+    own: list[object] = ["=", "project", "green"]
+    assert listing.question(ports.TABLE, what, visible=own) == [
+        "&", ["|", ["=", "network_uuid", "u"]], ["|", ["=", "name", "n"], ["=", "name", "m"]], own,
+    ]  # fmt: skip
+    assert listing.question(ports.TABLE, listing.read(ports.TABLE, {}, admin=True), visible=None) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("shared=False", "['shared'] is invalid attribute for filtering"),
+        ("default=True", "['default'] is invalid attribute for filtering"),
+        ("minimum=8000", "['minimum'] is invalid attribute for filtering"),
+        ("used=1", "['used'] is invalid attribute for filtering"),
+        ("nope=1", "['nope'] is invalid attribute for filtering"),
+        ("created_at=x", "['created_at'] is invalid attribute for filtering"),
+        ("changed-since=2000-01-01T00:00:00", "['changed-since'] is invalid attribute for filtering"),
+        ("sort_key=id", "The number of sort_keys and sort_dirs must be same"),
+        ("sort_dir=asc", "The number of sort_keys and sort_dirs must be same"),
+        ("sort_key=minimum&sort_dir=asc", "['minimum'] is invalid attribute for sort_keys"),
+        ("sort_key=nope&sort_dir=asc", "['nope'] is invalid attribute for sort_keys"),
+        ("sort_key=name&sort_dir=sideways",
+         "['sideways'] is invalid value for sort_dirs, valid value is 'asc' and 'desc'"),
+        ("limit=-1", "Bad limit request: Limit must be an integer 0 or greater and not '-1'."),
+        ("limit=x", "Bad limit request: Limit must be an integer 0 or greater and not 'x'."),
+        ("limit=99999999999", "Bad limit request: Limit must be an integer 0 or greater and not '99999999999'."),
+        ("revision_number=x", "Invalid input for operation: 'x' is not an integer."),
+        ("&".join(["a=1"] * 3000), ""),
+    ],
+    ids=lambda text: text[:40],
+)  # fmt: skip
+def test_a_query_that_is_not_valid_is_refused(client: Talk, query: str, message: str) -> None:
+    status, _, said = client.refused("GET", f"{RANGES}?{query}")
+    assert status == 400
+    assert message in said
+
+
+@pytest.fixture(scope="module")
+def seeded(client: Talk) -> Talk:
+    client.clear()
+    for number in range(5):
+        own: Object = {"shared": False, "project_id": "green" if number else "blue"} if number % 2 == 0 else {}
+        bounds = {"minimum": 8000 + 10 * number, "maximum": 8001 + 10 * number}
+        client.add(RANGES, {"name": f"f{number % 2}", "network_type": "vxlan", **bounds, **own})
+    return client
+
+
+def _names(client: Talk, query: str) -> list[object]:
+    return [one.get("minimum") for one in client.get(f"{RANGES}?{query}").all("network_segment_ranges")]
+
+
+def test_ranges_are_filtered_by_what_they_are(seeded: Talk) -> None:
+    assert sorted(map(str, _names(seeded, "name=f0"))) == ["8000", "8020", "8040"]
+    assert len(_names(seeded, "name=f0&name=f1")) == 5
+    assert len(_names(seeded, "network_type=vxlan")) == 6
+    assert _names(seeded, "network_type=nope") == []
+    assert sorted(map(str, _names(seeded, "project_id=green"))) == ["8020", "8040"]
+    assert sorted(map(str, _names(seeded, "tenant_id=green"))) == ["8020", "8040"]
+    assert _names(seeded, "physical_network=physnet1") == [100]
+    assert _names(seeded, "id=33") == []
+    assert len(_names(seeded, "revision_number=0")) == 7
+    assert len(_names(seeded, "description=")) == 5
+
+
+def test_fields_choose_what_is_shown(seeded: Talk) -> None:
+    rows = seeded.get(f"{RANGES}?fields=minimum&fields=name&name=f1").all("network_segment_ranges")
+    assert sorted(rows, key=str) == [{"minimum": 8010, "name": "f1"}, {"minimum": 8030, "name": "f1"}]
+    assert seeded.get(f"{RANGES}?fields=nope&name=f1").all("network_segment_ranges") == [{}, {}]
+    assert seeded.get(f"{RANGES}?fields=used&name=f1").all("network_segment_ranges") == [{"used": {}}] * 2
+
+
+def test_pages_have_links_that_lead_through_all(seeded: Talk) -> None:
+    path, seen = f"{RANGES}?limit=3&sort_key=id&sort_dir=asc", []
+    while True:
+        said = seeded.get(path)
+        rows = said.all("network_segment_ranges")
+        seen += [one["id"] for one in rows]
+        links = {one["rel"]: str(one["href"]) for one in said.all("network_segment_ranges_links")}
+        if "next" not in links:
+            break
+        assert (
+            links["next"] == f"https://network.example{RANGES}?limit=3&sort_key=id&sort_dir=asc&marker={rows[-1]['id']}"
+        )
+        path = links["next"].removeprefix("https://network.example")
+    assert len(seen) == 7
+    assert seen == sorted(seen, key=str)
+    assert links["previous"].endswith("&page_reverse=True")
+
+
+def test_nothing_is_asked_for_that_is_not_shown(seeded: Talk) -> None:
+    rows = seeded.get(f"{NETWORKS}?fields=id").all("networks")
+    assert rows == []
+    with pytest.raises(faults.FaultError):
+        listing.read(ranges.TABLE, {"available": ["1"]}, admin=True)
+
+
+def test_members_lists_are_their_own(seeded: Talk) -> None:
+    assert _names_of(seeded, PORTS) == []
+    assert seeded.get(f"{RANGES}?name=f1", who=MEMBER).body == {"network_segment_ranges": []}
+
+
+def _names_of(client: Talk, path: str) -> list[object]:
+    return [one["name"] for one in client.get(path, who=MEMBER).all(path.rpartition("/")[2])]
+
+
+def test_numbers_are_found_by_their_text() -> None:
+    what = listing.read(networks.TABLE, {"provider:segmentation_id": ["402"]}, admin=True)
+    rows: list[listing.Shown] = [{"id": "a", "provider:segmentation_id": 402}, {"id": "b"}]
+    assert _ids(listing.chosen(rows, what)) == "a"

@@ -1,0 +1,327 @@
+"""Segment ranges over REST: what is asked for, what is refused and with which words, on a simulated master."""
+
+import pytest
+from tests.doors.neutron.talk import ADMIN, MEMBER, NOWHERE, OTHER, RANGES, READER, Object, Talk
+
+VXLAN: Object = {"name": "r", "network_type": "vxlan"}
+VLAN: Object = {"name": "r", "network_type": "vlan", "physical_network": "physnet1"}
+
+BAD = "HTTPBadRequest"
+SMALL = "is too small - must be at least '1'."
+LARGE = "is too large - must be no larger than '4294967295'."
+
+
+def _with(base: Object, minimum: object, maximum: object, **more: object) -> Object:
+    return {**base, "minimum": minimum, "maximum": maximum, **more}
+
+
+REFUSED: list[tuple[Object, int, str, str]] = [
+    (_with({"network_type": "vlan"}, 1, 2), 400, "BadRequest",
+     "Bad network_segment_range request: Network type vlan requires 'physical_network' to be specified while creating "
+     "new range."),
+    (_with(VLAN, 1, 2, physical_network=None), 400, BAD,
+     "Invalid input for physical_network. Reason: 'None' is not a valid string."),
+    (_with(VLAN, 1, 2, physical_network="p" * 65), 400, BAD,
+     f"Invalid input for physical_network. Reason: '{'p' * 65}' exceeds maximum length of 64."),
+    (_with(VXLAN, 0, 10), 400, BAD, f"Invalid input for minimum. Reason: '0' {SMALL}"),
+    (_with(VXLAN, -1, 10), 400, BAD, f"Invalid input for minimum. Reason: '-1' {SMALL}"),
+    (_with(VXLAN, 1, 2**32), 400, BAD, f"Invalid input for maximum. Reason: '4294967296' {LARGE}"),
+    (_with(VXLAN, 1, 2**63), 400, BAD, f"Invalid input for maximum. Reason: '{2**63}' {LARGE}"),
+    (_with(VXLAN, 2**64, 2), 400, BAD, f"Invalid input for minimum. Reason: '{2**64}' {LARGE}"),
+    (_with(VXLAN, "abc", 2), 400, "InvalidInput", "Invalid input for operation: 'abc' is not an integer."),
+    (_with(VXLAN, "1.5", 2), 400, "InvalidInput", "Invalid input for operation: '1.5' is not an integer."),
+    (_with(VXLAN, None, 2), 400, "InvalidInput", "Invalid input for operation: 'None' is not an integer."),
+    (_with(VXLAN, [], 2), 400, "InvalidInput", "Invalid input for operation: '[]' is not an integer."),
+    (_with(VXLAN, "", 2), 400, "InvalidInput", "Invalid input for operation: '' is not an integer."),
+    ({**VXLAN, "maximum": 2}, 400, BAD, "Failed to parse request. Required attribute 'minimum' not specified"),
+    ({**VXLAN, "minimum": 2}, 400, BAD, "Failed to parse request. Required attribute 'maximum' not specified"),
+    (_with({}, 1, 2), 400, "NetworkSegmentRangeNetTypeNotSupported",
+     "Network type None does not support network segment ranges."),
+    *[
+        (_with({"network_type": kind}, 1, 2), 400, BAD,
+         f"Invalid input for network_type. Reason: {kind} is not in valid_values.")
+        for kind in ("flat", "local", "VLAN", "", None, 5, "nope")
+    ],
+    (_with(VXLAN, 1, 2, name=None), 400, BAD, "Invalid input for name. Reason: 'None' is not a valid string."),
+    (_with(VXLAN, 1, 2, name=5), 400, BAD, "Invalid input for name. Reason: '5' is not a valid string."),
+    (_with(VXLAN, 1, 2, name="x" * 256), 400, BAD,
+     f"Invalid input for name. Reason: '{'x' * 256}' exceeds maximum length of 255."),
+    (_with(VXLAN, 1, 2, shared="perhaps"), 400, "InvalidInput",
+     "Invalid input for operation: 'perhaps' cannot be converted to boolean."),
+    (_with(VXLAN, 1, 2, project_id="p" * 256, shared=False), 400, BAD,
+     f"Invalid input for project_id. Reason: '{'p' * 256}' exceeds maximum length of 255."),
+    *[
+        (_with(VXLAN, 1, 2, **{name: "x"}), 400, BAD, f"Attribute '{name}' not allowed in POST")
+        for name in ("id", "default", "used", "available", "created_at", "tags", "revision_number")
+    ],
+    (_with(VXLAN, 1, 2, nope=1), 400, BAD, "Unrecognized attribute(s) 'nope'"),
+]  # fmt: skip
+
+
+@pytest.mark.promise("segments-21", "segments-45")
+@pytest.mark.parametrize("body", REFUSED, ids=lambda one: one[3][:60])
+def test_a_range_that_is_not_valid_is_refused_in_the_recorded_words(
+    client: Talk, body: tuple[Object, int, str, str]
+) -> None:
+    given, *wanted = body
+    assert client.refused("POST", RANGES, {"network_segment_range": given}) == tuple(wanted)
+
+
+@pytest.mark.parametrize(
+    ("base", "least", "most"),
+    [
+        (VLAN, 1, 4094), (VXLAN, 1, 2**24 - 1), ({"network_type": "geneve"}, 1, 2**24 - 1),
+        ({"network_type": "gre"}, 1, 2**32 - 1),
+    ],
+    ids=lambda one: str(one),
+)  # fmt: skip
+@pytest.mark.promise("segments-25", "segments-26", "segments-27", "segments-28", "segments-29", "segments-50")
+def test_each_type_has_its_own_limits(clean: Talk, base: Object, least: int, most: int) -> None:
+    assert clean.add(RANGES, _with(base, least, most))["maximum"] == most
+    clean.clear()
+    assert clean.add(RANGES, _with(base, most, most))["minimum"] == most
+    for minimum, maximum in ((most, most + 1), (most + 1, most + 1), (2, 1), (0, 1)):
+        said = clean.say("POST", RANGES, {"network_segment_range": _with(base, minimum, maximum)})
+        assert said.fault[0] == 400, (minimum, maximum)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "message"),
+    [
+        ("POST", RANGES, b"", 400, "Unable to find 'network_segment_range' in request body"),
+        ("POST", RANGES, b'{"network_segment_range": ', 400, "Body contains invalid data"),
+        ("POST", RANGES, b'{"segment_range": {}}', 400, "Unable to find 'network_segment_range' in request body"),
+        ("POST", RANGES, b'{"network_segment_ranges": []}', 400,
+         "Unable to find 'network_segment_range' in request body"),
+        ("POST", RANGES, b"[1]", 400, "Body contains invalid data"),
+        ("POST", RANGES, b'{"network_segment_range": {"minimum": 1e400}}', 400, "Body contains invalid data"),
+        ("POST", RANGES, b"[" * 100_000, 400, "Body contains invalid data"),
+        ("POST", RANGES, b'"\xff"', 400, "Body contains invalid data"),
+        ("PUT", RANGES, b"{}", 404, "Network Segment Range None could not be found."),
+        ("DELETE", RANGES, b"", 404, "Network Segment Range None could not be found."),
+        ("PATCH", RANGES, b"{}", 405, "The server could not comply with the request since it is either malformed or "
+         "otherwise incorrect."),
+        ("POST", f"{RANGES}/{NOWHERE}", b"{}", 405, "The server could not comply with the request since it is either "
+         "malformed or otherwise incorrect."),
+        ("GET", f"{RANGES}/{NOWHERE}", b"", 404, f"Network Segment Range {NOWHERE} could not be found."),
+        ("GET", f"{RANGES}/33", b"", 404, "Network Segment Range 33 could not be found."),
+        ("DELETE", f"{RANGES}/{NOWHERE}", b"", 404, f"Network Segment Range {NOWHERE} could not be found."),
+        ("PUT", f"{RANGES}/{NOWHERE}", b'{"network_segment_range": {"name": "x"}}', 404,
+         f"Network Segment Range {NOWHERE} could not be found."),
+    ],
+)  # fmt: skip
+@pytest.mark.promise("segments-57")
+def test_bodies_and_paths_that_are_wrong(
+    client: Talk, method: str, path: str, body: bytes, status: int, message: str
+) -> None:
+    fault = client.raw(method, path, body, headers=_headers("application/json")).fault
+    assert (fault[0], fault[2]) == (status, message)
+
+
+def _headers(kind: str) -> dict[str, str]:
+    return {"authorization": "Basic YWRtaW46c2VjcmV0", "content-type": kind}
+
+
+def test_a_body_of_another_type_is_refused(client: Talk) -> None:
+    body = b'{"network_segment_range": {"network_type": "vxlan", "minimum": 1, "maximum": 2}}'
+    said = client.raw("POST", RANGES, body, headers=_headers("text/plain"))
+    assert said.fault == (400, BAD, "Body contains invalid data")
+
+
+@pytest.mark.promise(
+    "segments-1", "segments-3", "segments-13", "segments-32", "segments-33", "segments-34", "segments-35",
+    "segments-17", "segments-40", "segments-42", "segments-47", "segments-52", "segments-53", "segments-54",
+    "segments-55", "segments-91",
+)  # fmt: skip
+def test_a_range_is_made_shown_listed_changed_and_removed(clean: Talk) -> None:
+    made = clean.add(RANGES, _with(VXLAN, 4000, 4003, description="d"))
+    times = {name: made.pop(name) for name in ("created_at", "updated_at")}
+    assert times["created_at"] == times["updated_at"]
+    key = made["id"]
+    assert made == {
+        "id": key, "name": "r", "default": False, "shared": True, "project_id": None, "network_type": "vxlan",
+        "physical_network": "", "minimum": 4000, "maximum": 4003, "revision_number": 0, "description": "d",
+        "available": [4000, 4001, 4002, 4003], "used": {}, "tags": [],
+    }  # fmt: skip
+    shown = clean.get(f"{RANGES}/{key}").object("network_segment_range")
+    assert shown == {name: value for name, value in {**made, **times}.items() if name != "project_id"}
+    assert shown in clean.get(RANGES).all("network_segment_ranges")
+    assert shown in clean.get("/v2.0/network-segment-ranges").all("network_segment_ranges")
+    assert shown in clean.get(f"{RANGES}.json").all("network_segment_ranges")
+    changed = _put(clean, key, name="new", minimum=3999, maximum=4000)
+    assert (changed["name"], changed["available"], changed["revision_number"]) == ("new", [3999, 4000], 1)
+    assert _put(clean, key)["revision_number"] == 2
+    said = clean.say("DELETE", f"{RANGES}/{key}")
+    assert (said.status, said.body) == (204, None)
+    assert clean.get(f"{RANGES}/{key}").status == 404
+
+
+def _put(client: Talk, key: object, **values: object) -> Object:
+    said = client.say("PUT", f"{RANGES}/{key}", {"network_segment_range": values})
+    assert said.status == 200, said
+    return said.object("network_segment_range")
+
+
+@pytest.mark.promise("segments-36", "segments-37", "segments-38", "segments-39")
+def test_what_a_range_is_stays_so(clean: Talk) -> None:
+    key = clean.add(RANGES, _with(VXLAN, 4000, 4001))["id"]
+    for name in ("network_type", "physical_network", "shared", "project_id", "default", "used", "available", "id"):
+        refused = clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": {name: "x"}})
+        assert refused == (400, BAD, f"Cannot update read-only attribute {name}")
+    assert clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": {"nope": 1}})[2] == (
+        "Unrecognized attribute(s) 'nope'"
+    )
+    assert clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": {"minimum": 4002}})[0] == 400
+
+
+@pytest.mark.promise("segments-43", "segments-44")
+def test_whose_a_range_is(clean: Talk) -> None:
+    assert clean.add(RANGES, _with(VXLAN, 1, 1, shared=False))["project_id"] == "default"
+    assert clean.add(RANGES, _with(VXLAN, 2, 2, shared=False, project_id="green"))["project_id"] == "green"
+    assert clean.add(RANGES, _with(VXLAN, 3, 3, shared=False, tenant_id="blue"))["project_id"] == "blue"
+    assert clean.add(RANGES, _with(VXLAN, 4, 4, shared=True, project_id="green"))["project_id"] is None
+    assert clean.add(RANGES, _with(VXLAN, 5, 5, shared="False"), who="boss")["project_id"] == "green"
+    body = {"network_segment_range": _with(VXLAN, 6, 6, shared=False, project_id="")}
+    assert clean.refused("POST", RANGES, body)[0] == 400
+
+
+def test_numbers_may_be_text_and_truth_values(clean: Talk) -> None:
+    assert clean.add(RANGES, _with(VXLAN, "41", "42"))["available"] == [41, 42]
+    assert clean.add(RANGES, _with(VXLAN, True, 2.5))["available"] == [1, 2]
+
+
+@pytest.mark.promise("segments-46")
+def test_a_physical_network_is_for_a_vlan_alone(clean: Talk) -> None:
+    assert clean.add(RANGES, _with(VLAN, 400, 401))["physical_network"] == "physnet1"
+    assert clean.add(RANGES, _with(VXLAN, 4000, 4001))["physical_network"] == ""
+    assert clean.add(RANGES, _with(VXLAN, 4002, 4003, physical_network="physnet1"))["physical_network"] == ""
+
+
+@pytest.mark.promise("segments-83")
+def test_ranges_that_overlap_are_refused_by_id(clean: Talk) -> None:
+    first = clean.add(RANGES, _with(VLAN, 400, 410, shared=False, project_id="green"))["id"]
+    told = f"Network segment range overlaps with range(s) with id {first}"
+    for minimum, maximum, more in (
+        (400, 410, {}), (402, 403, {"shared": False, "project_id": "blue"}), (410, 420, {}), (1, 400, {}),
+    ):  # fmt: skip
+        body = {"network_segment_range": _with(VLAN, minimum, maximum, **more)}
+        assert clean.refused("POST", RANGES, body) == (409, "NetworkSegmentRangeOverlaps", told)
+    second = clean.add(RANGES, _with(VLAN, 411, 420))["id"]
+    clean.add(RANGES, _with(VLAN, 400, 410, physical_network="physnet2"))
+    clean.add(RANGES, _with(VXLAN, 400, 410))
+    clean.add(RANGES, _with(VLAN, 105, 106))  # inside of a default range
+    grown = clean.refused("PUT", f"{RANGES}/{first}", {"network_segment_range": {"maximum": 411}})
+    assert grown == (409, "NetworkSegmentRangeOverlaps", told.replace(str(first), str(second)))
+
+
+def test_several_ranges_are_made_together_or_not_at_all(clean: Talk) -> None:
+    two = [_with(VXLAN, 4100, 4101), _with(VXLAN, 4102, 4103)]
+    made = clean.say("POST", RANGES, {"network_segment_ranges": two})
+    assert (made.status, len(made.all("network_segment_ranges"))) == (201, 2)
+    two = [_with(VXLAN, 4110, 4111, name="b3"), _with(VXLAN, 4111, 4113)]
+    assert clean.refused("POST", RANGES, {"network_segment_ranges": two})[:2] == (409, "NetworkSegmentRangeOverlaps")
+    assert clean.get(f"{RANGES}?name=b3").all("network_segment_ranges") == []
+    many = clean.refused("POST", RANGES, {"network_segment_ranges": [{}] * 4097})
+    assert many == (400, BAD, "A request makes at most 4096 objects, this one has 4097")
+
+
+@pytest.mark.promise("segments-31", "segments-73", "segments-74")
+def test_ranges_of_the_configuration_are_shown_and_stay(client: Talk) -> None:
+    found = [one for one in client.get(RANGES).all("network_segment_ranges") if one["default"]]
+    (one,) = [one for one in found if one["network_type"] == "vlan"]
+    assert {"name", "project_id", "updated_at"} & one.keys() == set()
+    assert (one["shared"], one["description"], one["physical_network"]) == (True, None, "physnet1")
+    key = one["id"]
+    told = f"Network Segment Range {key} is a default segment range which could not be updated or deleted."
+    for method, body in (("PUT", {"network_segment_range": {"name": "x"}}), ("DELETE", None)):
+        refused = client.refused(method, f"{RANGES}/{key}", body)
+        assert refused == (400, "NetworkSegmentRangeDefaultReadOnly", told)
+
+
+@pytest.mark.promise(
+    "segments-41", "segments-48", "segments-49", "segments-58", "segments-59", "segments-78", "segments-79"
+)
+def test_a_range_in_use_says_by_whom_and_keeps_what_is_used(clean: Talk) -> None:
+    key = clean.add(RANGES, _with(VLAN, 400, 404, shared=False, project_id="green"))["id"]
+    segment = {
+        "provider:network_type": "vlan", "provider:physical_network": "physnet1", "provider:segmentation_id": 402,
+    }  # fmt: skip
+    network = clean.add("/v2.0/networks", {"name": "n", "project_id": "green", **segment})
+    shown = clean.get(f"{RANGES}/{key}").object("network_segment_range")
+    assert (shown["used"], shown["available"]) == ({"402": "green"}, [400, 401, 403, 404])
+    assert _put(clean, key, minimum=395, maximum=410)["used"] == {"402": "green"}
+    assert _put(clean, key, minimum=402, maximum=402)["available"] == []
+    told = (
+        409,
+        "NetworkSegmentRangeReferencedByProject",
+        f"Network Segment Range {key} is referenced by one or more project networks.",
+    )
+    for bounds in ({"minimum": 450, "maximum": 455}, {"minimum": 403, "maximum": 404}):
+        assert clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": bounds}) == told
+    assert clean.refused("DELETE", f"{RANGES}/{key}") == told
+    assert clean.say("DELETE", f"/v2.0/networks/{network['id']}").status == 204
+    assert clean.get(f"{RANGES}/{key}").object("network_segment_range")["available"] == [402]
+    assert clean.say("DELETE", f"{RANGES}/{key}").status == 204
+
+
+@pytest.mark.promise("segments-7", "segments-56", "segments-72", "segments-77")
+def test_ranges_are_for_administrators(clean: Talk) -> None:
+    key = clean.add(RANGES, _with(VXLAN, 8000, 8001, shared=False, project_id="green"))["id"]
+    item, body = f"{RANGES}/{key}", {"network_segment_range": {"name": "x"}}
+    for who in (MEMBER, OTHER, READER):
+        assert clean.get(RANGES, who=who).body == {"network_segment_ranges": []}
+        rule = "rule:create_network_segment_range is disallowed by policy"
+        assert clean.refused("POST", RANGES, body, who=who) == (403, "PolicyNotAuthorized", rule)
+        assert clean.refused("GET", f"{item}/tags", who=who)[:2] == (403, "PolicyNotAuthorized")
+        assert clean.get(item, who=who).status == 404
+        for method in ("PUT", "DELETE"):
+            assert clean.refused(method, item, body, who=who)[0] == 404
+    assert clean.get(item, who=MEMBER).body == {
+        "type": "HTTPNotFound", "message": "The resource could not be found.", "detail": "",
+    }  # fmt: skip
+    assert clean.refused("GET", item, who=OTHER)[1] == "NetworkSegmentRangeNotFound"
+    for method in ("GET", "PUT", "DELETE"):
+        assert clean.raw(method, item).status == 401
+
+
+def test_tags_come_and_go_and_count_as_changes(clean: Talk) -> None:
+    key = clean.add(RANGES, _with(VXLAN, 8000, 8001))["id"]
+    tags = f"{RANGES}/{key}/tags"
+    assert clean.say("PUT", tags, {"tags": ["red", "blue"]}).body == {"tags": ["red", "blue"]}
+    assert clean.get(tags).body == {"tags": ["blue", "red"]}
+    assert clean.say("PUT", f"{tags}/green").status == 201
+    assert clean.get(f"{tags}/green").status == 204
+    assert clean.refused("GET", f"{tags}/nope") == (404, "TagNotFound", "Tag nope could not be found.")
+    assert clean.say("POST", tags, {"tags": ["x"]}).body == {"tags": ["x"]}
+    shown = clean.get(f"{RANGES}/{key}").object("network_segment_range")
+    assert (shown["tags"], shown["revision_number"]) == (["blue", "green", "red", "x"], 3)
+    assert [one["id"] for one in clean.get(f"{RANGES}?tags=red,blue").all("network_segment_ranges")] == [key]
+    assert key not in [one["id"] for one in clean.get(f"{RANGES}?not-tags=red").all("network_segment_ranges")]
+    assert clean.say("DELETE", f"{tags}/green").status == 204
+    assert clean.refused("DELETE", f"{tags}/green")[0] == 404
+    assert clean.say("DELETE", tags).status == 204
+    assert clean.get(tags).body == {"tags": []}
+    for body in ({}, {"tags": 5}, {"tags": [5]}, {"tags": ["x" * 256]}):
+        assert clean.refused("PUT", tags, body)[0] == 400
+    assert clean.refused("PATCH", tags)[0] == 405
+
+
+def test_a_huge_range_is_shown_in_short_and_not_counted_out(clean: Talk) -> None:
+    made = clean.add(RANGES, _with({"network_type": "geneve"}, 1, 2**24 - 1))
+    available = made["available"]
+    assert isinstance(available, list)
+    assert available == list(range(1, 1001))
+    assert (made["available_count"], made["available_ranges"]) == (2**24 - 1, [f"1-{2**24 - 1}"])
+    shown = clean.get(f"{RANGES}/{made['id']}?fields=name&fields=minimum").object("network_segment_range")
+    assert shown == {"name": "", "minimum": 1}
+
+
+def test_without_the_feature_nobody_knows_of_ranges(client: Talk) -> None:
+    switch = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_ranges": False}
+    client.lab.run(client.lab.done(switch))
+    try:
+        assert client.get("/v2.0/extensions/network-segment-range").status == 404
+        assert client.refused("GET", RANGES, who=ADMIN) == (404, "HTTPNotFound", "The resource could not be found.")
+    finally:
+        client.lab.run(client.lab.done({**switch, "segment_ranges": True}))
+    assert client.get("/v2.0/extensions/network-segment-range").status == 200
