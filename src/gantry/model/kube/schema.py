@@ -1,0 +1,256 @@
+"""Schemas: what a field of a resource may hold, made from the struct that the resource is read into.
+
+A resource is declared once, as a struct. Reading it (``meta.read``) asks for the right types only, so that objects
+which laxer definitions let through can still be honoured; what a server has to refuse besides stands in the ``Rule`` of
+a field. From both, ``of`` makes a ``Node``, from which everything else comes: the schema in a custom resource
+definition and in OpenAPI (``rendered``), defaults, the fields that are not known, and the causes of a refusal.
+
+Who calls it: ``definitions``, and the embedded server. Pure. The words of a ``Cause`` are those of Kubernetes, because
+people search for them (contract: kubernetes, samples).
+"""
+
+import json
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+Json = dict[str, object]
+"""One object as it is on the wire."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a field's type does not say; ``only`` are the API versions that have the field, by default all.
+
+    A field with ``lenient`` versions is required in the others, and has its default in these.
+    """
+
+    text: str = ""
+    required: bool = False
+    pattern: str = ""
+    enum: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    max_items: int | None = None
+    default: str | bool | int | None = None
+    format: str = ""
+    atomic: bool = False
+    only: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """The schema of one value. ``free`` objects may have any fields; ``items`` are those of a list or of a map."""
+
+    type: str = ""
+    rule: Rule = Rule()
+    properties: Mapping[str, "Node"] = {}
+    items: "Node | None" = None
+    free: bool = False
+
+    @property
+    def required(self) -> list[str]:
+        """The names of the properties that have to be there."""
+        return [name for name, node in self.properties.items() if node.rule.required]
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Why an object is refused: a reason of the field kind, the field's path, and what to say."""
+
+    reason: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+REQUIRED = "FieldValueRequired"
+INVALID = "FieldValueInvalid"
+TYPE = "FieldValueTypeInvalid"
+UNSUPPORTED = "FieldValueNotSupported"
+FORBIDDEN = "FieldValueForbidden"
+TOO_MANY = "FieldValueTooMany"
+
+_SCALARS = {str: "string", int: "integer", bool: "boolean"}
+_PYTHON: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def of(kind: object, version: str, rule: Rule | None = None) -> Node:
+    """Return the schema of a type in a version: of a struct, a scalar, ``tuple[X, ...]``, ``dict[str, X]`` or object.
+
+    ``X | None`` is X: a null is a field that is not there. ``object`` and the struct without fields are free.
+    """
+    rule = rule or Rule()
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return of(arguments[0], version, next(one for one in arguments[1:] if isinstance(one, Rule)))
+    if origin in (typing.Union, types.UnionType):
+        return of(next(one for one in arguments if one is not type(None)), version, rule)
+    if origin is tuple:
+        return Node(type="array", rule=rule, items=of(arguments[0], version))
+    if origin is dict:
+        items = of(arguments[1], version)
+        return Node(type="object", rule=rule, items=None if items.free else items, free=items.free)
+    if isinstance(kind, type) and kind in _SCALARS:
+        return Node(type=_SCALARS[kind], rule=rule)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        properties = dict(_properties(kind, version))
+        return Node(type="object", rule=rule, properties=properties, free=not properties)
+    return Node(rule=rule, free=True)
+
+
+def _properties(kind: type[msgspec.Struct], version: str) -> Iterator[tuple[str, Node]]:
+    for field in msgspec.structs.fields(kind):
+        node = of(field.type, version)
+        if node.rule.lenient:
+            strict = version not in node.rule.lenient
+            default = None if strict else node.rule.default
+            rule = msgspec.structs.replace(node.rule, required=strict, default=default)
+            node = msgspec.structs.replace(node, rule=rule)
+        if not node.rule.only or version in node.rule.only:
+            yield field.encode_name, node
+
+
+def rendered(node: Node, *, preserve: bool = True) -> Json:
+    """Return the schema as OpenAPI has it; without ``preserve`` for clients that know no Kubernetes extensions."""
+    rule = node.rule
+    said: Json = {
+        "type": node.type,
+        "description": rule.text,
+        "pattern": rule.pattern,
+        "enum": list(rule.enum),
+        "format": rule.format,
+        "required": node.required,
+        "properties": {name: rendered(one, preserve=preserve) for name, one in node.properties.items()},
+    }
+    numbers: Json = {
+        "minimum": rule.minimum,
+        "maximum": rule.maximum,
+        "minLength": rule.min_length,
+        "maxLength": rule.max_length,
+        "maxItems": rule.max_items,
+        "default": rule.default,
+    }
+    out = {key: value for key, value in said.items() if value}
+    out.update((key, value) for key, value in numbers.items() if value is not None)
+    if node.items is not None:
+        out["items" if node.type == "array" else "additionalProperties"] = rendered(node.items, preserve=preserve)
+    if node.free and preserve:
+        out["x-kubernetes-preserve-unknown-fields"] = True
+    if rule.atomic:
+        out["x-kubernetes-map-type"] = "atomic"
+    return out
+
+
+def has_default(node: Node) -> bool:
+    """Tell whether ``defaulted`` can change anything."""
+    below = (*node.properties.values(), *((node.items,) if node.items else ()))
+    return node.rule.default is not None or any(map(has_default, below))
+
+
+def defaulted(node: Node, value: object) -> object:
+    """Return the value with the defaults of its schema filled in, nulls of fields that have one replaced."""
+    if isinstance(value, dict) and not node.free:
+        children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
+        out = {key: defaulted(child, one) if child else one for key, child, one in children}
+        for name, child in node.properties.items():
+            if out.get(name) is None and child.rule.default is not None:
+                out[name] = child.rule.default
+        return out
+    if isinstance(value, list) and node.items is not None:
+        return [defaulted(node.items, one) for one in value]
+    return value
+
+
+def pruned(node: Node, value: object) -> object:
+    """Return the value without the fields that its schema does not know."""
+    if isinstance(value, dict) and not node.free:
+        children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
+        return {key: pruned(child, one) for key, child, one in children if child is not None}
+    if isinstance(value, list) and node.items is not None:
+        return [pruned(node.items, one) for one in value]
+    return value
+
+
+def unknown(node: Node, value: object, path: str = "") -> Iterator[str]:
+    """Yield the paths of the fields that the schema does not know, which ``pruned`` takes away."""
+    if isinstance(value, dict) and not node.free:
+        for key, one in value.items():
+            child = node.properties.get(key) or node.items
+            if child is None:
+                yield _member(path, key)
+            else:
+                yield from unknown(child, one, _member(path, key))
+    elif isinstance(value, list) and node.items is not None:
+        for place, one in enumerate(value):
+            yield from unknown(node.items, one, f"{path}[{place}]")
+
+
+def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
+    """Yield why the value does not fit its schema, field by field; nothing if it fits. Nulls count as absent."""
+    if not node.type:
+        return
+    if not isinstance(value, _PYTHON[node.type]) or (isinstance(value, bool) and node.type != "boolean"):
+        given = _name(value)
+        text = f'Invalid value: "{given}": {path} in body must be of type {node.type}: "{given}"'
+        yield Cause(TYPE, path, text)
+        return
+    yield from _check_rule(node.rule, value, path)
+    if isinstance(value, dict):
+        for name in node.required:
+            if value.get(name) is None:
+                yield Cause(REQUIRED, _member(path, name), "Required value")
+        for key, one in value.items():
+            child = node.properties.get(key) or node.items
+            if child is not None and one is not None:
+                yield from check(child, one, _member(path, key))
+    elif isinstance(value, list) and node.items is not None:
+        for place, one in enumerate(value):
+            yield from check(node.items, one, f"{path}[{place}]")
+
+
+def _check_rule(rule: Rule, value: object, path: str) -> Iterator[Cause]:
+    if isinstance(value, str):
+        if rule.enum and value not in rule.enum:
+            known = ", ".join(f'"{one}"' for one in rule.enum)
+            yield Cause(UNSUPPORTED, path, f"Unsupported value: {json.dumps(value)}: supported values: {known}")
+        if rule.min_length is not None and len(value) < rule.min_length:
+            yield _bad(path, value, f"should be at least {rule.min_length} chars long")
+        if rule.max_length is not None and len(value) > rule.max_length:
+            yield _bad(path, value, f"should be at most {rule.max_length} chars long")
+        if rule.pattern and not re.fullmatch(rule.pattern, value):
+            yield _bad(path, value, f"should match '{rule.pattern}'")
+    elif isinstance(value, int):
+        if rule.minimum is not None and value < rule.minimum:
+            yield _bad(path, value, f"should be greater than or equal to {rule.minimum}")
+        if rule.maximum is not None and value > rule.maximum:
+            yield _bad(path, value, f"should be less than or equal to {rule.maximum}")
+    elif isinstance(value, list) and rule.max_items is not None and len(value) > rule.max_items:
+        yield Cause(TOO_MANY, path, f"Too many: {len(value)}: must have at most {rule.max_items} items")
+
+
+def _bad(path: str, value: object, what: str) -> Cause:
+    return Cause(INVALID, path, f"Invalid value: {json.dumps(value)}: {path} in body {what}")
+
+
+def _member(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _name(value: object) -> str:
+    """Return what Kubernetes calls the type of a JSON value."""
+    kinds = [name for name, kind in _PYTHON.items() if isinstance(value, kind)]
+    if isinstance(value, bool):
+        return "boolean"
+    return kinds[0] if kinds else "null" if value is None else "number"
