@@ -1,0 +1,157 @@
+"""gantry-kube serve: the embedded API server, for sites without a Kubernetes cluster, and the controllers beside it.
+
+    gantry-kube serve [--data DIR] [--bind ADDRESS] [--port PORT] [--name NAME] [--no-ssl] [--no-controllers]
+                      [--no-templates] [--cluster [SOCKET]] [--site NAME] [--debug]
+
+The controllers are those of ``gantry-kube controllers``, in this process: what they ask of the server goes on no wire.
+
+All that it keeps is in one folder, which nobody else may read::
+
+    objects.log     the objects (``doors.kube.server.store``)
+    tokens          who is let in: token,name on each line; made with one token for "admin"
+    kubeconfig      how kubectl reaches it as admin; written anew at each start
+    ca.pem, ca.key  the authority that clients trust
+    server.pem, server.key   its certificate, issued at each start for the address and the name
+
+It listens on the loopback address unless told otherwise. A kill at any moment loses nothing that was acknowledged.
+"""
+
+import argparse
+import asyncio
+import base64
+import ipaddress
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+import yaml
+
+from gantry import errors, security
+from gantry.daemons import program
+from gantry.doors import http
+from gantry.doors.kube import access, server
+from gantry.doors.kube.server import inside
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+DATA = "/var/lib/gantry/kube"
+PORT = 6443
+ADMIN = "admin"
+BESIDE = "gantry-kube"
+"""Who the controllers in this process are to the server."""
+
+Beside = Callable[[access.Access, interface.HttpClient], Awaitable[None]]
+"""Works with the server until it is told to stop."""
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the command to those of gantry-kube."""
+    made = commands.add_parser("serve", help="be an API server with the same resources, kept in a file")
+    made.add_argument("--data", default=DATA, metavar="DIR", help=f"folder of all of its files (default: {DATA})")
+    made.add_argument(
+        "-b", "--bind", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)"
+    )
+    made.add_argument("-p", "--port", type=program.port, default=PORT, help=f"TCP port (default: {PORT})")
+    made.add_argument(
+        "--name", default="", help="name that clients reach it by, for certificate and kubeconfig (default: this host)"
+    )
+    made.add_argument("--no-ssl", action="store_true", help="plain HTTP, on a loopback address only")
+    made.add_argument(
+        "--controllers", action=argparse.BooleanOptionalAction, default=True, help="serve pools and claims as well"
+    )
+    made.add_argument(
+        "--templates", action=argparse.BooleanOptionalAction, default=True, help="render Metal3DataTemplates as well"
+    )
+    made.add_argument("--debug", action="store_true", help="log more, each request too")
+    return made
+
+
+async def serve(
+    runtime: interface.Runtime, options: argparse.Namespace, *, stop: asyncio.Event, beside: Beside | None = None
+) -> None:
+    """Serve until ``stop``, or until who works ``beside`` ends; InvalidError, BusyError, ConfigurationError."""
+    try:
+        address = ipaddress.ip_address(options.bind)
+    except ValueError:
+        raise errors.InvalidError(f"{options.bind} is no IP address to listen on") from None
+    if options.no_ssl and not address.is_loopback:
+        raise errors.InvalidError(
+            f"without TLS tokens would be sent as they are to {options.bind}", hint="add --bind 127.0.0.1"
+        )
+    if not options.debug:
+        logging.getLogger("gantry.access").setLevel(logging.WARNING)
+    await runtime.disk.make_directory(options.data, mode=0o700)
+    tokens = await _tokens(runtime, options.data)
+    own = runtime.random.token(24).hex()
+    application = server.Application(runtime, options.data, tokens={**tokens, own: BESIDE})
+    listening = http.Server(runtime, application)
+    await application.open()
+    try:
+        tls = None if options.no_ssl else await _tls(runtime, options)
+        await listening.open(options.bind, options.port, tls=tls)
+        await runtime.disk.write(f"{options.data}/kubeconfig", _kubeconfig(runtime, options, tokens), mode=0o600)
+        log.info("listening on %s port %d", options.bind, options.port)
+        if beside:
+            await beside(access.Access(host=BESIDE, port=0, token=own), inside.Inside(listening.answer))
+        else:
+            await stop.wait()
+    finally:
+        await listening.close()
+        await application.close()
+
+
+async def _tokens(runtime: interface.Runtime, folder: str) -> Mapping[str, str]:
+    """Return who is let in, by token; ConfigurationError for a line that says nobody."""
+    path = f"{folder}/tokens"
+    if not runtime.disk.exists(path):
+        await runtime.disk.write(path, f"{runtime.random.token(24).hex()},{ADMIN}\n".encode(), mode=0o600)
+    out: dict[str, str] = {}
+    for number, line in enumerate(runtime.disk.read(path).decode(errors="replace").splitlines(), 1):
+        token, _, rest = line.strip().partition(",")
+        name = rest.partition(",")[0].strip()
+        if line.strip() and not (token and name):
+            raise errors.ConfigurationError(f"line {number} of {path} is no 'token,name'")
+        if line.strip():
+            out[token] = name
+    return out
+
+
+async def _tls(runtime: interface.Runtime, options: argparse.Namespace) -> ssl.SSLContext:
+    """Return the context of the server, with a certificate made now, of the authority of the folder."""
+    disk, folder, now = runtime.disk, options.data, runtime.clock.now()
+    if not (disk.exists(f"{folder}/ca.pem") and disk.exists(f"{folder}/ca.key")):
+        made = security.make_authority("kube", now)
+        await disk.write(f"{folder}/ca.key", made.key, mode=0o600)
+        await disk.write(f"{folder}/ca.pem", made.certificate, mode=0o600)
+    authority = security.Pair(disk.read(f"{folder}/ca.pem"), disk.read(f"{folder}/ca.key"))
+    name, address = options.name or runtime.host, ipaddress.ip_address(options.bind)
+    key, request = security.make_request(name)
+    shown = "127.0.0.1" if address.is_unspecified else str(address)
+    certificate = security.issue(authority, request, uuid=runtime.random.uuid(), name=name, address=shown, now=now)
+    await disk.write(f"{folder}/server.key", key, mode=0o600)
+    await disk.write(f"{folder}/server.pem", certificate, mode=0o600)
+    return security.bootstrap_server_context(f"{folder}/server.pem", f"{folder}/server.key")
+
+
+def _kubeconfig(runtime: interface.Runtime, options: argparse.Namespace, tokens: Mapping[str, str]) -> bytes:
+    """Return what kubectl needs to be let in as admin."""
+    address = ipaddress.ip_address(options.bind)
+    host = options.name or (runtime.host if address.is_unspecified else str(address))
+    host = f"[{host}]" if ":" in host else host
+    cluster: dict[str, str] = {"server": f"{'http' if options.no_ssl else 'https'}://{host}:{options.port}"}
+    if not options.no_ssl:
+        authority = runtime.disk.read(f"{options.data}/ca.pem")
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    token = next((token for token, name in tokens.items() if name == ADMIN), "")
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "gantry",
+        "clusters": [{"name": "gantry", "cluster": cluster}],
+        "users": [{"name": ADMIN, "user": {"token": token}}],
+        "contexts": [{"name": "gantry", "context": {"cluster": "gantry", "user": ADMIN, "namespace": "default"}}],
+    }
+    text: str = yaml.safe_dump(msgspec.to_builtins(content), sort_keys=False)
+    return text.encode()

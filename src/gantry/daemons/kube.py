@@ -1,0 +1,254 @@
+"""gantry-kube: the controllers of IPPools and claims, and an API server to have them on.
+
+    gantry-kube controllers [--kubeconfig FILE] [--context NAME] [--namespace NAME] [--watch-filter VALUE]
+                            [--no-leader-elect] [--lease-namespace NAME] [--templates] [--qps N] [--burst N]
+                            [--cluster [SOCKET]] [--site NAME] [--concurrency N] [--bind ADDRESS]
+                            [--health-port PORT] [--webhook-cert-dir DIR] [--webhook-port PORT]
+                            [--run-folder DIR] [--debug]
+    gantry-kube serve       see daemons.apiserver
+
+``controllers`` works on any API server that has the definitions in ``deploy/kubernetes/crd``, or those of Metal3. It
+finds the server by a kubeconfig, or from inside a pod. It keeps nothing, so it may be started, stopped and killed at
+any time. Of several that run, one works (``doors.kube.election``). Its log goes to standard error.
+"""
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+
+from gantry import __version__
+from gantry.daemons import apiserver, binding, logs, program, webhook
+from gantry.doors.kube import access, client, controllers, election, metrics, pace, reflector
+from gantry.runtime import interface, real
+
+log = logging.getLogger(__name__)
+
+HEALTH_PORT = 9440
+QPS = 500.0
+BURST = 1000
+BODY_LIMIT = 1 << 16
+UNLIMITED = 1e6
+"""Requests a second inside a process: nothing needs to be held back."""
+INSIDE = 256
+"""Claims that are worked on at once inside a process: their changes share a sync."""
+COLLECT = (100_000, 20, 100)
+"""How seldom garbage in cycles is looked for (``gc.set_threshold``): there is little, among many objects that stay."""
+LEASE_QPS = 10.0
+"""Requests a second for the lease alone: its renewals never wait behind other work."""
+
+
+def _access(runtime: interface.Runtime, options: argparse.Namespace) -> access.Access:
+    path = options.kubeconfig or os.environ.get("KUBECONFIG", "")
+    if path:
+        return access.from_kubeconfig(runtime, path, context=options.context)
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
+    return access.in_cluster(runtime, host=host, port=port)
+
+
+async def control(
+    runtime: interface.Runtime, target: access.Access, *, options: argparse.Namespace, stop: asyncio.Event
+) -> None:
+    """Run the controllers of an API server until ``stop``; the lease is given back then."""
+    counts = metrics.Metrics()
+    tls = await access.tls(runtime, target, folder=options.run_folder)
+    limit = pace.Limit(runtime.clock, per_second=options.qps, burst=options.burst)
+    server = client.Client(runtime, target, tls=tls, limit=limit, counts=counts)
+    lease_limit = pace.Limit(runtime.clock, per_second=LEASE_QPS, burst=int(LEASE_QPS))
+    leases = client.Client(runtime, target, tls=tls, limit=lease_limit, counts=counts)
+    scope = reflector.Scope(namespace=options.namespace, watch_filter=options.watch_filter)
+    made = controllers.Controllers(
+        runtime,
+        server,
+        scope=scope,
+        counts=counts,
+        concurrency=options.concurrency,
+        with_templates=options.templates,
+        cluster=binding.ledger_of(runtime, options),
+    )
+    namespace = options.lease_namespace or target.namespace
+    elected = election.Election(runtime, leases, namespace=namespace, counts=counts)
+    health = metrics.Health(counts, is_ready=lambda: made.is_ready)
+    listening = None
+    if options.health_port:
+        listening = await runtime.network.serve_http(
+            options.bind, options.health_port, health, tls=None, body_limit=BODY_LIMIT
+        )
+    log.info("the API server is %s port %d", target.host, target.port)
+    work = [made.run(), elected.run(made.lead) if options.leader_elect else made.lead()]
+    if options.webhook_cert_dir:
+        work.append(webhook.serve(runtime, options, made))
+    try:
+        await _until(stop, *work)
+    finally:
+        if listening:
+            await listening.close()
+        await server.close()
+        await leases.close()
+
+
+async def control_beside(
+    runtime: interface.Runtime,
+    target: access.Access,
+    *,
+    http: interface.HttpClient,
+    options: argparse.Namespace,
+    stop: asyncio.Event,
+) -> None:
+    """Run controllers beside the API server of this process, which ``http`` leads to, until ``stop``."""
+    counts = metrics.Metrics()
+    limit = pace.Limit(runtime.clock, per_second=UNLIMITED, burst=BURST)
+    server = client.Client(runtime, target, http=http, limit=limit, counts=counts)
+    made = controllers.Controllers(
+        runtime,
+        server,
+        scope=reflector.Scope(),
+        counts=counts,
+        concurrency=INSIDE,
+        with_templates=options.templates,
+        cluster=binding.ledger_of(runtime, options),
+    )
+    # There is one for a server, so it is no other that held the lease before a kill.
+    identity = f"{runtime.host}_serve"
+    elected = election.Election(runtime, server, namespace=target.namespace, identity=identity, counts=counts)
+    await _until(stop, made.run(), elected.run(made.lead))
+
+
+async def _until(stop: asyncio.Event, *work: Coroutine[object, object, None]) -> None:
+    """Run work until ``stop``, or until some of it fails."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.wait({*tasks, stopping})
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+
+
+async def _controllers(runtime: interface.Runtime, options: argparse.Namespace) -> None:
+    target = _access(runtime, options)
+    await control(runtime, target, options=options, stop=_stopped())
+
+
+async def _serve(runtime: interface.Runtime, options: argparse.Namespace) -> None:
+    stop = _stopped()
+
+    async def beside(target: access.Access, inside: interface.HttpClient) -> None:
+        await control_beside(runtime, target, http=inside, options=options, stop=stop)
+
+    await apiserver.serve(runtime, options, stop=stop, beside=beside if options.controllers else None)
+
+
+def _stopped() -> asyncio.Event:
+    """Return what is set when somebody ends this program."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    made = commands.add_parser("controllers", help="serve pools and claims of an API server")
+    made.add_argument("--kubeconfig", default="", metavar="FILE", help="how to reach the API server; none in a pod")
+    made.add_argument("--context", default="", metavar="NAME", help="context of that file (default: its current one)")
+    made.add_argument("--namespace", default="", metavar="NAME", help="serve this namespace only (default: all)")
+    made.add_argument(
+        "--watch-filter", default="", metavar="VALUE", help="serve only what has cluster.x-k8s.io/watch-filter=VALUE"
+    )
+    made.add_argument(
+        "--leader-elect", action=argparse.BooleanOptionalAction, default=True, help="work while we hold the lease"
+    )
+    made.add_argument(
+        "--lease-namespace",
+        default="",
+        metavar="NAME",
+        help="where the lease is (default: the kubeconfig's, the pod's)",
+    )
+    made.add_argument(
+        "--templates", action="store_true", help="render Metal3DataTemplates too, where Metal3's own provider does not"
+    )
+    binding.add_arguments(made)
+    made.add_argument("--qps", type=_positive, default=QPS, metavar="N", help=f"requests a second (default: {QPS:g})")
+    made.add_argument("--burst", type=_count, default=BURST, metavar="N", help=f"after a pause (default: {BURST})")
+    made.add_argument(
+        "--concurrency",
+        type=_count,
+        default=controllers.CONCURRENCY,
+        metavar="N",
+        help=f"claims that are worked on at once (default: {controllers.CONCURRENCY})",
+    )
+    made.add_argument(
+        "--bind", default="0.0.0.0", metavar="ADDRESS", help="where to answer probes and reviews (default: all)"
+    )
+    made.add_argument(
+        "--health-port",
+        type=program.port,
+        default=HEALTH_PORT,
+        metavar="PORT",
+        help=f"TCP port of /healthz, /readyz and /metrics, 0: none (default: {HEALTH_PORT})",
+    )
+    webhook.add_arguments(made)
+    made.add_argument(
+        "--run-folder",
+        default=_run_folder(),
+        metavar="DIR",
+        help="where a client key of the kubeconfig is put while it is read (default: %(default)s)",
+    )
+    made.add_argument("--debug", action="store_true", help="log more")
+    made.set_defaults(run=_controllers)
+
+
+def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    made = apiserver.add(commands)
+    binding.add_arguments(made)
+    made.set_defaults(run=_serve)
+
+
+def _run_folder() -> str:
+    """Return a folder that this user may write to and nobody else may read."""
+    own = os.environ.get("XDG_RUNTIME_DIR", "")
+    return f"{own}/gantry" if own else "/run/gantry"
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1_000_000:
+        raise ValueError("it has to be above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 < value < 1_000_000:
+        raise ValueError("it has to be above 0")
+    return value
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gantry-kube", description="IPPools and IPClaims on the Kubernetes API.")
+    parser.add_argument("--version", action="version", version=f"gantry-kube {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_controllers(commands)
+    _add_serve(commands)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; the exit code is 0 after a signal, 1 when it cannot run."""
+    options = _arguments(argv)
+    logs.configure_screen(debug=options.debug)
+    gc.set_threshold(*COLLECT)
+    run: Callable[[interface.Runtime, argparse.Namespace], Coroutine[object, object, None]] = options.run
+    return program.run("gantry-kube", run(real.RealRuntime(), options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Access: where an API server is, and how we show who we are: from a kubeconfig, or from inside a pod.
+
+Who calls it: ``daemons.kube``, once at the start. A kubeconfig may have certificates and keys as files or inline, a
+token or a file with one, or a name and a password; programs that make tokens (``exec``) are not run. A file with a
+token is read again as it changes (``client``), because a pod's expires within the hour.
+"""
+
+import base64
+import binascii
+import os
+import ssl
+from urllib import parse
+
+import msgspec
+
+from gantry import errors, security
+from gantry.runtime import interface
+
+MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where a pod finds its token, the authority of its API server and its namespace."""
+
+
+class Access(msgspec.Struct, frozen=True):
+    """An API server and what opens it; ``prefix`` stands before each path. Certificates and keys are PEM."""
+
+    host: str
+    port: int
+    prefix: str = ""
+    is_tls: bool = True
+    is_checked: bool = True
+    authority: str = ""
+    certificate: str = ""
+    key: str = ""
+    token: str = ""
+    token_file: str = ""
+    password: str = ""
+    namespace: str = "default"
+
+
+class _Kebab(msgspec.Struct, frozen=True, rename="kebab"):
+    pass
+
+
+class _Cluster(_Kebab, frozen=True):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class _User(_Kebab, frozen=True):
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    exec: object = None
+    auth_provider: object = None
+
+
+class _Context(_Kebab, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(msgspec.Struct, frozen=True):
+    name: str
+    cluster: _Cluster
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str
+    user: _User
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str
+    context: _Context
+
+
+class _Config(_Kebab, frozen=True):
+    current_context: str = ""
+    clusters: tuple[_NamedCluster, ...] = ()
+    users: tuple[_NamedUser, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+
+
+def from_kubeconfig(runtime: interface.Runtime, path: str, *, context: str = "") -> Access:
+    """Return what a kubeconfig says of a context, the current one if none is named; ConfigurationError."""
+    config = _read(runtime, path)
+    name = context or config.current_context
+    chosen = next((one.context for one in config.contexts if one.name == name), None)
+    if chosen is None:
+        known = ", ".join(one.name for one in config.contexts) or "none"
+        raise errors.ConfigurationError(f"{path} has no context '{name}'", hint=f"it has {known}")
+    cluster = next((one.cluster for one in config.clusters if one.name == chosen.cluster), None)
+    if cluster is None:
+        raise errors.ConfigurationError(f"{path} has no cluster '{chosen.cluster}', which context '{name}' names")
+    user = next((one.user for one in config.users if one.name == chosen.user), _User())
+    _check_supported(path, cluster, user)
+    folder = os.path.dirname(path)
+    inside = {
+        "authority": _pem(runtime, folder, cluster.certificate_authority, cluster.certificate_authority_data),
+        "certificate": _pem(runtime, folder, user.client_certificate, user.client_certificate_data),
+        "key": _pem(runtime, folder, user.client_key, user.client_key_data),
+    }
+    return msgspec.structs.replace(
+        _at(cluster.server),
+        is_checked=not cluster.insecure_skip_tls_verify,
+        token=user.token,
+        token_file=os.path.join(folder, user.token_file) if user.token_file else "",
+        password=f"{user.username}:{user.password}" if user.username else "",
+        namespace=chosen.namespace or "default",
+        **inside,
+    )
+
+
+def in_cluster(runtime: interface.Runtime, *, host: str, port: str) -> Access:
+    """Return what a pod is told: address by its environment, the rest by files; ConfigurationError outside of one."""
+    if not host or not port.isdecimal():
+        raise errors.ConfigurationError(
+            "this is no pod: KUBERNETES_SERVICE_HOST is not set", hint="name a file with --kubeconfig"
+        )
+    return Access(
+        host=host,
+        port=int(port),
+        authority=_text(runtime, f"{MOUNT}/ca.crt"),
+        token_file=f"{MOUNT}/token",
+        namespace=_text(runtime, f"{MOUNT}/namespace").strip(),
+    )
+
+
+async def tls(runtime: interface.Runtime, access: Access, *, folder: str) -> ssl.SSLContext | None:
+    """Return the TLS context of an access, None for plain HTTP; ConfigurationError for keys that are none.
+
+    ``folder`` holds the key for the moment that it takes to read it: the ssl module takes keys from files alone.
+    """
+    if not access.is_tls:
+        return None
+    path = f"{folder}/kube-client-{runtime.random.uuid()}.pem" if access.certificate else ""
+    try:
+        if path:
+            await runtime.disk.make_directory(folder)
+            pair = f"{access.certificate}\n{access.key}".encode()
+            await runtime.disk.write(path, pair, mode=0o600, sync=False)
+        return security.outside_client_context(
+            authority=access.authority, certificate=path, is_checked=access.is_checked
+        )
+    except (OSError, ValueError) as error:
+        hint = f"is {folder} a folder that we may write to?" if path else ""
+        message = f"the certificates for {access.host} cannot be used: {error}"
+        raise errors.ConfigurationError(message, hint=hint) from None
+    finally:
+        if path and runtime.disk.exists(path):
+            await runtime.disk.remove(path)
+
+
+def _read(runtime: interface.Runtime, path: str) -> _Config:
+    try:
+        return msgspec.yaml.decode(_text(runtime, path).encode(), type=_Config)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise errors.ConfigurationError(f"{path} cannot be read as a kubeconfig: {error}") from None
+
+
+def _text(runtime: interface.Runtime, path: str) -> str:
+    try:
+        return runtime.disk.read(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.ConfigurationError(f"{path} cannot be read: {error}") from None
+
+
+def _check_supported(path: str, cluster: _Cluster, user: _User) -> None:
+    for name, value in (
+        ("exec", user.exec),
+        ("auth-provider", user.auth_provider),
+        ("tls-server-name", cluster.tls_server_name),
+        ("proxy-url", cluster.proxy_url),
+    ):
+        if value:
+            raise errors.ConfigurationError(
+                f"{path} uses {name}, which is not supported", hint="use a token or a client certificate"
+            )
+
+
+def _pem(runtime: interface.Runtime, folder: str, name: str, data: str) -> str:
+    """Return what is given inline, or else in a file beside the kubeconfig."""
+    if not data:
+        return _text(runtime, os.path.join(folder, name)) if name else ""
+    try:
+        return base64.b64decode(data, validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise errors.ConfigurationError(f"a certificate or key of the kubeconfig is not base64: {error}") from None
+
+
+def _at(server: str) -> Access:
+    """Return the place that the URL of a server says."""
+    url = parse.urlsplit(server)
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+    except ValueError:
+        port = 0
+    if url.scheme not in ("http", "https") or not url.hostname or not port:
+        raise errors.ConfigurationError(f"'{server}' is not the URL of an API server")
+    return Access(host=url.hostname, port=port, prefix=url.path.rstrip("/"), is_tls=url.scheme == "https")

@@ -1,0 +1,79 @@
+"""Metrics: what the controllers count, as Prometheus reads it, and the answers that tell whether they are well.
+
+Who calls it: ``client``, ``reflector``, ``controllers`` count; ``Health`` answers a probe or a scraper over HTTP::
+
+    /healthz, /livez    the event loop answers
+    /readyz             all objects have been listed; 503 before
+    /metrics            the counts (text format 0.0.4)
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Literal
+
+from gantry.runtime import interface
+
+DECLARED: dict[str, tuple[Literal["counter", "gauge"], str]] = {
+    "gantry_kube_requests_total": ("counter", "Requests to the API server, by method and status (0: no answer)."),
+    "gantry_kube_throttled_seconds_total": ("counter", "Seconds that requests waited for our own rate limit."),
+    "gantry_kube_lists_total": ("counter", "Lists of all objects of a kind."),
+    "gantry_kube_watches_total": ("counter", "Watches begun, by kind."),
+    "gantry_kube_unreadable_total": ("counter", "Objects that could not be read, by kind."),
+    "gantry_kube_decisions_total": ("counter", "Decisions carried out, by result: done, changed, refused, unknown."),
+    "gantry_kube_events_lost_total": ("counter", "Events that were not written."),
+    "gantry_kube_objects": ("gauge", "Objects seen, by kind."),
+    "gantry_kube_queue": ("gauge", "Pools that wait for a worker."),
+    "gantry_kube_leader": ("gauge", "1 while this controller holds the lease."),
+}
+"""Name to type and meaning of each metric."""
+
+
+class Metrics:
+    """Numbers by name and labels."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[str, float]] = {name: {} for name in DECLARED}
+
+    def count(self, name: str, amount: float = 1, **labels: str) -> None:
+        """Add to a counter."""
+        series, key = self._values[name], _key(*labels.items())
+        series[key] = series.get(key, 0) + amount
+
+    def set(self, name: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        self._values[name][_key(*labels.items())] = value
+
+    def text(self) -> str:
+        """Return all metrics in the text format."""
+        lines = []
+        for name, (kind, text) in DECLARED.items():
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{labels} {value:g}" for labels, value in sorted(self._values[name].items())]
+        return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def _key(*labels: tuple[str, str]) -> str:
+    """Return labels as they are written; their values are kinds, methods and numbers: few, and they need no escapes."""
+    inside = ",".join(f'{name}="{value}"' for name, value in sorted(labels))
+    return f"{{{inside}}}" if inside else ""
+
+
+class Health:
+    """Answers probes and scrapers; fits ``interface.HttpHandler``."""
+
+    def __init__(self, metrics: Metrics, *, is_ready: Callable[[], bool]) -> None:
+        self._metrics = metrics
+        self._is_ready = is_ready
+
+    async def __call__(self, request: interface.HttpRequest) -> interface.HttpResponse:
+        """Answer one request."""
+        path = request.path.partition("?")[0].rstrip("/")
+        if path == "/metrics":
+            return interface.HttpResponse(200, self._metrics.text().encode(), "text/plain; version=0.0.4")
+        if path in ("/healthz", "/livez"):
+            return interface.HttpResponse(200, b"ok", "text/plain")
+        if path == "/readyz":
+            ready = self._is_ready()
+            return interface.HttpResponse(200 if ready else 503, b"ok" if ready else b"not listed yet", "text/plain")
+        return interface.HttpResponse(404, b"there are /healthz, /livez, /readyz and /metrics", "text/plain")

@@ -1,0 +1,131 @@
+"""Bodies of writes: which parts of one count, and what a patch makes of an object (contract: S4, S5, S11).
+
+Who calls it: ``writes``. Pure.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gantry import errors
+from gantry.doors.kube.server import faults, history, kinds, managed, media, metadata
+from gantry.model.kube import definitions, patches, schema
+
+Change = Callable[[schema.Json], object]
+"""Makes the wanted object of the one that is there; raises StatusError."""
+
+
+def in_version(target: kinds.Target, item: history.Item) -> schema.Json:
+    """Return a stored object in the version that was asked for."""
+    return {**kinds.value(item.body), "apiVersion": target.api_version}
+
+
+def typed(target: kinds.Target, body: schema.Json) -> schema.Json:
+    """Return a body that says what it is; StatusError 400 when it says something else, or nothing and has to."""
+    version, kind = body.get("apiVersion"), body.get("kind")
+    if target.definition not in kinds.BUILT_IN and not kind:
+        raise faults.bad("Object 'Kind' is missing")
+    if version not in (None, "", target.api_version):
+        raise faults.bad(
+            f"the API version in the data ({version}) does not match the expected API version ({target.api_version})"
+        )
+    if kind not in (None, "", target.definition.kind):
+        raise faults.bad(f"the kind in the data ({kind}) does not match the expected kind ({target.definition.kind})")
+    return {**body, "apiVersion": target.api_version, "kind": target.definition.kind}
+
+
+def confined(target: kinds.Target, new: schema.Json, old: schema.Json) -> schema.Json:
+    """Return what a write to the object, or to its status, may change of it."""
+    definition = target.definition
+    if target.subresource:
+        mine = metadata.of(new).get("managedFields", [])
+        return {**old, "metadata": {**metadata.of(old), "managedFields": mine}, "status": new.get("status", {})}
+    fixed = ["status"] if definition.has_status else []
+    if definition is kinds.NAMESPACES:
+        fixed.append("spec")
+    out = {key: value for key, value in new.items() if key not in fixed}
+    return out | {key: old[key] for key in fixed if key in old}
+
+
+def applicable(target: kinds.Target, config: schema.Json) -> schema.Json:
+    """Return what somebody may apply to the object, or to its status."""
+    if target.subresource:
+        return {"metadata": {}, "status": config.get("status", {})}
+    return confined(target, config, {})
+
+
+def content(definition: definitions.Definition, body: schema.Json) -> Mapping[str, object]:
+    """Return what a change of counts as a new generation."""
+    rest = ("apiVersion", "kind", "metadata", *(["status"] if definition.has_status else []))
+    return {key: value for key, value in body.items() if key not in rest}
+
+
+def is_same(new: schema.Json, old: schema.Json) -> bool:
+    """Tell whether a write, as it would be stored, leaves an object as it is, apart from who manages it."""
+
+    def compared(body: schema.Json) -> schema.Json:
+        said = metadata.of(body)
+        return {
+            **body,
+            "metadata": {key: one for key, one in said.items() if key not in ("managedFields", "resourceVersion")},
+        }
+
+    return compared(new) == compared(old)
+
+
+def encoded(secret: schema.Json) -> schema.Json:
+    """Return a Secret whose ``stringData``, which is there to be written only, has become data."""
+    given = media.mapping(secret.get("stringData") or {}, "stringData")
+    data = {key: base64.b64encode(str(value).encode()).decode() for key, value in given.items()}
+    out = {"type": "Opaque", **{key: value for key, value in secret.items() if key != "stringData"}}
+    return {**out, "data": {**media.mapping(secret.get("data") or {}, "data"), **data}} if data else out
+
+
+def patch_of(kind: str, body: object, target: kinds.Target) -> Change:
+    """Return what a patch of a content type makes of an object; StatusError 400, 415."""
+    if kind == "application/json-patch+json":
+        try:
+            steps = msgspec.convert(body, list[patches.Operation])
+        except msgspec.ValidationError as error:
+            raise faults.bad(f"this is no JSON patch, which is a list of operations: {error}") from None
+        return lambda old: _stepped(old, steps)
+    # Of the server's own kinds, all that clients patch merges alike.
+    if kind == "application/merge-patch+json" or (
+        kind == "application/strategic-merge-patch+json" and target.definition in kinds.BUILT_IN
+    ):
+        patch = media.mapping(body, "a merge patch")
+        return lambda old: patches.merged(old, patch)
+    accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    raise faults.StatusError(
+        415, f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    )
+
+
+def _stepped(old: schema.Json, steps: list[patches.Operation]) -> object:
+    try:
+        new = patches.applied(old, steps)
+    except RecursionError:
+        raise faults.bad("what the patch makes is nested too deep") from None
+    except errors.NoRoomError as error:
+        raise faults.StatusError(413, error.message) from None
+    except errors.WrongStateError as error:
+        raise faults.StatusError(422, f"the server rejected our request: {error.message}") from None
+    media.check_depth(new)
+    return new
+
+
+def conflicting(met: list[managed.Conflict]) -> faults.StatusError:
+    """Return the refusal of an apply that would take fields from others."""
+    several = f"{len(met)} conflicts" if len(met) > 1 else "1 conflict"
+    said = "\n".join(f"- {one}" for one in met) if len(met) > 1 else str(met[0])
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f'conflict with "{one.owner.manager}" using {one.api_version}',
+            "field": one.field,
+        }
+        for one in met
+    ]
+    details: schema.Json = {"causes": causes}
+    return faults.StatusError(409, f"Apply failed with {several}: {said}", details=details)

@@ -1,0 +1,95 @@
+"""The port for admission reviews: it speaks TLS, follows its certificate, and says what is wrong with one."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.daemons.test_kube import free_port
+from tests.doors.kube.test_admission import reviewed
+from tests.kubernetes import webhooks
+from tests.operations.claim import server
+
+from gantry import errors, security
+from gantry.daemons import kube, webhook
+from gantry.doors.kube import access, client, controllers, metrics, pace, reflector
+from gantry.runtime import real
+
+PATIENCE = 60
+
+
+def options(folder: Path, port: int) -> argparse.Namespace:
+    return kube._arguments(
+        ["controllers", "--bind", webhooks.ADDRESS, "--webhook-cert-dir", str(folder), "--webhook-port", str(port)]
+    )
+
+
+@pytest.fixture
+async def idle() -> AsyncIterator[controllers.Controllers]:
+    """Controllers that have seen nothing."""
+    runtime, counts = real.RealRuntime(), metrics.Metrics()
+    limit = pace.Limit(runtime.clock, per_second=1.0, burst=1)
+    made = client.Client(runtime, access.Access(host="x", port=1, is_tls=False), limit=limit, counts=counts)
+    yield controllers.Controllers(runtime, made, scope=reflector.Scope(), counts=counts)
+    await made.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, port: int, made: controllers.Controllers) -> AsyncIterator[None]:
+    work = asyncio.ensure_future(webhook.serve(real.RealRuntime(), options(folder, port), made))
+    try:
+        yield
+    finally:
+        work.cancel()
+        await asyncio.wait({work})
+
+
+async def allowed(port: int, authority: bytes, body: bytes) -> object:
+    """Return what is answered to one who trusts an authority, None if it does not trust us, or nobody listens yet."""
+    context = security.outside_client_context(authority=authority.decode())
+    http = real.RealRuntime().network.http_client(tls=context)
+    try:
+        answer = await http.request("POST", webhooks.ADDRESS, port, "/validate", body=body, timeout=10)
+        return json.loads(answer.body)["response"]["allowed"]
+    except (OSError, ssl.SSLError):
+        return None
+    finally:
+        await http.close()
+
+
+async def until_trusted(port: int, authority: bytes, body: bytes) -> None:
+    while await allowed(port, authority, body) is None:  # noqa: ASYNC110 (a process of our own would tell nobody)
+        await asyncio.sleep(0.05)
+
+
+async def test_reviews_are_answered_and_a_renewed_certificate_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: controllers.Controllers
+) -> None:
+    monkeypatch.setattr(webhook, "RENEWAL", 0.05)
+    port, first = free_port(), webhooks.certificate(tmp_path)
+    claim = {"uid": "u", "operation": "CREATE", "kind": {"group": "ipam.metal3.io", "kind": "IPClaim"}}
+    good, bad = (json.dumps(reviewed({**claim, "object": server.claim("c", of=of)})).encode() for of in ("pool-1", ""))
+    async with asyncio.timeout(PATIENCE), serving(tmp_path, port, idle):
+        await until_trusted(port, first, good)
+        assert await allowed(port, first, bad) is False
+        (tmp_path / "tls.crt").write_text("half of it")
+        await asyncio.sleep(0.2)
+        assert await allowed(port, first, good) is True
+        second = webhooks.certificate(tmp_path)
+        await until_trusted(port, second, good)
+        assert await allowed(port, first, good) is None
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+async def test_a_certificate_that_cannot_be_used_ends_the_program_with_its_folder(
+    tmp_path: Path, content: str | None, idle: controllers.Controllers
+) -> None:
+    if content:
+        for name in ("tls.crt", "tls.key"):
+            (tmp_path / name).write_text(content)
+    with pytest.raises(errors.ConfigurationError, match=tmp_path.name):
+        await webhook.serve(real.RealRuntime(), options(tmp_path, 0), idle)

@@ -1,0 +1,41 @@
+"""A plugin for pytest that notes which functions of some folders are called: those of the tests of a layer.
+
+``pytest -p tests.kubernetes.calls``, with ``CALLS_OF`` (folders, separated by colons) and ``CALLS_TO`` (a file) in the
+environment; the file gets ``path:qualified name`` of each, one a line.
+"""
+
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from types import CodeType, FrameType
+
+import pytest
+
+OF = tuple(f"{one}/" for one in os.environ["CALLS_OF"].split(":"))
+seen: set[CodeType] = set()
+passed: set[CodeType] = set()
+
+
+def _note(frame: FrameType, _: str, __: object) -> None:
+    """Note a call; what happens inside is not asked for."""
+    code = frame.f_code
+    if code not in seen and code not in passed:
+        (seen if code.co_filename.startswith(OF) else passed).add(code)
+
+
+# Some are called when a module is imported, which is before any test.
+sys.settrace(_note)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Watch a test, whatever the one before it has left."""
+    sys.settrace(_note)
+    return (yield)
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was called."""
+    lines = sorted(f"{code.co_filename}:{code.co_qualname}" for code in seen)
+    Path(os.environ["CALLS_TO"]).write_text("\n".join(lines))

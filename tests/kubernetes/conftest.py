@@ -1,0 +1,17 @@
+from collections.abc import Iterator
+
+import pytest
+from tests.kubernetes import site
+from tests.kubernetes.contract import backends
+from tests.kubernetes.real import server
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=server.NEEDS)])
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[backends.Backend]:
+    """One server for all tests of a process: each makes a namespace of its own."""
+    if request.param == "real":
+        with server.running() as real:
+            yield real
+        return
+    with site.site(tmp_path_factory.mktemp("kube")) as made:
+        yield made

@@ -1,0 +1,50 @@
+"""The admission endpoint beside a server that does not have our rules built in."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cluster import lab
+from tests.doors.kube.server import api
+from tests.kubernetes import webhooks
+from tests.kubernetes.contract import backends, programs
+
+from gantry.model.kube import schema
+
+POOLS = "/apis/ipam.metal3.io/v1alpha1/namespaces/default/ippools"
+
+
+@contextlib.contextmanager
+def installed(backend: backends.Backend, folder: Path) -> Iterator[None]:
+    """Have bad objects refused, whichever server it is."""
+    if backends.is_embedded(backend):
+        yield
+        return
+    port, authority = lab.free_port(), webhooks.certificate(folder)
+    options = ("--webhook-cert-dir", str(folder), "--webhook-port", str(port))
+    with programs.controllers(backend.kubeconfig, folder, *options):
+        asyncio.run(_install(backend, folder, webhooks.configuration(port, authority)))
+        try:
+            yield
+        finally:
+            asyncio.run(_remove(backend, folder))
+
+
+async def _install(backend: backends.Backend, folder: Path, configuration: schema.Json) -> None:
+    """Install the configuration, and wait until the server goes by it."""
+    entrance = await backends.entrance(backend, folder)
+    async with entrance.session() as session, asyncio.timeout(lab.PATIENCE):
+        server = api.Caller(entrance.base, session)
+        await server.add(webhooks.PATH, configuration)
+        bad = api.pool(pools=[{"start": "10.0.0.9", "end": "10.0.0.1"}])
+        while (await server.say("POST", f"{POOLS}?dryRun=All", bad)).status == 201:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def _remove(backend: backends.Backend, folder: Path) -> None:
+    entrance = await backends.entrance(backend, folder)
+    async with entrance.session() as session:
+        server = api.Caller(entrance.base, session)
+        for name in (await server.get(webhooks.PATH)).names:
+            await server.delete(f"{webhooks.PATH}/{name}")

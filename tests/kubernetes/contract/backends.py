@@ -1,0 +1,57 @@
+"""What the contract suite runs on: an API server as a process, the embedded one or a real one."""
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import aiohttp
+from tests.kubernetes import site
+
+from gantry.doors.kube import access
+from gantry.runtime import real
+
+
+class Backend(Protocol):
+    """A server that can be killed and started again; ``version`` is the release of Kubernetes that it says it is."""
+
+    @property
+    def kubeconfig(self) -> Path: ...
+    @property
+    def version(self) -> tuple[int, int]: ...
+    def start(self) -> None: ...
+    def kill(self) -> None: ...
+    def python(self, script: Path) -> dict[str, object]: ...
+
+
+def is_embedded(backend: Backend) -> bool:
+    """Tell whether a backend has our admission rules built in."""
+    return isinstance(backend, site.Site)
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Where a backend is, and what opens it."""
+
+    base: str
+    headers: dict[str, str]
+    tls: ssl.SSLContext | None
+    version: tuple[int, int]
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        connector = aiohttp.TCPConnector(ssl=self.tls or True, limit=0)
+        async with aiohttp.ClientSession(headers=self.headers, connector=connector) as made:
+            yield made
+
+
+async def entrance(backend: Backend, folder: Path) -> Entrance:
+    """Read the kubeconfig of a backend; ``folder`` is for a moment."""
+    runtime = real.RealRuntime()
+    found = access.from_kubeconfig(runtime, str(backend.kubeconfig))
+    headers = {"Authorization": f"Bearer {found.token}"} if found.token else {}
+    scheme = "https" if found.is_tls else "http"
+    tls = await access.tls(runtime, found, folder=str(folder))
+    return Entrance(f"{scheme}://{found.host}:{found.port}{found.prefix}", headers, tls, backend.version)

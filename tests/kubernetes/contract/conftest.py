@@ -1,0 +1,17 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.kubernetes.contract import backends, namespace
+
+
+@pytest.fixture
+async def entrance(backend: backends.Backend, tmp_path: Path) -> backends.Entrance:
+    return await backends.entrance(backend, tmp_path)
+
+
+@pytest.fixture
+async def kube(entrance: backends.Entrance) -> AsyncIterator[namespace.Namespace]:
+    """The server, and a namespace that is this test's own."""
+    async with namespace.made(entrance) as made:
+        yield made

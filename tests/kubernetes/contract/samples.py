@@ -1,0 +1,50 @@
+"""The manifests of ``tests/kubernetes/samples``, in a namespace of a test's own."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import yaml
+from tests.doors.kube.server import api
+
+HERE = Path(__file__).parent.parent / "samples"
+SITE = "site-a"
+
+
+class Invalid(NamedTuple):
+    """A manifest that has to be refused: by which layer, and what that says."""
+
+    layer: str
+    expect: str
+    body: api.Json
+
+
+def names(folder: str) -> list[str]:
+    return sorted(one.stem for one in (HERE / folder).glob("*.yaml"))
+
+
+def valid(name: str, namespace: str) -> list[api.Json]:
+    return _documents((HERE / f"valid/{name}.yaml").read_text(), namespace)
+
+
+def expected(name: str, namespace: str) -> dict[str, dict[str, object]]:
+    (found,) = _documents((HERE / f"expected/{name}.yaml").read_text(), namespace)
+    return {key: value for key, value in found.items() if isinstance(value, dict)}
+
+
+def expected_text(name: str, namespace: str) -> api.Json:
+    """Return what a rendering says; JSON is YAML too."""
+    return msgspec.convert(yaml.safe_load((HERE / f"expected/{name}").read_text().replace(SITE, namespace)), api.Json)
+
+
+def invalid(name: str, namespace: str) -> Invalid:
+    text = (HERE / f"invalid/{name}.yaml").read_text()
+    said = dict(line.removeprefix("# ").split(": ", 1) for line in text.splitlines() if line.startswith("# "))
+    (body,) = _documents(text, namespace)
+    return Invalid(said["layer"], said["expect"], body)
+
+
+def _documents(text: str, namespace: str) -> list[api.Json]:
+    found = list(yaml.safe_load_all(text.replace(SITE, namespace)))
+    return [msgspec.convert(json.loads(json.dumps(one)), api.Json) for one in found]

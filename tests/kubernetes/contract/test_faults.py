@@ -1,0 +1,230 @@
+"""Pools and claims in bad hours: servers and controllers that are killed, watches that are cut, requests that fail."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from tests.doors.kube.server import api
+from tests.kubernetes.contract import backends, namespace, programs, proxy
+
+
+@pytest.fixture
+async def between(entrance: backends.Entrance) -> AsyncIterator[proxy.Proxy]:
+    async with proxy.proxy(entrance) as made:
+        yield made
+
+
+@pytest.fixture
+def kubeconfig(between: proxy.Proxy, kube: namespace.Namespace, tmp_path: Path) -> Path:
+    """How the controllers of a test reach the server: through the proxy."""
+    return programs.kubeconfig(tmp_path / "kubeconfig", between.url, namespace=kube.name)
+
+
+@pytest.fixture
+def program(kubeconfig: Path, kube: namespace.Namespace, tmp_path: Path) -> Iterator[programs.Program]:
+    """Controllers of the test's namespace alone, not started."""
+    made = programs.Program(kubeconfig, tmp_path, ("--no-leader-elect", "--namespace", kube.name))
+    yield made
+    made.kill()
+
+
+async def _ready(kube: namespace.Namespace, *wanted: programs.Program) -> None:
+    async def all_are() -> bool:
+        return all([await asyncio.to_thread(lambda one: one.is_ready, one) for one in wanted])
+
+    await kube.until(all_are)
+
+
+async def _nothing_twice(kube: namespace.Namespace) -> list[str]:
+    given = await kube.given()
+    assert len(set(given)) == len(given), given
+    return given
+
+
+async def _released(kube: namespace.Namespace) -> None:
+    """Delete all claims, and wait until nothing is left of them."""
+    for collection in (kube.claims, kube.capi_claims):
+        for name in (await kube.get(collection)).names:
+            await kube.delete(f"{collection}/{name}")
+    await kube.empty(kube.claims, kube.capi_claims, kube.addresses, kube.capi_addresses)
+
+
+async def test_claims_are_served_whatever_the_server_is_killed_amidst(
+    backend: backends.Backend, kube: namespace.Namespace, program: programs.Program
+) -> None:
+    names = [f"c{number}" for number in range(24)]
+    await kube.put(api.pool(pools=[{"subnet": "10.0.0.0/27"}]))
+    program.start()
+    await _ready(kube, program)
+
+    async def ask(name: str) -> None:
+        """Create a claim, as often as it takes."""
+        while True:
+            try:
+                if (await kube.create(namespace.claim(name))).status in (201, 409):
+                    return
+            except (OSError, aiohttp.ClientError):
+                pass
+            await asyncio.sleep(0.05)
+
+    async def ask_for_all() -> None:
+        for name in names:
+            await ask(name)
+            await asyncio.sleep(0.02)
+
+    asking = asyncio.ensure_future(ask_for_all())
+    for _ in range(3):
+        await asyncio.sleep(random.uniform(0.1, 0.5))
+        backend.kill()
+        await asyncio.sleep(0.3)
+        # In this thread: a server may end with the one that has started it.
+        backend.start()
+    await asking
+    found = await kube.bound(*names)
+    assert sorted(found) == await _nothing_twice(kube)
+    await _released(kube)
+    program.stop()
+
+
+async def test_what_happens_while_watches_are_cut_is_seen(
+    kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
+) -> None:
+    await kube.put(namespace.pool())
+    program.start()
+    await _ready(kube, program)
+    for number in range(4):
+
+        async def watched() -> bool:
+            return between.watches >= 3
+
+        await kube.until(watched)
+        assert between.cut() >= 3
+        await kube.put(namespace.claim(f"c{number}"))
+    await kube.bound(*(f"c{number}" for number in range(4)))
+    await _released(kube)
+    program.stop()
+
+
+def _sometimes(chance: random.Random, share: float) -> proxy.Fault:
+    """Answer a share of the requests with what servers answer in a bad hour."""
+    answers: list[Callable[[], web.Response]] = [
+        lambda: proxy.refused(409, "Conflict"),
+        lambda: proxy.refused(410, "Expired"),
+        lambda: proxy.refused(429, "TooManyRequests", **{"Retry-After": "1"}),
+        lambda: proxy.refused(500, "InternalError"),
+        lambda: web.Response(status=502, text="<html>", content_type="text/html"),
+    ]
+    return lambda _: chance.choice(answers)() if chance.random() < share else None
+
+
+async def test_what_came_and_went_while_versions_were_forgotten_is_noticed(
+    kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
+) -> None:
+    await kube.put(namespace.pool("pool-1", ("10.0.0.1", "10.0.0.1")), api.address("by-hand", "10.0.0.1"))
+    await kube.put(namespace.claim("waits"))
+    program.start()
+    await kube.told("waits", "Exhausted")
+    between.fault = lambda _: proxy.refused(500, "InternalError")
+    between.cut()
+    await kube.delete(f"{kube.addresses}/by-hand")
+    await kube.put(namespace.pool("new", ("10.0.9.1", "10.0.9.1")), namespace.claim("late", of="new"))
+    forgotten = 0
+
+    def forget(request: web.Request) -> web.Response | None:
+        nonlocal forgotten
+        if "watch=true" not in request.path_qs or forgotten >= 20:
+            return None
+        forgotten += 1
+        return proxy.refused(410, "Expired")
+
+    between.fault = forget
+    assert await kube.bound("waits", "late") == ["10.0.0.1", "10.0.9.1"]
+    assert forgotten > 0
+    await _released(kube)
+    program.stop()
+
+
+async def test_claims_are_served_though_requests_fail_and_their_answers_get_lost(
+    kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
+) -> None:
+    chance = random.Random(kube.name)
+    between.fault, between.after = _sometimes(chance, 0.15), _sometimes(chance, 0.1)
+    names = [f"c{number}" for number in range(8)]
+    await kube.put(api.pool(pools=[{"subnet": "10.0.0.0/28"}]), namespace.capi_claim("other"))
+    program.start()
+    for name in names:
+        await kube.put(namespace.claim(name))
+        await asyncio.sleep(0.1)
+        between.cut()
+    found = [*await kube.bound(*names), *await kube.bound("other", kind="IPAddressClaim")]
+    assert sorted(found) == await _nothing_twice(kube)
+    await _released(kube)
+    between.fault = between.after = lambda _: None
+    program.stop()
+
+
+@pytest.mark.promise("claims-45")
+async def test_controllers_that_are_killed_at_every_write_lose_and_leave_nothing(
+    kube: namespace.Namespace, between: proxy.Proxy, program: programs.Program
+) -> None:
+    kills = 0
+    program.options += ("--concurrency", "1")
+
+    def kill(request: web.Request) -> web.Response | None:
+        nonlocal kills
+        if not proxy.writes(request):
+            return None
+        kills += 1
+        program.kill()
+        return proxy.refused(500, "InternalError")
+
+    async def live() -> None:
+        while True:
+            if program.running is None:
+                program.start()
+            await asyncio.sleep(0.02)
+
+    # Each write is lost once, and then done without anybody hearing of it.
+    between.fault = lambda request: kill(request) if kills % 2 == 0 else None
+    between.after = kill
+    await kube.put(namespace.pool(), namespace.claim("one"), namespace.capi_claim("two"))
+    living = asyncio.ensure_future(live())
+    try:
+        found = [*await kube.bound("one"), *await kube.bound("two", kind="IPAddressClaim")]
+        assert sorted(found) == await _nothing_twice(kube) == ["10.0.0.1", "10.0.0.2"]
+        assert kills >= 12
+        await _released(kube)
+        assert kills >= 24
+    finally:
+        living.cancel()
+
+
+async def test_of_two_controllers_one_works_and_the_other_takes_over_within_15_seconds(
+    kube: namespace.Namespace, kubeconfig: Path, tmp_path: Path
+) -> None:
+    both = [programs.Program(kubeconfig, tmp_path, ("--namespace", kube.name)) for _ in range(2)]
+    try:
+        for one in both:
+            one.start()
+        await _ready(kube, *both)
+        await kube.put(namespace.pool(), namespace.claim("one"))
+        await kube.bound("one")
+        leading = [one for one in both if await asyncio.to_thread(lambda one: one.leads, one)]
+        assert len(leading) == 1
+        leading[0].kill()
+        await kube.put(namespace.claim("two"))
+        assert await kube.bound("two", patience=15) == ["10.0.0.2"]
+        (other,) = [one for one in both if one is not leading[0]]
+        assert await asyncio.to_thread(lambda: other.leads)
+        leading[0].start()
+        await _ready(kube, leading[0])
+        await asyncio.to_thread(other.stop)
+        await kube.put(namespace.claim("three"))
+        assert await kube.bound("three", patience=15) == ["10.0.0.3"]
+    finally:
+        for one in both:
+            one.kill()

@@ -1,0 +1,177 @@
+"""A pool on an embedded API server whose addresses are of a cluster's network, all of it as programs of their own."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.cluster import lab as labs
+
+from gantry.doors.kube import access, client, metrics, pace
+from gantry.model.kube import ipam, meta, schema
+from gantry.runtime import real
+
+PATH = "/apis/ipam.metal3.io/v1alpha1/namespaces/default"
+ROOM = 14 - 1
+"""A /28 without its ends and the gateway."""
+CLAIMS = INSTANCES = 12
+
+
+class _Claims(msgspec.Struct):
+    items: list[schema.Json]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[labs.Lab]:
+    with labs.lab() as made:
+        made.init()
+        made.run(
+            *(
+                "gnt-network",
+                "add",
+                "--subnet",
+                "cidr=192.0.2.0/28,gateway=192.0.2.1",
+                "--pool",
+                "192.0.2.1-192.0.2.14",
+            ),
+            "net1",
+        )
+        made.run("gnt-network", "connect", "-N", "mode=routed,link=main", "net1", "default")
+        yield made
+
+
+@contextlib.contextmanager
+def program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run gantry-kube, and kill it in the end."""
+    running = subprocess.Popen([sys.executable, "-m", "gantry.daemons.kube", *arguments])
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait(labs.PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    data, port = tmp_path_factory.mktemp("server"), labs.free_port()
+    with program("serve", "--no-controllers", "--data", str(data), "--port", str(port)):
+        labs.wait_until(lambda: (data / "kubeconfig").exists() and labs.listens(port), "the API server")
+        yield data / "kubeconfig"
+
+
+def controllers(kubeconfig: Path, cluster: labs.Lab) -> contextlib.AbstractContextManager[object]:
+    where = ["--kubeconfig", str(kubeconfig), "--cluster", str(cluster.master / "run/master.sock")]
+    return program("controllers", *where, "--no-leader-elect", "--health-port", "0")
+
+
+@contextlib.asynccontextmanager
+async def talking(kubeconfig: Path) -> AsyncIterator[client.Client]:
+    runtime = real.RealRuntime()
+    target = access.from_kubeconfig(runtime, str(kubeconfig))
+    tls = await access.tls(runtime, target, folder=str(kubeconfig.parent))
+    limit = pace.Limit(runtime.clock, per_second=1000, burst=1000)
+    made = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def ask(talk: client.Client, number: int) -> None:
+    metadata = {"name": f"c{number}"}
+    spec = {"pool": {"name": "lan"}}
+    body: schema.Json = {"apiVersion": ipam.API_VERSION, "kind": "IPClaim", "metadata": metadata, "spec": spec}
+    await talk.send("POST", f"{PATH}/ipclaims", body)
+
+
+async def claims(talk: client.Client) -> list[ipam.IPClaim]:
+    listed = msgspec.convert(await talk.get(f"{PATH}/ipclaims"), _Claims)
+    return [meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPClaim", **one}, ipam.IPClaim) for one in listed.items]
+
+
+async def given(talk: client.Client) -> dict[str, str]:
+    """Return the addresses of the claims that have one and are not giving it back."""
+    told = await claims(talk)
+    listed = msgspec.convert(await talk.get(f"{PATH}/ipaddresses"), _Claims)
+    read = [
+        meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPAddress", **one}, ipam.IPAddress) for one in listed.items
+    ]
+    known = {one.metadata.name: one.spec.address for one in read}
+    return {one.metadata.name: known[one.address_name] for one in told if one.address_name in known}
+
+
+def owners(cluster: labs.Lab) -> list[tuple[str, str]]:
+    """Return every address that is in use in the network, with its holder."""
+    with cluster.luxi() as luxi:
+        answer = luxi.call("Query", "network", ["address_list", "port_list"], ["=", "name", "net1"])
+    data = answer["data"]
+    assert isinstance(data, list)
+    (_, instances), (_, ports) = data[0]
+    return [(ip, name) for ip, name, _ in instances] + [(ip, name) for _, name, _, ips in ports for ip in ips]
+
+
+def create_instances(cluster: labs.Lab) -> int:
+    """Create instances at once; return how many got an address."""
+    jobs = [
+        [
+            {
+                "OP_ID": "OP_INSTANCE_CREATE",
+                "instance_name": f"vm{number}.example",
+                "disk_template": "diskless",
+                "nics": [{"network": "net1", "ip": "pool"}],
+                "start": False,
+            }
+        ]
+        for number in range(INSTANCES)
+    ]
+    with cluster.luxi() as luxi:
+        numbers = luxi.value("SubmitManyJobs", jobs)
+        assert isinstance(numbers, list)
+        return sum(luxi.finished(number)[0] == "success" for _, number in numbers)
+
+
+async def until_served(talk: client.Client, count: int) -> dict[str, str]:
+    async with asyncio.timeout(labs.PATIENCE):
+        while True:
+            found = await given(talk)
+            if len(found) >= count:
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def test_instances_and_claims_never_get_one_address_while_controllers_are_killed(
+    cluster: labs.Lab, kubeconfig: Path
+) -> None:
+    pool: schema.Json = {
+        "apiVersion": ipam.API_VERSION,
+        "kind": "IPPool",
+        "metadata": {"name": "lan", "annotations": {ipam.NETWORK: "net1"}},
+        "spec": {"namePrefix": "lan", "pools": [{"subnet": "192.0.2.0/28"}]},
+    }
+    async with talking(kubeconfig) as talk:
+        await talk.send("POST", f"{PATH}/ippools", pool)
+        with controllers(kubeconfig, cluster):
+            await ask(talk, 0)
+            await until_served(talk, 1)
+            made = asyncio.get_running_loop().run_in_executor(None, create_instances, cluster)
+            for number in range(1, CLAIMS):
+                await ask(talk, number)
+            await until_served(talk, 2)
+        # killed, perhaps between a reservation and its address
+        instances = await made
+        with controllers(kubeconfig, cluster):
+            told = await until_served(talk, ROOM - instances)
+            held = dict(owners(cluster))
+            assert len(owners(cluster)) == len(held) == ROOM
+            assert {ip: f"IPClaim default/{name}" for name, ip in told.items()}.items() <= held.items()
+            shown = cluster.run("gnt-network", "info", "net1").stdout
+            assert all(f"IPClaim default/{name}" in shown for name in told)
+            for name in told:
+                await talk.send("DELETE", f"{PATH}/ipclaims/{name}")
+            waiting = CLAIMS - len(told)
+            served = await until_served(talk, min(waiting, len(told)))
+            assert len(set(served.values())) == len(served)

@@ -1,0 +1,76 @@
+"""The layers of tests that the design asks for: of all functions, of the parts together, from end to end."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.real import demonstration
+
+CHECKOUT = Path(__file__).parents[2]
+SOURCE = CHECKOUT / "src/gantry"
+FOLDERS = ("operations/claim", "model/kube", "doors/kube")
+OF_PARTS = (
+    "tests/operations/claim",
+    "tests/model/kube",
+    "tests/doors/kube",
+    "tests/daemons/test_kube.py",
+    "tests/daemons/test_apiserver.py",
+    "tests/daemons/test_binding.py",
+    "tests/daemons/test_serve.py",
+    "tests/daemons/test_webhook.py",
+)
+END_TO_END = ("tests/kubernetes/contract", "tests/kubernetes/test_kubectl.py", "tests/kubernetes/test_clients.py",
+              "tests/docs/test_snippets.py")  # fmt: skip
+
+
+def functions(path: Path) -> Iterator[str]:
+    """Yield the qualified name of each function of a module, those left out that are declared only."""
+    yield from _inside(ast.parse(path.read_text()).body, "")
+
+
+def _inside(body: Sequence[ast.stmt], within: str) -> Iterator[str]:
+    for one in body:
+        if isinstance(one, ast.ClassDef):
+            yield from _inside(one.body, f"{within}{one.name}.")
+        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_declared(one):
+            yield f"{within}{one.name}"
+
+
+def _is_declared(one: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    last = one.body[-1]
+    return isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant) and last.value.value is ...
+
+
+def run(*arguments: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=CHECKOUT, env={**os.environ, **variables}, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    # Whether they pass is told where they run for their own sake.
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.real
+@demonstration.MINUTES
+@pytest.mark.promise("claims-54")
+def test_every_function_that_serves_claims_is_called_by_a_test(tmp_path: Path) -> None:
+    note = tmp_path / "calls"
+    of = ":".join(str(SOURCE / one) for one in FOLDERS)
+    run("-p", "tests.kubernetes.calls", *OF_PARTS, CALLS_OF=of, CALLS_TO=str(note))
+    called = set(note.read_text().splitlines())
+    paths = [path for one in FOLDERS for path in sorted((SOURCE / one).glob("*.py"))]
+    wanted = [f"{path}:{name}" for path in paths for name in functions(path)]
+    assert len(wanted) > 300
+    assert [one.removeprefix(f"{SOURCE}/") for one in wanted if one not in called] == []
+
+
+@pytest.mark.promise("claims-54")
+@pytest.mark.parametrize("tests", END_TO_END)
+def test_there_are_tests_of_the_programs_from_end_to_end(tests: str) -> None:
+    assert re.search(r"test_\w+\.py: [1-9]", run("--collect-only", tests))

@@ -1,0 +1,53 @@
+"""No DHCP: whoever serves claims hears nothing but HTTP, and starts nothing that could hear more."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from tests.cluster import lab
+from tests.kubernetes import site
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not site.kubectls(), reason="this machine has no kubectl"),
+]
+
+OBJECTS = """
+apiVersion: ipam.metal3.io/v1alpha1
+kind: IPPool
+metadata: {name: lab}
+spec: {namePrefix: lab, gateway: 192.0.2.1, pools: [{subnet: 192.0.2.0/24}, {subnet: "2001:db8::/64"}]}
+---
+apiVersion: ipam.metal3.io/v1alpha1
+kind: IPClaim
+metadata: {name: node-1}
+spec: {pool: {name: lab}}
+"""
+TABLES = ("tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6", "packet")
+LISTENS = "0A"
+
+
+def sockets(process: int) -> dict[str, list[list[str]]]:
+    """Return the rows of the kernel's tables of sockets that are a process's, by table."""
+    folder = Path(f"/proc/{process}")
+    targets = [os.readlink(one) for one in (folder / "fd").iterdir()]
+    own = {found[1] for one in targets if (found := re.fullmatch(r"socket:\[(\d+)\]", one))}
+    rows = {name: (folder / "net" / name) for name in TABLES}
+    listed = {name: path.read_text().splitlines()[1:] for name, path in rows.items() if path.exists()}
+    return {name: [line.split() for line in lines if own & set(line.split())] for name, lines in listed.items()}
+
+
+@pytest.mark.promise("claims-11")
+def test_who_serves_claims_listens_for_http_alone(tmp_path: Path) -> None:
+    with site.site(tmp_path, with_controllers=True) as here:
+        assert here.running
+        done = here.run("kubectl", "apply", "-f", "-", stdin=OBJECTS)
+        assert done.returncode == 0, done.stderr
+        asked = ("kubectl", "get", "ipclaim", "node-1", "-o", "jsonpath={.status.address.name}")
+        lab.wait_until(lambda: here.run(*asked).stdout == "lab-192-0-2-2", "the address of the claim")
+        found = sockets(here.running.pid)
+        heard = [row for name in ("tcp", "tcp6") for row in found[name] if row[3] == LISTENS]
+        assert [int(row[1].rpartition(":")[2], 16) for row in heard] == [here.port]
+        assert not [name for name, rows in found.items() if rows and not name.startswith("tcp")]
+        assert not Path(f"/proc/{here.running.pid}/task/{here.running.pid}/children").read_text().split()

@@ -1,0 +1,35 @@
+"""The admission endpoint on an API server that dials it on the loopback address: its certificate, its configuration."""
+
+import base64
+import time
+import uuid
+from pathlib import Path
+
+import yaml
+
+from gantry import security
+from gantry.model.kube import schema
+
+MANIFEST = Path(__file__).parents[2] / "deploy/kubernetes/admission/webhook.yaml"
+ADDRESS = "127.0.0.1"
+PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+"""Where the configuration is posted to."""
+
+
+def certificate(folder: Path, authority: security.Pair | None = None) -> bytes:
+    """Write tls.crt and tls.key for the loopback address into a folder, and return who has signed them, in PEM."""
+    authority = authority or security.make_authority("webhooks", time.time())
+    key, request = security.make_request("webhook")
+    made = security.issue(authority, request, uuid=str(uuid.uuid4()), name="webhook", address=ADDRESS, now=time.time())
+    (folder / "tls.key").write_bytes(key)
+    (folder / "tls.crt").write_bytes(made)
+    return authority.certificate
+
+
+def configuration(port: int, authority: bytes) -> schema.Json:
+    """Return the configuration that we deploy, for an endpoint on the loopback address."""
+    found: schema.Json = yaml.safe_load(MANIFEST.read_text())
+    listed = found["webhooks"]
+    assert isinstance(listed, list)
+    where = {"url": f"https://{ADDRESS}:{port}/validate", "caBundle": base64.b64encode(authority).decode()}
+    return {**found, "webhooks": [{**one, "clientConfig": where} for one in listed]}
