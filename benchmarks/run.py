@@ -1,4 +1,6 @@
-"""Runs the benchmarks and prints a table; ``--json FILE`` and ``--page FILE`` write it too, ``--only WORD`` chooses."""
+"""Runs the benchmarks and prints a table; ``--json FILE`` and ``--page FILE`` write it too, ``--only WORD`` and
+``--but WORD`` choose.
+"""
 
 import argparse
 import datetime
@@ -11,7 +13,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks import addresses, backup, cluster, guests, jobs, moves, page, scale, state
+from benchmarks import (
+    addresses,
+    backup,
+    cluster,
+    guests,
+    ipam,
+    jobs,
+    kube,
+    moves,
+    neutron,
+    page,
+    picks,
+    requests,
+    scale,
+    segments,
+    state,
+)
 from benchmarks.figure import Figure
 
 Benchmark = Callable[[], Iterable[Figure]]
@@ -24,6 +42,12 @@ BENCHMARKS: dict[str, Benchmark] = {
     **moves.BENCHMARKS,
     **guests.BENCHMARKS,
     **backup.BENCHMARKS,
+    **neutron.BENCHMARKS,
+    **requests.BENCHMARKS,
+    **segments.BENCHMARKS,
+    **ipam.BENCHMARKS,
+    **picks.BENCHMARKS,
+    **kube.BENCHMARKS,
 }
 
 
@@ -61,15 +85,17 @@ def main() -> int:
     parser.add_argument("--json", default="", help="file for the figures")
     parser.add_argument("--page", default="", help="file for the reference page")
     parser.add_argument("--only", default="", help="run those whose name has this word")
+    parser.add_argument("--but", default="", help="leave out those whose name has this word")
     options = parser.parse_args()
     machine = _machine()
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(_line(("benchmark", "median", "unit", "spread", "must reach")))
     figures: list[Figure] = []
-    for name, benchmark in BENCHMARKS.items():
-        if options.only not in name:
-            continue
-        for figure in benchmark():
+    chosen = [one for one in BENCHMARKS if options.only in one and not (options.but and options.but in one)]
+    if left_out := [one for one in BENCHMARKS if one not in chosen]:
+        machine["left out"] = ", ".join(left_out)
+    for name in chosen:
+        for figure in BENCHMARKS[name]():
             print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _wanted(figure))), flush=True)
             figures.append(figure)
     if options.json:

@@ -6,6 +6,8 @@
     parameters.md   from the parameter classes
     errors.md       from the exception tree
     remote-api.md   from the routes of the remote API
+    neutron.md      from the tables of attributes of the Neutron API
+    kubernetes.md   from the definitions of the Kubernetes door
 
 ``missing`` says what has no text; a test holds both to the code.
 """
@@ -22,7 +24,9 @@ from msgspec import inspect as types
 from gantry import errors
 from gantry.cli import command, main
 from gantry.doors import rapi
+from gantry.doors.neutron import attributes, discovery, resources
 from gantry.model import fields, opcodes, parameters, policy, texts
+from gantry.model.kube import definitions, schema
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 MADE = "<!-- Made by tools/reference.py; make golden writes it anew. -->"
@@ -324,7 +328,9 @@ def error_page() -> str:
 def _tree(root: type[errors.GantryError], depth: int = 0) -> Iterator[tuple[int, type[errors.GantryError]]]:
     yield depth, root
     for child in root.__subclasses__():
-        yield from _tree(child, depth + 1)
+        # A room may have finer ones, which never leave it.
+        if child.__module__ == errors.__name__:
+            yield from _tree(child, depth + 1)
 
 
 REMOTE = """
@@ -348,7 +354,107 @@ def remote_page() -> str:
     return _page("Remote API", REMOTE, _table(("method", "path", "who", "query", ""), rows))
 
 
+NEUTRON = """
+What the Neutron API answers to; [how to start and use it](../how-to/neutron.md). A collection is listed (GET) and
+added to (POST) at its path, `/v2.0/network-segment-ranges` being the same as with underscores; an object is shown,
+changed (PUT) and removed (DELETE) at the path with its id behind it; `.json` may stand at the end of either. A POST
+of a list under the plural name makes several objects, all or none.
+
+`/tags` behind an object are its tags: GET and PUT all, POST more, DELETE them; GET, PUT and DELETE one with its name
+behind that. `/v2.0/network-ip-availabilities` counts addresses for administrators. `/`, `/v2.0/`, `/v2.0/extensions`
+and `/v2.0/extensions/ALIAS` say what there is.
+
+In the tables *set* is POST or PUT, where an attribute may be given, `*` where it must be; *admin* marks what
+administrators alone may set and see. Lists are filtered by the attributes with *filter*, by `tags`, `tags-any`,
+`not-tags`, `not-tags-any`; sorted with `sort_key` and `sort_dir`, as often as wanted, by those with *sort*; cut into
+pages with `limit`, `marker` and `page_reverse`; and reduced with `fields`. Another filter is refused.
+
+Refusals are `{"NeutronError": {"type", "message", "detail"}}`.
+"""
+
+
+def neutron_page() -> str:
+    """Return the page of the Neutron API."""
+    lines: list[str] = []
+    for one in resources.ALL:
+        who = "For administrators. " if one.for_admins else ""
+        lines += [f"## {one.collection}", "", f"{who}`/v2.0/{one.collection}`", ""]
+        rows = (
+            (_code(attribute.name), _given(attribute), _marks(attribute), attribute.text)
+            for attribute in one.table.values()
+        )
+        lines += _table(("attribute", "set", "", ""), rows)
+    known = discovery.extensions(ranges=True)["extensions"]
+    assert isinstance(known, list)
+    told = ((_code(each["alias"]), each["description"]) for each in known)
+    return _page("Neutron API", NEUTRON, [*lines, "## Extensions", "", *_table(("alias", ""), told)])
+
+
+KUBERNETES = """
+The resources that [controllers](../how-to/kubernetes-controllers.md) work with and [the embedded API
+server](../how-to/kubernetes-embedded.md) serves, field by field. Of kinds that are not our own (all but those of
+`ipam.metal3.io`) only the fields are here that Gantry reads or writes; the others are kept as they are. Metadata are as
+everywhere on Kubernetes. Where a kind has several versions, the fields are those of the first.
+
+Annotations and labels that are read: `ipAddress` on an IPClaim asks for an address; `gantry/network` on an IPPool
+[binds it](../how-to/kubernetes-controllers.md#addresses-of-a-clusters-network) to a network of a cluster;
+`cluster.x-k8s.io/paused` on anything stops work on it; the label `cluster.x-k8s.io/watch-filter` is compared with
+`--watch-filter`.
+"""
+
+
+def kube_page() -> str:
+    """Return the page of the Kubernetes resources."""
+    lines: list[str] = []
+    for one in definitions.DEFINITIONS:
+        lines += [f"## {one.kind} ({one.group})", "", one.text or _text(one.resource), ""]
+        told = (
+            ("versions", one.versions),
+            ("short names", one.short_names),
+            ("columns", [c.name for c in one.columns]),
+        )
+        lines += [f"- {name}: {', '.join(map(_code, listed))}" for name, listed in told if listed]
+        whole = one.schema(one.versions[0], without=frozenset(("apiVersion", "kind", "metadata")))
+        lines += ["", *_table(("field", "type", "rules", ""), _fields(whole, ""))]
+    return _page("Kubernetes resources", KUBERNETES, lines)
+
+
+def _fields(node: schema.Node, within: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each field below a node, with its path."""
+    for name, one in node.properties.items():
+        items = one.items if one.items else one
+        kind = {"array": "list of ", "object": "map of " if one.items else ""}.get(one.type, "")
+        yield _code(f"{within}{name}"), f"{kind}{items.type or 'any'}", _limits(one.rule), one.rule.text
+        # The parts of a reference are the same everywhere.
+        if not one.rule.atomic:
+            yield from _fields(items, f"{within}{name}{'[]' if one.type == 'array' else ''}.")
+
+
+def _limits(rule: schema.Rule) -> str:
+    said = (
+        "required" if rule.required else "",
+        f"one of {', '.join(rule.enum)}" if rule.enum else "",
+        f"{rule.minimum} or more" if rule.minimum is not None and rule.maximum is None else "",
+        f"{rule.minimum or 0} to {rule.maximum}" if rule.maximum is not None else "",
+        f"{rule.max_items} at most" if rule.max_items else "",
+        f"default {rule.default}" if rule.default is not None else "",
+    )
+    return ", ".join(filter(None, said))
+
+
+def _given(one: attributes.Attribute) -> str:
+    post = ("POST*" if one.default is attributes.REQUIRED else "POST") if one.post else ""
+    return ", ".join(filter(None, (post, "PUT" if one.put else "")))
+
+
+def _marks(one: attributes.Attribute) -> str:
+    marks = {"filter": one.filter, "sort": one.sort, "admin": one.admin, "not shown": not one.listed}
+    return ", ".join(name for name, there in marks.items() if there)
+
+
 PAGES = {
+    "neutron.md": neutron_page,
+    "kubernetes.md": kube_page,
     "commands.md": commands,
     "opcodes.md": opcode_page,
     "fields.md": field_page,

@@ -4,7 +4,8 @@ A block that begins with ```` ```console ```` is run. Lines after ``$`` are comm
 after ``node2$``; a command goes on over lines that end in a backslash, and a loop to its ``done``. What follows is its
 output, where ``...`` stands for any part of a line, or alone on a line for any lines; a command without output may
 print what it likes. A command must fail where its output shows a failure, and succeed otherwise. A block that begins
-with ```` ```sh PATH ```` is the content of that file; without a path its commands are only parsed.
+with ```` ```sh PATH ```` or ```` ```yaml PATH ```` is the content of that file; without a path its commands are only
+parsed. Ages at the end of a line, or of an event, may be others.
 """
 
 import re
@@ -16,7 +17,11 @@ CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
 
 PROMPT = re.compile(r"(?:node(\d))?\$ (.*)")
-FAILURE = re.compile(r"^(Failure: |gantry-masterd: |error type: )", re.MULTILINE)
+FAILURE = re.compile(
+    r"^(Failure: |gantry-masterd: |error type: |Error from server |The \w+ \".*\" is invalid: )", re.MULTILINE
+)
+# As kubectl shows it, in a column or in that of an event.
+AGE = re.compile(r" (\d+m)?\d+s(?=$| gantry-kube )")
 # What a command tells on the standard error when it has to wait, which depends on the machine.
 NOTICE = re.compile(r"^Job \d+ is (waiting in queue|trying to acquire all necessary locks|running)\n", re.MULTILINE)
 
@@ -71,7 +76,7 @@ def steps(page: Path) -> Iterator[File | Command]:
     for block in blocks(page):
         if block.words[:1] == ["console"]:
             yield from _commands(block)
-        elif block.words[:1] == ["sh"] and len(block.words) == 2:
+        elif block.words[:1] in (["sh"], ["yaml"]) and len(block.words) == 2:
             yield File(block.line, block.words[1], "".join(f"{line}\n" for line in block.lines))
 
 
@@ -117,7 +122,7 @@ def _line(line: str) -> str:
 
 
 def _single(line: str) -> str:
-    return re.sub(r"[ \t]+", " ", line).rstrip()
+    return AGE.sub(" 1s", re.sub(r"[ \t]+", " ", line).rstrip())
 
 
 def links(page: Path) -> Iterator[str]:

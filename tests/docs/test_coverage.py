@@ -3,9 +3,11 @@
 import re
 import tomllib
 
+import pytest
 from tests.docs import pages
 
 from gantry.doors import luxi
+from gantry.doors.neutron.resources import ranges
 from gantry.node import variables
 from gantry.rpc import calls
 
@@ -29,13 +31,27 @@ def test_every_dependency_has_its_reason() -> None:
         assert name in text, name
 
 
+@pytest.mark.promise("ipam-39")
+def test_every_module_of_the_driver_for_neutron_is_described_for_developers() -> None:
+    modules = {path.stem for path in (pages.CHECKOUT / "src/gantry/ipam/neutron").glob("*.py")} - {"__init__"}
+    assert modules <= _words("how-to/neutron-ipam-driver.md")
+
+
+@pytest.mark.promise("segments-92")
+def test_every_attribute_of_a_segment_range_is_in_the_api_reference() -> None:
+    page = (pages.DOCS / "reference/neutron.md").read_text()
+    (section,) = [part for part in page.split("\n## ") if "network_segment_ranges" in part.partition("\n")[0]]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)) == set(ranges.TABLE)
+
+
 def test_every_variable_of_an_os_script_is_described() -> None:
     address = calls.Address(ip="192.0.2.4", subnet="192.0.2.0/24", gateway="192.0.2.1")
     six = calls.Address(ip="2001:db8::4", subnet="2001:db8::/64", gateway="2001:db8::1")
-    network = calls.Network(name="net1", uuid="u", mac_prefix="aa:00:01", tags=("web",))
+    segment = calls.Segment(network_type="vlan", segmentation_id=5, physical_network="physnet1")
+    network = calls.Network(name="net1", uuid="u", mac_prefix="aa:00:01", tags=("web",), segment=segment)
     nic = calls.Nic(
         index=0, uuid="u", mac="m", mode="bridged", link="br0", vlan="5", name="n",
-        addresses=(address, six), network=network,
+        addresses=(address, six), network=network, mtu=1450,
     )  # fmt: skip
     instance = calls.Instance(
         name="i", uuid="u", hypervisor="kvm", os="note+small", nics=(nic,),

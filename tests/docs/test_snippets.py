@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -20,10 +21,11 @@ from gantry.cli import command, failures, main
 HOW_TO = sorted(page for page in (pages.DOCS / "how-to").glob("*.md") if page.name != "README.md")
 TUTORIAL = pages.DOCS / "tutorial/first-cluster.md"
 NETWORKS = pages.DOCS / "tutorial/networks.md"
+CLAIMS = pages.DOCS / "tutorial/claims.md"
 JOINED = {"master.md": 3, "nodes.md": 1}
 """How many nodes the cluster has when a page begins; two where nothing is said. Three machines wait in any case."""
 
-LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) ")
+LOOKS = re.compile(r"(on \d )?(ls|cat|grep|tail|ping) |kubectl (get|describe) ")
 """Commands that are repeated until they show what the page says: files on other nodes follow a moment later."""
 
 FOLDERS = {
@@ -35,7 +37,11 @@ FOLDERS = {
 }
 
 # The machines are folders: any bridge is there, no accelerator, and scp copies from one folder to the other.
-OF_MACHINES = {"ip": "echo 1: br0", "qemu-system-x86_64": "echo QEMU 7.2", "timeout": "exit 1"}
+OF_MACHINES = {
+    "ip": """echo '[{"ifname": "br0", "linkinfo": {"info_kind": "bridge"}}]' """,
+    "qemu-system-x86_64": "echo QEMU 7.2",
+    "timeout": "exit 1",
+}
 SCP = """words=()
 for word in "$@"; do
     case $word in
@@ -60,13 +66,18 @@ class Place:
         """Do the steps one after the other, the commands in one shell."""
         environment = {**os.environ, "HOME": str(self.scratch), "PATH": self.path}
         with subprocess.Popen(
-            ["bash"], cwd=self.scratch, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as shell:
-            for step in steps:
-                if isinstance(step, pages.File):
-                    self._write(step)
-                else:
-                    self._check(shell, step)
+            ["bash"], cwd=self.scratch, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            start_new_session=True,
+        ) as shell:  # fmt: skip
+            try:
+                for step in steps:
+                    if isinstance(step, pages.File):
+                        self._write(step)
+                    else:
+                        self._check(shell, step)
+            finally:
+                # What a page has started and a failure has kept it from ending.
+                os.killpg(shell.pid, signal.SIGTERM)
 
     def _write(self, step: pages.File) -> None:
         path = self.scratch / replaced(step.path, self.stands_for[1])
@@ -188,6 +199,18 @@ def test_every_use_of_networks_has_an_example_that_is_run(use: str) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="this machine has no kubectl")
+def test_the_commands_of_the_tutorial_of_claims_do_what_it_says_and_leave_nothing(tmp_path: Path) -> None:
+    words = {
+        "~/claims": str(tmp_path / "claims"),
+        "cd gantry": f"cd {pages.CHECKOUT}",
+        "--data kube": f"--data kube --port {lab.free_port()}",
+    }
+    Place(tmp_path, {1: words}, {}, f"{lab.BIN}:{os.environ['PATH']}").run(pages.steps(CLAIMS))
+    assert not (tmp_path / "claims").exists()
+
+
+@pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 @pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="QEMU is not installed")
 def test_the_tutorial_leads_to_a_virtual_machine_and_leaves_nothing() -> None:
@@ -209,7 +232,7 @@ def _clean(prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [pages.CHECKOUT / "README.md", TUTORIAL, NETWORKS, *HOW_TO], ids=lambda page: page.stem
+    "page", [pages.CHECKOUT / "README.md", TUTORIAL, NETWORKS, CLAIMS, *HOW_TO], ids=lambda page: page.stem
 )
 def test_every_command_of_a_page_has_options_that_exist(page: Path) -> None:
     for line in pages.typed(page):

@@ -1,0 +1,160 @@
+"""The Neutron API before a master of its own: ports and networks with a segment, and ranges of a million ids.
+
+Clients are threads with a connection each that send one request after the other; client, API and master share the
+machine's processors. An answer is given when the change is durable.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from tests.cluster import lab
+
+from benchmarks.figure import Figure, timed
+
+ROUNDS = 3
+SECONDS = 4.0
+CLIENTS = 8
+IDS = 1_000_000
+ONE, MANY = 300, 1000
+SHARED_IDS = 10_000_000
+
+
+class Client:
+    """A connection that is kept."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, method: str, path: str, body: object = None) -> bytes:
+        """Return the body of an answer, which must be a good one."""
+        data = b"" if body is None else json.dumps(body).encode()
+        kind = "Content-Type: application/json"
+        head = f"{method} {path} HTTP/1.1\r\nHost: n\r\n{kind}\r\nContent-Length: {len(data)}\r\n\r\n"
+        self._socket.sendall(head.encode() + data)
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += self._socket.recv(1 << 20)
+        told, _, content = received.partition(b"\r\n\r\n")
+        status, length = int(told.split(b" ", 2)[1]), _length(told)
+        while len(content) < length:
+            content += self._socket.recv(1 << 20)
+        if status >= 300:
+            raise RuntimeError(f"{method} {path}: {status} {content.decode()}")
+        return content
+
+    def make(self, path: str, body: object) -> str:
+        """Create an object and return its id."""
+        (made,) = json.loads(self.ask("POST", path, body)).values()
+        return str(made["id"])
+
+
+def _length(head: bytes) -> int:
+    lines = head.lower().split(b"\r\n")
+    return next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), 0)
+
+
+@contextlib.contextmanager
+def api() -> Iterator[tuple[lab.Lab, int, int]]:
+    """Run a cluster and its API, for everybody on this machine: the cluster, the API's process id and port."""
+    with lab.lab() as made:
+        made.init()
+        made.run("gnt-cluster", "modify", "--segment-ranges", "yes")
+        port = lab.free_port()
+        where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(lab.free_port()), "--neutron-port", str(port)]
+        program = [str(lab.BIN / "gantry-rapi"), *where, "--neutron-auth", "none", "--root", str(made.master)]
+        daemon = subprocess.Popen(program)
+        try:
+            lab.wait_until(lambda: lab.listens(port), "the Neutron API")
+            yield made, daemon.pid, port
+        finally:
+            daemon.terminate()
+            daemon.wait(lab.PATIENCE)
+
+
+def _rate(port: int, clients: int, work: Callable[[Client], object]) -> float:
+    """Return how often in a second ``clients`` do a piece of work."""
+    end = time.perf_counter() + SECONDS
+    done = itertools.count()
+
+    def run() -> None:
+        client = Client(port)
+        while time.perf_counter() < end:
+            work(client)
+            next(done)
+
+    threads = [threading.Thread(target=run) for _ in range(clients)]
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return next(done) / (time.perf_counter() - begun)
+
+
+def _rates(port: int, what: str, work: Callable[[Client], object]) -> Iterator[Figure]:
+    for clients, least in ((1, ONE), (CLIENTS, MANY)):
+        rates = [_rate(port, clients, work) for _ in range(ROUNDS)]
+        yield Figure(f"neutron: {what}, {clients} at a time, durable", "1/s", rates, least, at_least=True)
+
+
+def prepare(port: int) -> dict[str, object]:
+    """Make a range for all and a network with a subnet of 10.0.0.0/8; return what a port in it is asked for by."""
+    client = Client(port)
+    shared = {"name": "all", "network_type": "vxlan", "minimum": 1, "maximum": SHARED_IDS}
+    client.make("/v2.0/network_segment_ranges", {"network_segment_range": shared})
+    network = client.make("/v2.0/networks", {"network": {"name": "lan"}})
+    client.make("/v2.0/subnets", {"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/8"}})
+    return {"port": {"network_id": network}}
+
+
+def rates() -> Iterable[Figure]:
+    """Make ports in one network, and networks that get the next VXLAN id."""
+    with api() as (_, _, port):
+        asked = prepare(port)
+        yield from _rates(port, "POST ports", lambda one: one.ask("POST", "/v2.0/ports", asked))
+        yield from _rates(port, "POST networks", lambda one: one.ask("POST", "/v2.0/networks", {"network": {}}))
+
+
+def ranges() -> Iterable[Figure]:
+    """Make, rename, list and delete a range of a million ids."""
+    with api() as (made, _, port):
+        client = Client(port)
+        path = "/v2.0/network_segment_ranges"
+        given = {"name": "r", "network_type": "vxlan", "minimum": 1, "maximum": IDS}
+        keys: list[str] = []
+
+        def remove() -> None:
+            client.ask("DELETE", f"{path}/{keys.pop()}")
+
+        steps: dict[str, Callable[[], object]] = {
+            "create": lambda: keys.append(client.make(path, {"network_segment_range": given})),
+            "rename": lambda: client.ask("PUT", f"{path}/{keys[-1]}", {"network_segment_range": {"name": "s"}}),
+            "list": lambda: client.ask("GET", path),
+            "delete": remove,
+        }
+        samples: dict[str, list[float]] = {name: [] for name in steps}
+        for _ in range(10):
+            for name, step in steps.items():
+                samples[name] += timed(step, rounds=1)
+        for name, found in samples.items():
+            yield Figure(f"neutron: a VXLAN range of {IDS} ids, {name}", "ms", found, 20)
+        before = _memory(made)
+        steps["create"]()
+        yield Figure(f"neutron: a VXLAN range of {IDS} ids, memory of the master", "MB", [_memory(made) - before], 1)
+
+
+def _memory(made: lab.Lab) -> float:
+    """Return what the master has resident, in MB."""
+    with open(f"/proc/{made.master_pid()}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+BENCHMARKS = {"neutron API: rates": rates, "neutron API: ranges": ranges}

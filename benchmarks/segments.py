@@ -1,0 +1,58 @@
+"""The next free segmentation id, out of all that VXLAN has, however many are used; memory is not counted here."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+
+from benchmarks.figure import Figure
+from gantry.address import ranges, segments
+
+PICKS = 500
+ROUNDS = 15
+FILLS = (0.0, 0.5, 0.9, 0.999)
+WHOLE = segments.LIMITS["vxlan"]
+STRIPES = 1 << 14
+LIMIT = 1.0
+"""Milliseconds."""
+
+
+def _place(used: float, *, stripes: int) -> segments.Place:
+    """Return a place with one shared range over all ids, that part of which is used, in equal stripes."""
+    place = segments.Place("vxlan")
+    size = WHOLE.size // stripes
+    for index in range(stripes if used else 0):
+        first = WHOLE.first + index * size
+        place.used.take_range(ranges.Range(first, first + max(1, int(size * used)) - 1))
+    place.add(segments.Claim(WHOLE))
+    return place
+
+
+def _picks(place: segments.Place) -> float:
+    """Return the milliseconds of processor time of one pick: the next free id is found and taken."""
+    taken = []
+    start = time.thread_time()
+    for _ in range(PICKS):
+        number = place.next_free(segments.SHARED)
+        assert number is not None
+        place.take(number)
+        taken.append(number)
+    seconds = time.thread_time() - start
+    for number in taken:
+        place.give(number)
+    return seconds / PICKS * 1000
+
+
+def next_free() -> Iterable[Figure]:
+    for name, stripes in (("in one piece", 1), ("scattered", STRIPES)):
+        places = {used: _place(used, stripes=stripes) for used in FILLS}
+        times: dict[float, list[float]] = {used: [] for used in FILLS}
+        for _ in range(ROUNDS):
+            for used, place in places.items():
+                times[used].append(_picks(place))
+        for used, samples in times.items():
+            yield Figure(f"segments: next free id of 16,777,215, {used:.1%} used, {name}", "ms", samples, LIMIT)
+        medians = [statistics.median(samples) for samples in times.values()]
+        yield Figure(f"segments: slowest to fastest, {name}", "ratio", [max(medians) / min(medians)])
+
+
+BENCHMARKS: dict[str, Callable[[], Iterable[Figure]]] = {"segments": next_free}
