@@ -6,7 +6,7 @@ import pytest
 from tests.operations.claim import server
 
 from gantry.model.kube import capi, ipam, meta, schema
-from gantry.operations.claim import requests, room
+from gantry.operations.claim import actions, requests, room
 
 USER = "example.org/user"
 
@@ -413,11 +413,11 @@ def test_an_address_taken_away_by_force_is_made_again_with_the_same_number() -> 
 
 
 @pytest.mark.parametrize("struck", [False, True], ids=["", "owner struck out by a garbage collector"])
-def test_what_a_claim_that_was_removed_by_force_leaves_behind_is_collected_after_a_while(struck: bool) -> None:
-    api, controller = begin(server.pool(), server.claim("a"))
+def test_what_a_claim_leaves_behind_that_went_while_nobody_looked_is_collected_after_a_while(struck: bool) -> None:
+    api, _ = begin(server.pool(), server.claim("a"))
     api.delete(ref("a"))
     api.patch(ref("a"), {"metadata": {"finalizers": []}})
-    controller.settle()
+    server.Controller(api).settle()
     if struck:
         left = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress"))).metadata.owner_references[:1]
         owners = [{"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid} for one in left]
@@ -426,6 +426,35 @@ def test_what_a_claim_that_was_removed_by_force_leaves_behind_is_collected_after
     api.now += datetime.timedelta(seconds=requests.GRACE)
     server.Controller(api).settle()
     assert ref("pool-1-10-0-0-1", "IPAddress") not in api.objects
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_claim_that_goes_in_spite_of_its_finalizer_leaves_nothing(steps: int) -> None:
+    api, controller = begin(server.pool())
+    api.create(server.claim("a"))
+    controller.see()
+    sending = controller.steps()
+    while not isinstance(controller.sending, actions.Create):
+        next(sending)
+    for _ in range(steps):
+        next(sending, None)
+    api.patch(ref("a"), {"metadata": {"finalizers": []}})
+    api.delete(ref("a"))
+    if steps % 2:
+        controller.see()
+    for _ in sending:
+        pass
+    controller.settle()
+    assert [one.kind for one in api.objects] == ["IPPool"]
+
+
+def test_what_a_claim_that_was_seen_to_go_leaves_behind_waits_for_its_pool() -> None:
+    api, controller = begin(server.pool(), server.claim("a"))
+    for name, kind in (("pool-1", "IPPool"), ("a", "IPClaim")):
+        api.patch(ref(name, kind), {"metadata": {"finalizers": []}})
+        api.delete(ref(name, kind))
+        controller.settle()
+    assert [one.kind for one in api.objects] == ["IPAddress"]
 
 
 def test_a_claim_created_and_deleted_at_once_leaves_nothing() -> None:

@@ -36,6 +36,7 @@ WEIGHTS = {
     "delete_address": 1,
     "resize": 1,
     "lie": 1,
+    "strip": 1,
     "see": 8,
     "go_on": 12,
     "restart": 2,
@@ -70,6 +71,7 @@ class World:
             "delete_address": self.delete_address,
             "resize": self.resize,
             "lie": self.lie,
+            "strip": self.strip,
             "see": self.see,
             "go_on": self.go_on,
             "restart": self.restart,
@@ -133,6 +135,14 @@ class World:
             self.lies[ref] = name
             uid = server.metadata(self.server.objects[ref])["uid"]
             self.told.pop(f"{ref} {uid}", None)
+
+    def strip(self) -> None:
+        """Let a claim go in spite of its finalizers, as a server may that is asked for both at once."""
+        ref = self.some_claim()
+        if ref:
+            self.server.patch(ref, {"metadata": {"finalizers": []}})
+            if ref in self.server.objects:
+                self.server.delete(ref)
 
     def see(self) -> None:
         self.random.choice(self.controllers).see(self.random.randint(1, 8))

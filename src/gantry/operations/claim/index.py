@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from gantry import errors
 from gantry.address import ranges
 from gantry.model.kube import capi, ipam, meta
-from gantry.operations.claim import actions, bonds, clusters, lanes, ledger, room, standing
+from gantry.operations.claim import actions, bonds, clusters, lanes, ledger, room, standing, survivors
 
 Pools = set[meta.Ref]
 """Pools that have work now."""
@@ -34,6 +34,7 @@ class Index:
         self._addresses: dict[meta.Ref, actions.Address] = {}
         self.clusters = clusters.Clusters()
         self.bonds = bonds.Bonds()
+        self.survivors = survivors.Survivors()
         self._of_claim: dict[meta.Ref, dict[meta.Ref, actions.Address]] = {}
         self._sharing: dict[tuple[str, str], Pools] = {}
         self._blocking: dict[meta.Ref, Pools] = {}
@@ -159,6 +160,7 @@ class Index:
     def finished(self, claim: meta.Ref, *, again: bool = False) -> Pools:
         """Note that what was decided about a claim has been done or has failed; ``again`` makes it due once more."""
         changed = self._busy.pop(claim, set())
+        self.survivors.finish(claim)
         known = self._claims.get(claim)
         pools = {known.pool} if known else {one.pool for one in self.addresses_of(claim)}
         for pool in pools | changed if again else changed:
@@ -253,10 +255,7 @@ class Index:
                 self._sharing.pop((ref.namespace, state.prefix), None)
 
     def _state(self, ref: meta.Ref) -> standing.Standing:
-        state = self._pools.get(ref)
-        if state is None:
-            state = self._pools[ref] = standing.Standing()
-        return state
+        return self._pools.get(ref) or self._pools.setdefault(ref, standing.Standing())
 
     def _due(self, pool: meta.Ref, ref: meta.Ref) -> None:
         """Make a claim due, in the lane where it belongs."""
@@ -322,9 +321,8 @@ class Index:
         old = self._claims.get(seen.ref)
         if old and standing.is_stale(seen, old):
             return set()
-        touched = (
-            self._remove_claim(seen.ref) if old and (old.pool, old.cluster) != (seen.pool, seen.cluster) else set()
-        )
+        moved = old is not None and (old.pool, old.cluster) != (seen.pool, seen.cluster)
+        touched = self._remove_claim(seen.ref) if moved else set()
         state = self._state(seen.pool)
         self._claims[seen.ref] = state.claims[seen.ref] = seen
         self.clusters.join(seen.ref.namespace, seen.cluster, member=seen.ref)
@@ -340,10 +338,11 @@ class Index:
         state.due.drop(ref)
         self.clusters.leave(ref.namespace, old.cluster, member=ref)
         touched = self._unbook(old.pool, ref) | {old.pool}
-        for left in self.addresses_of(ref):
-            self._due(left.pool, ref)
-            touched.add(left.pool)
-        return touched
+        left = self.addresses_of(ref)
+        self.survivors.depart(ref, (one.ref for one in left), is_busy=ref in self._busy)
+        for one in left:
+            self._due(one.pool, ref)
+        return touched | {one.pool for one in left}
 
     def _unbook(self, pool: meta.Ref, claim: meta.Ref) -> Pools:
         number = self._state(pool).booked.pop(claim, None)
@@ -362,6 +361,7 @@ class Index:
         state = self._state(seen.pool)
         self._addresses[seen.ref] = state.addresses[seen.ref] = seen
         self._of_claim.setdefault(seen.claim, {})[seen.ref] = seen
+        self.survivors.come(seen.ref, seen.claim)
         number = room.parse(seen.spec.address)
         if number and not same:
             for shared in self._rooms(seen.pool):
@@ -374,6 +374,7 @@ class Index:
 
     def _remove_address(self, ref: meta.Ref) -> Pools:
         old = self._addresses.pop(ref)
+        self.survivors.remove(ref)
         del self._state(old.pool).addresses[ref]
         left = self._of_claim[old.claim]
         del left[ref]

@@ -28,7 +28,10 @@ from gantry.model.kube import meta
 from gantry.operations.claim import actions, answers, index, ledger, picks, room
 
 GRACE = 300.0
-"""Seconds. An address whose claim is not there is left alone for so long: a restored backup brings addresses first."""
+"""Seconds. An address whose claim is not there is left alone for so long: a restored backup brings addresses first.
+
+One whose claim has been seen to go is not, while its pool is there (``survivors``).
+"""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -150,7 +153,8 @@ def _orphaned(seen: index.Index, ref: meta.Ref, now: datetime.datetime) -> Decis
         if not _is_written(address) or not _is_owned(address) or (pool and seen.is_resting(pool)):
             continue
         born = meta.moment(address.metadata.creation_timestamp) or now
-        left = GRACE - (now - born).total_seconds()
+        is_left = pool is not None and address.ref in seen.survivors
+        left = 0.0 if is_left else GRACE - (now - born).total_seconds()
         if left <= 0:
             return Decision(ref, _removed(address, absent=(ref,)))
         later = max(later, left)
