@@ -256,3 +256,37 @@ def test_an_export_that_is_not_there_is_named(pair: lab.Lab) -> None:
         "gnt-backup", "import", "-n", "node1", "--src-node", "node2", "nothing"
     )
     assert "Target node must be specified" in pair.refused("gnt-backup", "export", "nothing")
+
+
+HANGS = "#!/bin/sh\nsleep 600 & echo $! > $0.begun.new; mv $0.begun.new $0.begun; wait\n"
+
+
+def _canceled(pair: lab.Lab, begun: Path) -> None:
+    """Cancel the job whose script runs; return when it has, and when that has ended."""
+    lab.wait_until(begun.exists, "the script")
+    (number,) = (number for number, status in pair.rows("gnt-job", "id,status") if status == "running")
+    assert "will be canceled" in pair.run("gnt-job", "cancel", number).stdout
+    pair.run("gnt-job", "wait", number, check=False)
+    assert pair.rows("gnt-job", "status", number) == [["canceled"]]
+    lab.wait_until(lambda: lab.is_gone(int(begun.read_text())), "the end of the script")
+
+
+@pytest.mark.parametrize("target", ["node1", "node2"])
+def test_an_export_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.Lab, name: str, target: str) -> None:
+    folder = define(pair.nodes[0], f"export-hangs-{target}", {**SCRIPTED, "export": HANGS})
+    add(pair, name, NIC, system=f"{folder.name}+large")
+    pair.run("gnt-backup", "export", "--submit", "-n", target, name)
+    _canceled(pair, folder / "export.begun")
+    assert ["node1", name] not in pair.rows("gnt-backup", "node,export")
+    assert not any((node.root / f"lib/export/{name}.new").exists() for node in pair.nodes)
+
+
+def test_an_import_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.Lab, name: str) -> None:
+    add(pair, name, NIC, system="scripted+large")
+    pair.run("gnt-backup", "export", "-n", "node2", name)
+    pair.run("gnt-instance", "remove", "-f", name)
+    folder = define(pair.nodes[0], "import-hangs", {**SCRIPTED, "import": HANGS})
+    pair.run("gnt-backup", "import", "--submit", "-n", "node1", "-o", "import-hangs+large", "--no-start", name)
+    _canceled(pair, folder / "import.begun")
+    assert [name] not in pair.rows("gnt-instance", "name")
+    assert disk_files(pair.nodes[0], name) == []

@@ -98,6 +98,23 @@ async def test_a_stream_into_a_full_disk_says_so(folders: paths.Paths, ask: Ask)
     assert os.listdir(folders.exports) == []
 
 
+async def test_a_stream_whose_programs_hang_is_broken_off_at_both_ends(folders: paths.Paths, ask: Ask) -> None:
+    os.makedirs(f"{folders.exports}/vm1")
+    os.mkfifo(f"{folders.exports}/vm1/dump0")
+    end = disk_end(folders, b"content")
+    port = await ask(calls.StreamOpen(token=TOKEN, end=end))
+    assert isinstance(port, int)
+    sending = asyncio.ensure_future(ask(calls.StreamSend(token=TOKEN, host="127.0.0.1", port=port, end=DUMP)))
+    await asyncio.sleep(0.2)
+    assert not sending.done()
+    assert await ask(calls.StreamCancel(token=TOKEN)) == ""
+    with pytest.raises(errors.ExecutionError, match="dump dump0 of export vm1: the stream was broken off"):
+        await sending
+    assert await ask(calls.StreamCancel(token=TOKEN)) == ""
+    with pytest.raises(errors.NotFoundError, match="nobody waits"):
+        await ask(calls.StreamClose(token=TOKEN))
+
+
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "../x", "a/b", "x.new", "a\0b"])
 async def test_no_name_leads_out_of_the_exports(ask: Ask, name: str) -> None:
     for call in (

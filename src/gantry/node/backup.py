@@ -66,6 +66,7 @@ class Backup:
         self._definitions = definitions
         self._channels = channels.Channels(runtime.disk, folders, secure=secure)
         self._arrivals: dict[str, tuple[commands.Arrival, asyncio.Task[calls.Streamed]]] = {}
+        self._departures: dict[str, asyncio.Future[commands.Streamed]] = {}
 
     def add_to(self, table: agent.Table) -> None:
         """Add all calls to a table."""
@@ -108,8 +109,8 @@ class Backup:
     async def _send(self, call: calls.StreamSend) -> calls.Streamed:
         end = await self._ready(call.end, source=True)
         async with end.shown:
-            try:
-                streamed = await self._runtime.streams.send(
+            sending = self._departures[call.token] = asyncio.ensure_future(
+                self._runtime.streams.send(
                     end.stages,
                     host=call.host,
                     port=call.port,
@@ -117,13 +118,15 @@ class Backup:
                     tls=self._channels.there(),
                     timeout=calls.StreamSend.LIMIT,
                 )
-            except TimeoutError:
-                raise errors.ExecutionError(
-                    f"{_named(call.end)} could not be sent in {calls.StreamSend.LIMIT:.0f} s"
-                ) from None
-            except OSError as error:
-                raise errors.ExecutionError(f"{_named(call.end)} could not be sent to {call.host}: {error}") from None
-            return await self._ended(end, streamed)
+            )
+            try:
+                await asyncio.wait([sending])
+            finally:
+                sending.cancel()
+                await asyncio.wait([sending])
+                if self._departures.get(call.token) is sending:
+                    del self._departures[call.token]
+            return await self._ended(end, _sent(call, sending))
 
     async def _ended(self, end: _End, streamed: commands.Streamed) -> calls.Streamed:
         """Keep what an OS script said; raise ExecutionError for the program that failed by itself."""
@@ -153,6 +156,9 @@ class Backup:
 
     async def _cancel(self, call: calls.StreamCancel) -> str:
         """Break off; the sender's complaint that it was hung up on may be faster than what it was hung up for."""
+        if sending := self._departures.get(call.token):
+            sending.cancel()
+            await asyncio.wait([sending])
         arrival, task = self._arrivals.pop(call.token, (None, None))
         if arrival is None or task is None:
             return ""
@@ -290,6 +296,19 @@ def _checked(name: str) -> str:
     if not name or name.startswith(".") or "/" in name or "\0" in name or not _whole(name):
         raise errors.InvalidError(f"{name!r} cannot be the name of an export or a dump")
     return name
+
+
+def _sent(call: calls.StreamSend, sending: asyncio.Future[commands.Streamed]) -> commands.Streamed:
+    """Return what went over a stream that has ended; raises ExecutionError."""
+    name = _named(call.end)
+    if sending.cancelled():
+        raise errors.ExecutionError(f"{name}: the stream was broken off")
+    try:
+        return sending.result()
+    except TimeoutError:
+        raise errors.ExecutionError(f"{name} could not be sent in {calls.StreamSend.LIMIT:.0f} s") from None
+    except OSError as error:
+        raise errors.ExecutionError(f"{name} could not be sent to {call.host}: {error}") from None
 
 
 def _whole(name: str) -> bool:

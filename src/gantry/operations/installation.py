@@ -3,7 +3,6 @@
 Shared by the units that install. Everything is refused here, before anything is changed, with the nearest name.
 """
 
-import asyncio
 import difflib
 from collections.abc import Collection
 from typing import TypeVar
@@ -13,35 +12,19 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, parameters
-from gantry.operations import base
+from gantry.operations import base, stopping
 from gantry.rpc import calls, targets
 
 Result = TypeVar("Result")
-
-LOOK = 1.0
-"""Seconds between two looks whether a job was canceled whose script runs."""
 
 
 async def run(
     environment: base.Environment, target: targets.Target, script: calls.Call[Result], *, whole: calls.Instance
 ) -> Result:
-    """Have a script of an instance's OS run on its node. Meanwhile the job can be canceled, and the script is killed.
-
-    Scripts of other people hang: they ask for a password, wait for a mirror, or for a lock.
-    """
+    """Have a script of an instance's OS run on its node; it is killed when the job is canceled meanwhile."""
     nodes = environment.nodes
-    with environment.stoppable() as canceled:
-        running = asyncio.ensure_future(nodes.call(target, script))
-        try:
-            while not running.done():
-                if canceled():
-                    await nodes.call(target, calls.OsCancel(instance=whole.uuid))
-                    await asyncio.wait([running])
-                    raise errors.JobCanceledError
-                await asyncio.wait([running], timeout=LOOK)
-            return running.result()
-        finally:
-            running.cancel()
+    cancel = calls.OsCancel(instance=whole.uuid)
+    return await stopping.run(environment, nodes.call(target, script), lambda: nodes.call(target, cancel))
 
 
 async def check(

@@ -161,6 +161,8 @@ def _step(
     async def do() -> None:
         try:
             await carrier.run(begin, into)
+        except errors.JobCanceledError:
+            raise
         except errors.GantryError:
             await _explain(environment, found, index)
             raise

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance
-from gantry.operations import base
+from gantry.operations import base, stopping
 from gantry.rpc import calls, targets
 
 Side = tuple[targets.Target, calls.Instance]
@@ -19,6 +19,7 @@ class Transfer:
     """One stream from a node to a node, or to itself; ``done`` is what went over it, after ``run``."""
 
     def __init__(self, environment: base.Environment, *, source: targets.Target, sink: targets.Target) -> None:
+        self._environment = environment
         self._nodes = environment.nodes
         self._source = source
         self._sink = sink
@@ -26,11 +27,16 @@ class Transfer:
         self.done: calls.Streamed | None = None
 
     async def run(self, begin: calls.StreamEnd, into: calls.StreamEnd) -> None:
-        """Send from one end to the other; raises ExecutionError and what else the nodes say."""
+        """Send from one end to the other; raises ExecutionError and what else the nodes say.
+
+        Meanwhile the job can be canceled, and the programs of both ends are killed.
+        """
         port = await self._nodes.call(self._sink, calls.StreamOpen(token=self._token, end=into))
         send = calls.StreamSend(token=self._token, host=self._sink.address, port=port, end=begin)
         try:
-            sent = await self._nodes.call(self._source, send)
+            sent = await stopping.run(self._environment, self._nodes.call(self._source, send), self._stop)
+        except errors.JobCanceledError:
+            raise
         except errors.GantryError as error:
             raise await self._cause(error) from None
         came = await self._nodes.call(self._sink, calls.StreamClose(token=self._token))
@@ -39,6 +45,10 @@ class Transfer:
                 f"node {self._source.name} sent {sent.size} bytes, node {self._sink.name} received {came.size}"
             )
         self.done = came
+
+    async def _stop(self) -> None:
+        await self._nodes.call(self._source, calls.StreamCancel(token=self._token))
+        await self.cancel()
 
     async def _cause(self, error: errors.GantryError) -> errors.GantryError:
         """Return what went wrong where it came from: a sender only sees that the receiver hangs up."""

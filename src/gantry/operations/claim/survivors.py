@@ -1,7 +1,7 @@
 """Survivors: address objects whose claim has been seen to go. Nobody is to come for them, unlike those of a backup.
 
-Who calls it: ``index``. A server may let a claim go at once although it has just got a finalizer: one that is deleted in
-that moment (a real API server compares no version there). Its address is then made for a claim that is no more.
+Who calls it: ``index``. A server may let a claim go at once although it has just got a finalizer: one that is deleted
+in that moment (a real API server compares no version there). Its address is then made for a claim that is no more.
 """
 
 from collections.abc import Iterable

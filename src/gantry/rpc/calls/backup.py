@@ -63,7 +63,10 @@ class StreamClose(Call[Streamed], frozen=True):
 
 
 class StreamCancel(Call[str], frozen=True):
-    """Break off what is received, and forget it; the result is which program had failed here before, and why."""
+    """Break off what is sent, or what is received and then forgotten.
+
+    The result is which program of the receiver had failed here before, and why.
+    """
 
     token: str
 
