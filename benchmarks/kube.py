@@ -23,7 +23,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from pathlib import Path
 from urllib import parse
 
 import msgspec
+from tests import ports
 
 from benchmarks.figure import Figure
 from gantry.doors.kube import access, client, metrics, pace
@@ -63,7 +63,7 @@ class Site:
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self._stack = stack
         self._folder = folder
-        self._port = _free_port()
+        self._port = ports.free()
         self.kubeconfig = os.environ.get("GANTRY_BENCH_KUBECONFIG", "")
 
     def serve(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -87,7 +87,7 @@ class Site:
 
     async def control(self) -> tuple[subprocess.Popen[bytes], float, float]:
         """Start controllers; return them when they lead, the seconds until they were ready, and until they led."""
-        health, began = _free_port(), time.monotonic()
+        health, began = ports.free(), time.monotonic()
         where = ("--kubeconfig", self.kubeconfig, "--run-folder", str(self._folder / "run"))
         running = self._program("controllers", *where, "--bind", "127.0.0.1", "--health-port", str(health))
         await _until_said(health, "/readyz", b"ok")
@@ -120,13 +120,6 @@ async def _until_said(port: int, path: str, text: bytes) -> None:
         with suppress(OSError):
             said = (await http.request("GET", "127.0.0.1", port, path, timeout=5)).body
     await http.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-    return found
 
 
 def _end(size: int) -> str:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from tests import ports
 from tests.cluster import lab
 
 from benchmarks.figure import Figure, timed
@@ -67,8 +68,8 @@ def api() -> Iterator[tuple[lab.Lab, int, int]]:
     with lab.lab() as made:
         made.init()
         made.run("gnt-cluster", "modify", "--segment-ranges", "yes")
-        port = lab.free_port()
-        where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(lab.free_port()), "--neutron-port", str(port)]
+        port = ports.free()
+        where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(ports.free()), "--neutron-port", str(port)]
         program = [str(lab.BIN / "gantry-rapi"), *where, "--neutron-auth", "none", "--root", str(made.master)]
         daemon = subprocess.Popen(program)
         try:

@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests import leftovers
+from tests import leftovers, ports
 
 USER = "postgres"
 PATIENCE = 60.0
@@ -34,12 +33,6 @@ NEEDS = [
     pytest.mark.real,
     pytest.mark.skipif(not _programs(), reason="PostgreSQL is not installed: make system"),
 ]
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 @dataclass
@@ -93,7 +86,7 @@ class Server:
 def running() -> Iterator[Server]:
     """Start a server and take it away afterwards."""
     with leftovers.folder("gp") as name:
-        server = Server(Path(name), free_port())
+        server = Server(Path(name), ports.free())
         if os.geteuid() == 0:
             shutil.chown(name, USER)
         data = str(server.folder / "data")

@@ -18,6 +18,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import ports
+
+from gantry.runtime.real import RealRuntime
+
 BIN = Path(sys.executable).parent
 PATIENCE = 60.0
 
@@ -35,13 +39,6 @@ def wait_until(condition: Callable[[], bool], what: str, *, patience: float = PA
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {patience:.0f} s for {what}")
         time.sleep(0.02)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def listens(port: int, address: str = "127.0.0.1") -> bool:
@@ -69,6 +66,7 @@ class Node:
         wait_until(self._listens, f"the daemon of {self.name}")
 
     def _listens(self) -> bool:
+        assert self.daemon is None or self.daemon.poll() is None, f"the daemon of {self.name} has ended"
         joined = [self.root / "lib/join-token", self.root / "lib/certs/node.pem"]
         return listens(self.port, self.address) and any(one.exists() for one in joined)
 
@@ -98,7 +96,7 @@ class Lab:
         for file, text in OS_FILES.items():
             (definition / file).write_text(text)
         (definition / "create").chmod(0o755)
-        node = Node(name, root, free_port())
+        node = Node(name, root, ports.free())
         self.nodes.append(node)
         node.start()
         return node
@@ -127,6 +125,14 @@ class Lab:
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
         return done.stderr
+
+    def verified(self) -> str:
+        """Return what verify says when it finds nothing wrong: files on the nodes follow a change a moment later."""
+        deadline = time.monotonic() + PATIENCE
+        while (done := self.run("gnt-cluster", "verify", check=False)).returncode:
+            assert time.monotonic() < deadline, done.stdout + done.stderr
+            time.sleep(0.1)
+        return done.stdout
 
     def rows(self, program: str, fields: str, *names: str) -> list[list[str]]:
         """Return a list command's rows of the given fields."""
@@ -207,10 +213,8 @@ class Lab:
 
 
 def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended; a zombie has."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return True
+    """Tell whether a process has ended; a zombie has, when none of its threads is left that hold its files."""
+    return not RealRuntime().processes.alive(pid)
 
 
 def instance_arguments(*more: object, nics: str = "ip0=lan4,ip1=lan6,network=net1", size: str = "16m") -> list[object]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
+from tests import ports
 from tests.cluster import lab
 
 RANGES, NETWORKS = "/v2.0/network_segment_ranges", "/v2.0/networks"
@@ -20,8 +21,8 @@ class Api:
 
     def __init__(self, cluster: lab.Lab) -> None:
         self.cluster = cluster
-        self.port = lab.free_port()
-        where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(lab.free_port()), "--neutron-port", str(self.port)]
+        self.port = ports.free()
+        where = ["--bind", "127.0.0.1", "--no-ssl", "--port", str(ports.free()), "--neutron-port", str(self.port)]
         options = ["--neutron-auth", "none", "--root", str(cluster.master)]
         self.daemon = subprocess.Popen([lab.BIN / "gantry-rapi", *where, *options])
         lab.wait_until(lambda: lab.listens(self.port), "the Neutron API")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import bcrypt
 import pytest
 import yaml
+from tests import ports
 from tests.cluster import lab
 
 HASH = bcrypt.hashpw(b"s3cret", bcrypt.gensalt(4)).decode()
@@ -73,7 +74,7 @@ class Remote:
 @contextlib.contextmanager
 def served(cluster: lab.Lab, *options: str) -> Iterator[Remote]:
     (cluster.master / "lib/users").write_text(f"# users\n\nalice:{HASH}\nbob secret read\n")
-    port = lab.free_port()
+    port = ports.free()
     where = ["--bind", "127.0.0.1", "--port", str(port), "--root", str(cluster.master)]
     daemon = subprocess.Popen([str(lab.BIN / "gantry-rapi"), *where, *options], stderr=subprocess.DEVNULL)
     remote = Remote(cluster, port)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import ports
 from tests.cluster import lab
 
 NOTE = """#!{python}
@@ -89,7 +90,7 @@ def server(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("needs root and openssh-server")
     for key in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / key], check=True)
-    port = lab.free_port()
+    port = ports.free()
     (tmp_path / "server.conf").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {tmp_path}/host\nAuthorizedKeysFile {tmp_path}/user.pub\n"
         f"PidFile none\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n"

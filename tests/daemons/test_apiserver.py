@@ -8,6 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import yaml
+from tests import ports
 from tests.cluster import lab
 
 from gantry import errors
@@ -20,7 +21,7 @@ PATIENCE = 30
 def _options(folder: Path, *arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     apiserver.add(parser.add_subparsers())
-    return parser.parse_args(["serve", "--data", str(folder), "--port", str(lab.free_port()), *arguments])
+    return parser.parse_args(["serve", "--data", str(folder), "--port", str(ports.free()), *arguments])
 
 
 @asynccontextmanager

@@ -4,11 +4,11 @@ import argparse
 import asyncio
 import base64
 import json
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import ports
 from tests.doors.kube import api
 from tests.operations.claim import server
 
@@ -16,13 +16,6 @@ from gantry import errors, security
 from gantry.daemons import kube
 from gantry.doors.kube import access, metrics
 from gantry.runtime import real
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-    return found
 
 
 def inline(pem: bytes) -> str:
@@ -51,7 +44,7 @@ def options(folder: Path, *more: str) -> argparse.Namespace:
 
 
 async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(tmp_path: Path) -> None:
-    runtime, port, health = real.RealRuntime(), free_port(), free_port()
+    runtime, port, health = real.RealRuntime(), ports.free(), ports.free()
     now = runtime.clock.now()
     authority = security.make_authority("test", now)
     key, request = security.make_request("api")

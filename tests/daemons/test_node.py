@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests import ports
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -39,13 +40,6 @@ def start(root: str) -> Iterator[Start]:
         process.communicate()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
 def wait_for(port: int) -> None:
     limit = time.monotonic() + 30
     while True:
@@ -56,7 +50,7 @@ def wait_for(port: int) -> None:
 
 
 def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, start: Start) -> None:
-    port = free_port()
+    port = ports.free()
     daemon = start(port)
     wait_for(port)
     token = os.stat(f"{root}/lib/join-token")
@@ -70,10 +64,10 @@ def test_it_listens_leaves_a_join_token_and_ends_cleanly_on_a_signal(root: str, 
 
 
 def test_a_second_daemon_with_the_same_folders_is_refused(root: str, start: Start) -> None:
-    port = free_port()
+    port = ports.free()
     first = start(port)
     wait_for(port)
-    second = start(free_port())
+    second = start(ports.free())
     _, said = second.communicate(timeout=30)
     assert second.returncode == 1
     assert said == f"gantry-noded: another gantry-noded runs with the folders of {root}; stop it first\n"

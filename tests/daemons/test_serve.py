@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from tests import ports
 from tests.cluster import lab
 from tests.operations.claim import server
 
@@ -63,7 +64,7 @@ async def bound(user: client.Client, name: str) -> str:
 
 @pytest.fixture
 def port() -> int:
-    return lab.free_port()
+    return ports.free()
 
 
 async def test_the_server_alone_is_enough_and_goes_on_after_a_kill(tmp_path: Path, port: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.daemons.test_kube import free_port
+from tests import ports
 from tests.doors.kube.test_admission import reviewed
 from tests.kubernetes import webhooks
 from tests.operations.claim import server
@@ -70,7 +70,7 @@ async def test_reviews_are_answered_and_a_renewed_certificate_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: controllers.Controllers
 ) -> None:
     monkeypatch.setattr(webhook, "RENEWAL", 0.05)
-    port, first = free_port(), webhooks.certificate(tmp_path)
+    port, first = ports.free(), webhooks.certificate(tmp_path)
     claim = {"uid": "u", "operation": "CREATE", "kind": {"group": "ipam.metal3.io", "kind": "IPClaim"}}
     good, bad = (json.dumps(reviewed({**claim, "object": server.claim("c", of=of)})).encode() for of in ("pool-1", ""))
     async with asyncio.timeout(PATIENCE), serving(tmp_path, port, idle):

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests import leftovers
-from tests.cluster import lab
+from tests import leftovers, ports
 from tests.real import demonstration
 from tests.real.nodes import lab as machines
 
@@ -83,7 +82,7 @@ class Keystone:
 
     def prepare(self) -> None:
         """Make certificate, database, keys, the administrator, and the roles that Keystone has from the start."""
-        now, self.port = time.time(), lab.free_port()
+        now, self.port = time.time(), ports.free()
         authority = security.make_authority("test", now)
         key, request = security.make_request("keystone")
         issued = security.issue(authority, request, uuid="keystone", name="keystone.example", address=HOST, now=now)

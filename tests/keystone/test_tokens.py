@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib import parse
 
 import pytest
+from tests import ports
 from tests.cluster import lab
 from tests.keystone import server
 from tests.openstack import client
@@ -96,7 +97,7 @@ def test_a_token_is_refused_once_it_is_revoked(made: Cloud) -> None:
 
 
 def test_a_token_is_refused_once_it_is_expired(made: Cloud) -> None:
-    port = lab.free_port()
+    port = ports.free()
     made.keystone.start(port, expiration=15)
     token = made.keystone.login("anna", "tenant-1", port=port)
     assert made.status(token) == 200

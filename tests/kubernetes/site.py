@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from tests import ports
 from tests.cluster import lab
 from tests.real.nodes import lab as machines
 
@@ -71,7 +72,7 @@ class Site(Reached):
 
     folder: Path
     home: Path
-    port: int = field(default_factory=lab.free_port)
+    port: int = field(default_factory=ports.free)
     version: tuple[int, int] = (1, 30)
     with_controllers: bool = False
     running: subprocess.Popen[bytes] | None = None

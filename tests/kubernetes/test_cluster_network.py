@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests import ports
 from tests.cluster import lab as labs
 
 from gantry.doors.kube import access, client, metrics, pace
@@ -57,7 +58,7 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    data, port = tmp_path_factory.mktemp("server"), labs.free_port()
+    data, port = tmp_path_factory.mktemp("server"), ports.free()
     with program("serve", "--no-controllers", "--data", str(data), "--port", str(port)):
         labs.wait_until(lambda: (data / "kubeconfig").exists() and labs.listens(port), "the API server")
         yield data / "kubeconfig"
@@ -94,8 +95,11 @@ async def claims(talk: client.Client) -> list[ipam.IPClaim]:
 
 
 async def given(talk: client.Client) -> dict[str, str]:
-    """Return the addresses of the claims that have one and are not giving it back."""
-    told = await claims(talk)
+    """Return the addresses of the claims that have one and are not giving it back.
+
+    One that is going may still say an address that is another's by now.
+    """
+    told = [one for one in await claims(talk) if not one.is_deleting]
     listed = msgspec.convert(await talk.get(f"{PATH}/ipaddresses"), _Claims)
     read = [
         meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPAddress", **one}, ipam.IPAddress) for one in listed.items

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests import ports
 from tests.cluster import lab
 from tests.kubernetes import site
 from tests.kubernetes.contract import backends
@@ -113,7 +114,7 @@ def test_a_real_server_takes_the_base_and_its_account_may_do_what_controllers_do
     assert "unchanged" in kubectl("apply", "-k", str(BASE), "--dry-run=server").replace("(server dry run)", "")
     kubectl("create", "namespace", "deployed")
     account = backend.account("gantry-system", "gantry-kube")
-    health = lab.free_port()
+    health = ports.free()
     arguments = ["--kubeconfig", str(account), "--lease-namespace", "gantry-system", "--bind", "127.0.0.1"]
     log = tmp_path / "log"
     with log.open("w") as out, subprocess.Popen(

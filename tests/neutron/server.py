@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests import leftovers, postgres
+from tests import leftovers, ports, postgres
 from tests.real import demonstration
 from tests.real.nodes import lab
 
@@ -140,7 +140,7 @@ class Neutron:
 
     def start(self, *, workers: int) -> "Client":
         """Start a server and return a client of it."""
-        port = postgres.free_port()
+        port = ports.free()
         folder = self.folder / str(port)
         folder.mkdir()
         (folder / "gunicorn.conf.py").write_text(SERVED.format(port=port, workers=workers))

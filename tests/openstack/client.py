@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests import ports
 from tests.cluster import lab
 from tests.real import demonstration
 from tests.real.nodes import lab as machines
@@ -136,9 +137,9 @@ def cloud(*options: str) -> Iterator[Cloud]:
         (made.master / "lib/users").write_text(USERS)
         made.kill_master()
         made.start_master()
-        port, folder = lab.free_port(), made.folder / "home"
+        port, folder = ports.free(), made.folder / "home"
         folder.mkdir()
-        where = ["--bind", "127.0.0.1", "--port", str(lab.free_port()), "--neutron-port", str(port), "--no-ssl"]
+        where = ["--bind", "127.0.0.1", "--port", str(ports.free()), "--neutron-port", str(port), "--no-ssl"]
         daemon = subprocess.Popen([lab.BIN / "gantry-rapi", *where, "--root", str(made.master), *options])
         try:
             lab.wait_until(lambda: lab.listens(port), "the Neutron API")

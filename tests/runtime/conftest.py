@@ -1,11 +1,11 @@
 """Runs one check on either runtime: ``drive(check)`` gives the check a runtime and an empty folder."""
 
 import asyncio
-import socket
 import tempfile
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests import ports
 
 from gantry.runtime import commands, interface
 from gantry.runtime.real import RealRuntime
@@ -50,7 +50,4 @@ def drive(request: pytest.FixtureRequest) -> Callable[[Check], None]:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free: int = probe.getsockname()[1]
-    return free
+    return ports.free()

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests import ports
 from tests.cluster import lab
 from tests.doors.kube.server import api
 from tests.kubernetes import webhooks
@@ -21,7 +22,7 @@ def installed(backend: backends.Backend, folder: Path) -> Iterator[None]:
     if backends.is_embedded(backend):
         yield
         return
-    port, authority = lab.free_port(), webhooks.certificate(folder)
+    port, authority = ports.free(), webhooks.certificate(folder)
     options = ("--webhook-cert-dir", str(folder), "--webhook-port", str(port))
     with programs.controllers(backend.kubeconfig, folder, *options):
         asyncio.run(_install(backend, folder, webhooks.configuration(port, authority)))

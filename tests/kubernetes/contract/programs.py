@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from tests import ports
 from tests.cluster import lab
 
 
@@ -19,7 +20,7 @@ class Program:
     kubeconfig: Path
     folder: Path
     options: tuple[str, ...] = ("--no-leader-elect",)
-    port: int = field(default_factory=lab.free_port)
+    port: int = field(default_factory=ports.free)
     running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -24,8 +24,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests import leftovers
-from tests.cluster import lab
+from tests import leftovers, ports
 from tests.kubernetes import site
 from tests.real.nodes import lab as machines
 
@@ -80,21 +79,13 @@ class _Definition(msgspec.Struct):
     status: _Conditions
 
 
-def _free_ports(count: int) -> list[int]:
-    """Return different ports."""
-    found: set[int] = set()
-    while len(found) < count:
-        found.add(lab.free_port())
-    return sorted(found)
-
-
 @dataclass
 class Server(site.Reached):
     """The API server; ``folder`` is for keys, logs and what etcd keeps."""
 
     folder: Path
     home: Path
-    ports: list[int] = field(default_factory=lambda: _free_ports(3))
+    ports: list[int] = field(default_factory=lambda: [ports.free() for _ in range(3)])
     version: tuple[int, int] = (1, 20)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
-from tests.cluster import lab
+from tests import ports
 
 from gantry.doors import http
 from gantry.doors.kube import server
@@ -159,7 +159,7 @@ class Api(Caller):
     def __init__(
         self, folder: Path, session: aiohttp.ClientSession, *, tokens: Mapping[str, str] | None = None
     ) -> None:
-        self.folder, self.port = folder, lab.free_port()
+        self.folder, self.port = folder, ports.free()
         self._tokens = tokens
         super().__init__(f"http://127.0.0.1:{self.port}", session)
         self._running: tuple[server.Application, http.Server] | None = None

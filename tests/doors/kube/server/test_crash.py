@@ -1,9 +1,12 @@
 """A server on a simulated machine that loses its power at any moment: what was answered is there."""
 
 import asyncio
+import contextlib
+from collections.abc import Coroutine
 
 import pytest
 
+from gantry import errors
 from gantry.doors.kube.server import history, store
 from gantry.runtime import simulated
 
@@ -62,3 +65,29 @@ async def _finished(machine: simulated.SimulatedRuntime) -> store.Store:
     objects = await _opened(machine)
     await objects.close()
     return objects
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_failing_sync_takes_back_what_was_answered(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "ROOM", 1000)
+    answered: dict[str, int] = {}
+
+    async def work(machine: simulated.SimulatedRuntime) -> None:
+        objects = await _opened(machine)
+        machine.disk.fail_sync = 0.3
+        for count in range(60):
+            with contextlib.suppress(errors.StorageError):
+                answered["s"] = (await objects.put("secrets", _secret("s", count))).version
+
+    with simulated.World(seed) as world:
+        machine = world.machine("site")
+        world.run(_done(machine, work(machine)))
+        machine.disk.fail_sync = 0.0
+        world.crash("site")
+        found = world.run(_finished(machine)).get(_key("s"))
+        assert found is not None
+        assert found.version >= answered["s"]
+
+
+async def _done(machine: simulated.SimulatedRuntime, work: Coroutine[object, object, None]) -> None:
+    await machine.spawn(work)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from tests import ports
 from tests.cluster import lab
 from tests.doors.kube.server import api
 
@@ -65,6 +66,23 @@ async def test_writes_that_wait_together_share_a_sync(tmp_path: Path, monkeypatc
         made = await asyncio.gather(*(one.put(TITLE, _secret(f"s{number}")) for number in range(200)))
         assert [item.version for item in made] == list(range(1, 201))
         assert 1 <= syncs <= 5
+
+
+async def test_a_bug_that_ends_the_writing_lets_nobody_wait(tmp_path: Path) -> None:
+    def broken(event: history.Event) -> None:
+        raise KeyError(event.item.key)
+
+    async with _opened(tmp_path) as one:
+        await one.put(TITLE, _secret("a"))
+        one.observer = broken
+        made = [asyncio.create_task(one.put(TITLE, _secret(name))) for name in ("b", "c")]
+        for failed in await asyncio.gather(*made, return_exceptions=True):
+            assert isinstance(failed, errors.InternalError)
+        assert not one.is_writing
+        with pytest.raises(errors.InternalError, match="not written any more"):
+            await one.remove(TITLE, _secret("a"))
+    async with _opened(tmp_path) as again:
+        assert again.get(_key("a"))
 
 
 async def test_a_torn_end_is_cut_off_and_damage_stops_the_server(tmp_path: Path) -> None:
@@ -149,7 +167,7 @@ async def _program(folder: Path, port: int) -> AsyncIterator[subprocess.Popen[by
 
 
 async def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
-    port = lab.free_port()
+    port = ports.free()
     answered: list[str] = []
 
     async def write(session: aiohttp.ClientSession, worker: int) -> None:

@@ -1,7 +1,13 @@
 """What clients ask before and around objects: discovery, OpenAPI, forms of answers, refusals of requests."""
 
+from pathlib import Path
+
 import pytest
 from tests.doors.kube.server import api
+
+from gantry.doors import http
+from gantry.doors.kube import server
+from gantry.runtime import interface, real
 
 TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -73,6 +79,15 @@ async def test_version_and_health_are_told(kube: api.Api) -> None:
     assert (await kube.get("/version/")).body["major"] == "1"
     for path in ("/healthz", "/livez", "/readyz"):
         assert (await kube.get(path)).body == {"text": "ok"}
+
+
+async def test_a_server_that_stores_nothing_any_more_is_not_healthy(tmp_path: Path) -> None:
+    made = server.Application(real.RealRuntime(), str(tmp_path))
+    await made.open()
+    await made.close()
+    for path in ("/healthz", "/livez", "/readyz"):
+        said = await made.answer(interface.HttpRequest("GET", path, b""), http.Trace(""))
+        assert (said.status, said.body) == (500, b"changes are not stored any more")
 
 
 def _field(number: int, value: bytes) -> bytes:

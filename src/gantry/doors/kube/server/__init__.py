@@ -69,7 +69,7 @@ class Application:
         """Answer a request; StatusError."""
         parts, query = http.split(raw.path)
         if parts[:1] and parts[0] in _HEALTH:
-            return interface.HttpResponse(200, b"ok", "text/plain")
+            return self._health()
         self._let_in(raw, trace)
         if len(raw.body) > BODY_LIMIT:
             raise faults.too_large("the body of a request", BODY_LIMIT)
@@ -92,6 +92,11 @@ class Application:
         """Return a failure as a Status."""
         body = faults.body(error)
         return interface.HttpResponse(error.status, media.ENCODE(body) + b"\n")
+
+    def _health(self) -> interface.HttpResponse:
+        if self._store.is_writing:
+            return interface.HttpResponse(200, b"ok", "text/plain")
+        return interface.HttpResponse(500, b"changes are not stored any more", "text/plain")
 
     def _let_in(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
         if self._tokens is None:

@@ -115,6 +115,12 @@ class Store:
             await self._rewrite()
         await self._file()
         self._writing = asyncio.create_task(self._write())
+        self._writing.add_done_callback(self._ended)
+
+    @property
+    def is_writing(self) -> bool:
+        """Tell whether changes are stored: not after ``close``, nor after a bug that ended it."""
+        return self._writing is not None and not self._writing.done()
 
     async def close(self) -> None:
         """Store what is on its way, and end."""
@@ -147,15 +153,18 @@ class Store:
     async def put(self, title: str, body: schema.Json) -> history.Item:
         """Store an object with the next version; StorageError when that fails, and then it is as before.
 
-        StatusError 413 for one that is too large; the mark of its deletion always finds room.
+        StatusError 413 for one that is too large; the mark of its deletion always finds room. InternalError if nothing
+        is stored any more; what was on its way then may be there or not.
         """
         return await self._enter(title, body, gone=False)
 
     async def remove(self, title: str, body: schema.Json) -> history.Item:
-        """Store that an object has gone; it is shown to watches as given, with the next version."""
+        """Store that an object has gone; it is shown to watches as given, with the next version; else as ``put``."""
         return await self._enter(title, body, gone=True)
 
     async def _enter(self, title: str, body: schema.Json, *, gone: bool) -> history.Item:
+        if not self.is_writing:
+            raise errors.InternalError(f"{self._path} is not written any more", hint="start the server again")
         self._issued += 1
         metadata = msgspec.convert(body["metadata"], schema.Json)
         versioned = {**body, "metadata": {**metadata, "resourceVersion": str(self._issued)}}
@@ -184,9 +193,9 @@ class Store:
                 self._fail(error)
                 continue
             self._digest = frame.digest(line)
-            del self._pending[: len(group)]
             for one in group:
                 self._publish(one)
+            del self._pending[: len(group)]
             # Watches come last: a controller beside us then knows its own changes from their answers.
             for title in {one.item.key.title: None for one in group}:
                 self._collections[title].wake()
@@ -196,6 +205,8 @@ class Store:
     async def _file(self) -> journal.Journal:
         """Return the file, opened if it has just been replaced; whoever replaced it may have been interrupted."""
         if self._journal is None:
+            # The replacement may be there and its name not synced: then what follows in it would go with the name.
+            await self._disk.sync(self._folder)
             try:
                 self._digest = list(frame.scan(self._disk.read(self._path)))[-1].digest
             except frame.DamageError as error:
@@ -222,6 +233,15 @@ class Store:
         for one in failed:
             if not one.ticket.done():
                 one.ticket.set_exception(errors.StorageError(f"{self._path} cannot be written: {error.strerror}"))
+
+    def _ended(self, writing: asyncio.Task[None]) -> None:
+        """Let nobody wait for what will not be stored, after a bug."""
+        error = None if writing.cancelled() else writing.exception()
+        if error:
+            log.critical("%s is not written any more", self._path, exc_info=error)
+        for one in self._pending:
+            if not one.ticket.done():
+                one.ticket.set_exception(errors.InternalError(f"{self._path} is not written any more: {error!r}"))
 
     async def _shorten(self) -> None:
         try:
