@@ -265,6 +265,25 @@ def test_a_copy_that_comes_in_parts_counts_when_the_last_is_there(pair: Pair) ->
     assert {f"job-{number}" for number in range(1, 5)} <= set(pair.node.disk.names(WHERE.queue))
 
 
+def test_a_copy_does_not_count_of_which_somebody_elses_sync_could_not_save_a_part(pair: Pair) -> None:
+    pair.replicated(3)
+    whole = stored(pair.node.disk.read(WHERE.config).decode())
+    first, last = in_parts(whole, 2)
+    pair.at_node(pair.copy.store(first))
+    pair.node.disk.fail_sync = True
+    with pytest.raises(OSError):
+        pair.at_node(pair.node.disk.sync("/"))
+    pair.node.disk.fail_sync = False
+    with pytest.raises(errors.StorageError, match="cannot be written"):
+        pair.at_node(pair.copy.store(last))
+    assert pair.at_node(pair.copy.status()).serial == 0
+    for part in (first, last):
+        pair.at_node(pair.copy.store(part))
+    pair.world.crash("node1")
+    assert pair.at_node(pair.fresh().status()).serial == 1
+    assert pair.node.disk.read(f"{WHERE.queue}/job-1") == b"{}"
+
+
 @pytest.mark.parametrize("wrong", ["skipped", "repeated", "restarted", "another", "older"])
 def test_a_part_that_does_not_follow_is_refused_and_the_whole_can_begin_again(pair: Pair, wrong: str) -> None:
     pair.replicated(1)
@@ -330,6 +349,9 @@ def test_a_frame_whose_sync_failed_is_on_the_disk_before_it_is_reported(seed: in
         with pytest.raises(errors.StorageError, match="cannot be brought to its disk"):
             pair.at_node(pair.copy.status())
         pair.node.disk.fail_sync = False
+        # the kernel tells a sync of all which syncs of files have failed since the one before it
+        with pytest.raises(errors.StorageError, match="cannot be brought to its disk"):
+            pair.at_node(pair.copy.status())
         told = pair.at_node(pair.copy.status())
         world.crash("node1")
         assert pair.at_node(pair.fresh().status()) == told

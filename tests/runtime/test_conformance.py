@@ -109,6 +109,19 @@ def test_sync_takes_any_path_and_leaves_the_files_as_they_are(drive: Drive) -> N
     drive(check)
 
 
+def test_a_file_system_that_is_held_open_can_be_synced_again_and_again(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        held = runtime.disk.file_system(folder)
+        await runtime.disk.write(f"{folder}/file", b"data", sync=False)
+        await held.sync()
+        await held.sync()
+        held.close()
+        held.close()
+        assert runtime.disk.read(f"{folder}/file") == b"data"
+
+    drive(check)
+
+
 def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         disk, missing = runtime.disk, f"{folder}/missing"

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 import pytest
 
@@ -267,6 +267,41 @@ def test_truncate_after_a_failed_sync_makes_appends_safe_again(world: World) -> 
     world.run(file.append(b"more"))
     world.crash("one")
     assert disk.read("/journal") == b"goodmore"
+
+
+def test_a_failed_sync_is_told_once_to_each_who_had_the_file_or_the_disk_open(world: World) -> None:
+    disk = world.machine("one").disk
+    first, second = (world.run(disk.append_file("/journal")) for _ in range(2))
+    held = disk.file_system("/")
+
+    def fails(work: Coroutine[object, object, None]) -> bool:
+        try:
+            world.run(work)
+        except OSError as error:
+            return error.errno == errno.EIO
+        return False
+
+    async def synced_by_others() -> None:
+        disk.delay = (0.005, 0.005)
+        appending = asyncio.create_task(first.append(b"lost"))
+        await asyncio.sleep(0.001)
+        disk.delay, disk.fail_sync = (0.001, 0.001), True
+        with pytest.raises(OSError):
+            await disk.sync("/")
+        disk.fail_sync = False
+        await appending
+
+    assert fails(synced_by_others())
+    assert disk.stable("/journal") == b""
+    assert not fails(first.truncate(0))
+    assert fails(second.append(b""))
+    assert not fails(second.append(b""))
+    assert not fails(disk.sync("/"))
+    assert fails(held.sync())
+    assert not fails(held.sync())
+    third = world.run(disk.append_file("/journal"))
+    assert not fails(third.append(b"kept"))
+    assert disk.stable("/journal") == b"kept"
 
 
 def test_flipped_byte_stays_flipped_after_a_crash(world: World) -> None:

@@ -189,11 +189,11 @@ def test_a_checkpoint_that_the_disk_refuses_is_logged_and_the_commits_go_on(
         machine = world.machine("one")
         store = build.new_store(world, machine, limits=transaction.Limits(records=2))
 
-        async def refuse(path: str) -> None:
+        def refuse(path: str) -> None:
             raise OSError(5, "Input/output error", path)
 
         with monkeypatch.context() as patch:
-            patch.setattr(machine.disk, "sync", refuse)
+            patch.setattr(machine.disk, "write_all_back", refuse)
             for number in range(6):
                 build.on(world, machine, store.commit(build.put(build.vm(number)), build.CAUSE))
         assert "no checkpoint was written" in caplog.text

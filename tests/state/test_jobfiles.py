@@ -192,3 +192,54 @@ def test_an_archived_job_is_whole_after_a_loss_of_power_at_any_moment(seed: int)
             store = build.opened(world, machine)
             assert "2" not in store.snapshot.jobs
             assert store.archive.job(2) == build.queued(2)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_archived_job_whose_sync_failed_once_is_whole_after_a_loss_of_power(seed: int) -> None:
+    with simulated.World(seed=seed) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        gone: list[snapshot.Change] = [snapshot.Delete("jobs", "2")]
+        build.on(world, machine, store.commit([*build.put(build.ended(build.queued(2)))], build.CAUSE))
+        build.on(world, machine, store.commit(gone, build.CAUSE))
+        machine.disk.fail_sync = True
+        world.run(asyncio.sleep(1.5))
+        machine.disk.fail_sync = False
+        build.on(world, machine, store.close())
+        world.crash("one")
+        store = build.opened(world, machine)
+        assert "2" not in store.snapshot.jobs
+        assert store.archive.job(2) == build.ended(build.queued(2))
+
+
+def test_a_checkpoint_after_a_failed_sync_has_the_files_that_it_names_on_the_disk() -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        world.run(asyncio.sleep(1.5))
+        machine.disk.fail_sync = True
+        with pytest.raises(OSError):
+            build.on(world, machine, machine.disk.sync(QUEUE))
+        machine.disk.fail_sync = False
+        build.on(world, machine, store.close())
+        store = build.opened(world, machine)
+        build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+        build.on(world, machine, store.close())
+        for number in (1, 2, 3):
+            assert machine.disk.stable(f"{QUEUE}/job-{number}") == machine.disk.read(f"{QUEUE}/job-{number}")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_whose_file_somebody_removed_is_archived_all_the_same(restarted: bool) -> None:
+    with simulated.World(seed=1) as world:
+        machine = world.machine("one")
+        store = submitted(world, machine)
+        world.run(asyncio.sleep(2))
+        if restarted:
+            build.on(world, machine, store.close())
+            store = build.opened(world, machine)
+        build.on(world, machine, machine.disk.remove(f"{QUEUE}/job-2"))
+        build.on(world, machine, store.commit([snapshot.Delete("jobs", "2")], build.CAUSE))
+        world.run(asyncio.sleep(2))
+        assert machine.disk.exists(f"{QUEUE}/archive/0/job-2")
+        assert store.archive.job(2) == build.queued(2)

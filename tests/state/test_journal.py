@@ -139,3 +139,31 @@ def test_no_segment_begins_while_the_one_before_cannot_be_cut_back() -> None:
         build.on(world, machine, store.close())
         machine.disk.capacity, machine.disk.fail_sync = None, 0.0
         assert set(build.opened(world, machine).snapshot.instances) == {"i1"}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_segment_whose_name_could_not_be_synced_at_first_is_not_lost_with_the_power(seed: int) -> None:
+    with simulated.World(seed=seed) as world:
+        machine = world.machine("one")
+        store = build.new_store(world, machine)
+        build.on(world, machine, store.commit(build.put(build.vm(1)), build.CAUSE))
+        machine.disk.fail_sync = True
+        build.on(world, machine, store.close())
+        machine.disk.fail_sync = False
+        path = f"{build.WHERE.journal}/{3:016d}.log"
+        replay = journal.Replay(machine.disk, build.WHERE.journal, journal.Position())
+        assert [one.serial for one in replay] == [1, 2]
+
+        async def work() -> None:
+            log = await journal.Journal.open(machine.disk, build.WHERE.journal, replay=replay)
+            machine.disk.fail_sync = True
+            with pytest.raises(OSError):
+                await log.rotate(3)
+            machine.disk.fail_sync = False
+            await log.rotate(3)
+            await log.append(b"frame")
+            log.close()
+
+        build.on(world, machine, work())
+        world.crash("one")
+        assert machine.disk.read(path) == b"frame"

@@ -8,11 +8,10 @@ import logging
 import signal
 
 from gantry import errors
-from gantry.runtime import interface
+from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
 
-PROGRAMS = ("gantry-masterd", "gantry.daemons.master")
 POLL = 0.02
 
 
@@ -47,11 +46,11 @@ async def _holder(runtime: interface.Runtime, path: str, patience: float) -> int
             return None
         text = runtime.disk.read(path).decode(errors="replace").strip()
         words = runtime.processes.command_line(int(text)) if text.isdecimal() else []
-        if any(program in word for word in words for program in PROGRAMS):
+        if any(program in word for word in words for program in paths.MASTER_PROGRAMS):
             return int(text)
         await runtime.clock.sleep(POLL)
     raise errors.EnvironmentFaultError(
-        f"{path} on {runtime.host} is held by process {text or '(unknown)'}, which is no {PROGRAMS[0]}",
+        f"{path} on {runtime.host} is held by process {text or '(unknown)'}, which is no {paths.MASTER_PROGRAMS[0]}",
         hint="end it there",
     )
 

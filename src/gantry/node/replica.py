@@ -80,6 +80,8 @@ class Replica:
         self._barrier = barrier
         self._copy: _Copy | None = None
         self._arriving: _Arriving | None = None
+        # held open while a copy comes, so that what cannot be written of it is told here, whoever else hears of it
+        self._file_system: interface.FileSystem | None = None
         self._turn = asyncio.Lock()
 
     @contextlib.asynccontextmanager
@@ -209,6 +211,8 @@ class Replica:
 
     async def _take(self, call: calls.CheckpointStore, arrived: _Arriving, *, before: _Copy) -> None:
         if call.part == 0:
+            self._let_go()
+            self._held()
             await self._keep_archived(before)
             await self._drop(before)
         for name, content in call.jobs.items():
@@ -217,8 +221,19 @@ class Replica:
                 await self._disk.make_directory(path.rpartition("/")[0])
             await self._disk.write(path, content.encode(), sync=False)
         if call.last:
-            await self._disk.sync(self._folders.queue)
+            await self._held().sync()
+            self._let_go()
             await self._disk.write(self._folders.config, arrived.config.encode())
+
+    def _held(self) -> interface.FileSystem:
+        if self._file_system is None:
+            self._file_system = self._disk.file_system(self._folders.queue)
+        return self._file_system
+
+    def _let_go(self) -> None:
+        if self._file_system is not None:
+            self._file_system.close()
+            self._file_system = None
 
     async def _keep_archived(self, known: _Copy) -> None:
         """Move the jobs that left the queue to the archive: the frames that tell of them go now."""

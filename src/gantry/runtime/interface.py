@@ -84,6 +84,25 @@ class AppendFile(Protocol):
         ...
 
 
+class FileSystem(Protocol):
+    """A file system that is held open: it tells of every write that failed since, whoever else has heard of it.
+
+    A system tells of a failure once to each who had the file system open, and to one who opens it later. So who writes
+    with ``sync=False`` opens it before, or another's ``Disk.sync`` may be the one that is told.
+    """
+
+    async def sync(self) -> None:
+        """Do what ``Disk.sync`` does; OSError when that fails, or something failed since the call before.
+
+        What was written since the call before has to be written again then: a later sync leaves it out.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let it go; a second call does nothing."""
+        ...
+
+
 class FileLock(Protocol):
     """An exclusive lock on a file, held until ``release`` or the end of the process."""
 
@@ -128,6 +147,10 @@ class Disk(Protocol):
 
         One call for any number of files: a thousand files cost one flush, not a thousand.
         """
+        ...
+
+    def file_system(self, path: str) -> FileSystem:
+        """Hold the file system of ``path`` open."""
         ...
 
     async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:

@@ -6,6 +6,9 @@ them below it, with short names because a UNIX socket's path ends at 107 bytes: 
 
 from dataclasses import dataclass
 
+MASTER_PROGRAMS = ("gantry-masterd", "gantry.daemons.master")
+"""What the command line of a master daemon has one of."""
+
 
 @dataclass(frozen=True)
 class Paths:

@@ -9,8 +9,9 @@
 
 What keeps a job safe is its record in the journal. A file shows only what is durable there, is replaced as a whole,
 and is about ``DELAY`` seconds behind; so many changes of a job cost one write, and no sync at all. ``flush`` before a
-checkpoint and one sync of the file system after it make the files as safe as the journal. Only the archive is more than
-a view: once a file is there, recovery looks for the job nowhere else. So its content is synced before it is moved.
+checkpoint and ``sync`` after it make the files as safe as the journal. Only the archive is more than a view: once a
+file is there, recovery looks for the job nowhere else. So its content is synced before it is moved. What a sync that
+failed was to save is written again: the kernel takes it for written, and the next sync would leave it out.
 """
 
 import asyncio
@@ -39,18 +40,32 @@ _DIGEST_LENGTH = 16
 
 
 class JobFiles:
-    """Writes the files of jobs that changed; ``durable`` returns the newest state that cannot be lost."""
+    """Writes the files of jobs that changed; ``durable`` returns the newest state that cannot be lost.
 
-    def __init__(self, runtime: interface.Runtime, folder: str, *, durable: Callable[[], snapshot.Snapshot]) -> None:
+    ``filed`` are jobs as the files hold them that are on stable storage already.
+    """
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        folder: str,
+        *,
+        durable: Callable[[], snapshot.Snapshot],
+        filed: Mapping[int, job.Job],
+    ) -> None:
         self._disk = runtime.disk
         self._clock = runtime.clock
         self._folder = folder
+        # held open from the beginning: if somebody else hears of a failure first, it is told here all the same
+        self._file_system = runtime.disk.file_system(folder)
         self._durable = durable
         # what each job's file waits for: None its new content, a job the archive
         self._due: dict[int, job.Job | None] = {}
         self._leaving: dict[int, job.Job] = {}
-        # what each file in the queue's folder holds, as far as it was written by us
-        self._written: dict[int, job.Job] = {}
+        # What each file in the queue's folder holds, as far as that is known. One that is right is left alone: until
+        # the next sync another in its place might be lost, and a job that is archived unchanged is nowhere else.
+        self._written = dict(filed)
+        self._unsynced: set[int] = set()
         self._serial = -1
         self._turn = asyncio.Lock()
 
@@ -93,6 +108,27 @@ class JobFiles:
                     for number, archived in left.items():
                         self._due.setdefault(number, archived)
 
+    async def sync(self) -> None:
+        """Bring all that was written to stable storage; raises OSError, and then all of it is due again."""
+        async with self._turn:
+            await self._sync()
+
+    async def _sync(self) -> None:
+        try:
+            await self._file_system.sync()
+        except OSError:
+            for number in self._unsynced:
+                self._written.pop(number, None)
+                self._due.setdefault(number, self._leaving.get(number))
+            self._serial = -1
+            self._unsynced.clear()
+            raise
+        self._unsynced.clear()
+
+    def close(self) -> None:
+        """Let the file system go."""
+        self._file_system.close()
+
     async def _write_all(self, batch: dict[int, job.Job | None], left: dict[int, job.Job | None]) -> None:
         """Write a batch, then move those that are archived; what is done goes out of ``left``."""
         outcomes = await asyncio.gather(*map(self._write, batch, batch.values()), return_exceptions=True)
@@ -102,7 +138,7 @@ class JobFiles:
             if not batch[number]:
                 del left[number]
         if archived:
-            await self._disk.sync(self._folder)
+            await self._sync()
         for number in archived:
             await move_to_archive(self._disk, self._folder, number)
             self._written.pop(number, None)
@@ -112,10 +148,12 @@ class JobFiles:
 
     async def _write(self, number: int, archived: job.Job | None) -> None:
         content = archived or self._durable().jobs.get(str(number))
-        if content is None or content is self._written.get(number):
+        path = job_path(self._folder, number)
+        if content is None or (content is self._written.get(number) and self._disk.exists(path)):
             return
         self._written.pop(number, None)
-        await self._disk.write(job_path(self._folder, number), encode(content), sync=False)
+        self._unsynced.add(number)
+        await self._disk.write(path, encode(content), sync=False)
         self._written[number] = content
 
     async def _show_drained(self) -> None:

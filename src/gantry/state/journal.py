@@ -102,6 +102,7 @@ class Journal:
         """Open the journal where ``replay`` ended; what is torn behind it is cut off, with a warning in the log."""
         await disk.make_directory(folder)
         path = replay.segment or segment_path(folder, replay.end.serial + 1)
+        found = b""
         if replay.segment:
             found = disk.read(path)
             if replay.torn:
@@ -110,9 +111,9 @@ class Journal:
                     "nobody was told that its changes were stored",
                     path, len(found) - replay.size, replay.size, replay.torn,
                 )  # fmt: skip
-            # A sync of the daemon before may have failed, and the kernel tells that once: what was read may be in
-            # memory only, and later syncs would leave it there. A file written anew is on the disk.
-            await disk.write(path, found[: replay.size])
+        # A sync of the daemon before may have failed, and the kernel tells that once: what was read may be in memory
+        # only, and later syncs would leave it there. A file written anew is on the disk.
+        await disk.write(path, found[: replay.size])
         file = await disk.append_file(path)
         return cls(disk, folder, path=path, file=file)
 
@@ -145,6 +146,8 @@ class Journal:
         if path == self.path:
             return
         await self._repair()
+        # An attempt before may have made the file, and could not sync its name: syncs of what it holds would not do it.
+        await self._disk.write(path, b"")
         file = await self._disk.append_file(path)
         self._file.close()
         self._file, self.path, self.written = file, path, file.size

@@ -24,12 +24,14 @@ logger = logging.getLogger(__name__)
 class Recovered:
     """The state, where the journal goes on, the job files that are to be written anew, and the number of records read.
 
-    ``due`` is what ``jobfiles.JobFiles.mark`` takes; ``edited`` is set when somebody changed the configuration by hand.
+    ``due`` is what ``jobfiles.JobFiles.mark`` takes, ``filed`` what is in files as the checkpoint says; ``edited`` is
+    set when somebody changed the configuration by hand.
     """
 
     state: snapshot.Snapshot
     replay: journal.Replay
     due: dict[int, job.Job | None]
+    filed: dict[int, job.Job]
     replayed: int = 0
     edited: bool = False
 
@@ -44,11 +46,13 @@ async def recover(runtime: interface.Runtime, where: paths.Paths) -> Recovered:
     }
     listed = {number: one for number, one in filed.items() if isinstance(one, job.Job)}
     unread = {number: one for number, one in filed.items() if isinstance(one, str)}
+    old = {number for number, one in listed.items() if _is_old(one, loaded.jobs[number])}
     found = Recovered(
         state=_load(loaded, listed, path=where.config),
         replay=journal.Replay(runtime.disk, where.journal, loaded.position),
         # An older version may have written them in another way than the next checkpoint will expect.
-        due={number: None for number, one in listed.items() if _is_old(one, loaded.jobs[number])},
+        due=dict.fromkeys(old),
+        filed={number: one for number, one in listed.items() if number not in old},
         edited=loaded.edited,
     )
     for one in found.replay:

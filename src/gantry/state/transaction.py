@@ -93,7 +93,7 @@ class Store:
         self._records_since = found.replayed
         self._bytes_since = found.replay.size
         self._checkpoint: asyncio.Task[None] | None = None
-        self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable)
+        self._files = jobfiles.JobFiles(runtime, where.queue, durable=lambda: self._durable, filed=found.filed)
         self._files.mark(found.due)
         self.leaving: Mapping[int, job.Job] = self._files.leaving
         self.archive = archive.Archive(runtime.disk, where.queue, self.leaving)
@@ -118,7 +118,7 @@ class Store:
         """
         with contextlib.ExitStack() as undo, ownership.disk_faults(where):
             await jobfiles.prepare(runtime.disk, where.queue)
-            lock = ownership.take(runtime.disk, where)
+            lock = await ownership.take(runtime, where)
             undo.callback(lock.release)
             found = await recovery.recover(runtime, where)
             log = await journal.Journal.open(runtime.disk, where.journal, replay=found.replay)
@@ -248,6 +248,7 @@ class Store:
             self._behind.cancel()
             await asyncio.gather(self._behind, return_exceptions=True)
             await self._candidates.close()
+            self._files.close()
             self._journal.close()
             self._lock.release()
 
@@ -336,7 +337,7 @@ class Store:
     async def _write_checkpoint(self, state: states.Snapshot, position: journal.Position) -> None:
         try:
             await self._files.flush()
-            await self._runtime.disk.sync(self._where.queue)
+            await self._files.sync()
             await self._runtime.disk.write(self._where.config, await self._encode(state, position))
         except OSError as error:
             logger.error("no checkpoint was written, the journal holds everything: %s", error)
@@ -363,7 +364,7 @@ async def create(runtime: interface.Runtime, where: paths.Paths, changes: Sequen
     line = frame.pack(frame.GENESIS, [record.encode(first)])
     with contextlib.ExitStack() as undo, ownership.disk_faults(where):
         await jobfiles.prepare(disk, where.queue)
-        undo.callback(ownership.take(disk, where).release)
+        undo.callback((await ownership.take(runtime, where)).release)
         if disk.exists(where.config):
             raise errors.ExistsError(f"there is a cluster already: {where.config}")
         await disk.remove_tree(where.journal)

@@ -56,13 +56,17 @@ def _replace(path: str, data: bytes, mode: int, sync: bool) -> None:
         _sync_directory(folder)
 
 
-def _sync_file_system(path: str) -> None:
+def _sync_file_system(descriptor: int, path: str) -> None:
+    # syncfs(2), which the standard library lacks; unlike sync(2) it leaves other file systems alone and fails aloud
+    if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+
+
+def _sync_path(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        # syncfs(2), which the standard library lacks; unlike sync(2) it leaves other file systems alone and fails aloud
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), path)
+        _sync_file_system(descriptor, path)
     finally:
         os.close(descriptor)
 
@@ -148,6 +152,24 @@ class AppendFile:
             self._descriptor = -1
 
 
+class FileSystem:
+    """A file system by a descriptor on it, which the kernel tells of each failure once (since Linux 5.8)."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    async def sync(self) -> None:
+        """Bring all changes to storage."""
+        await asyncio.to_thread(_sync_file_system, self._descriptor, self._path)
+
+    def close(self) -> None:
+        """Let it go; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
 class FileLock:
     """A lock by flock(2): the kernel gives it back when the process ends, however it ends."""
 
@@ -202,7 +224,11 @@ class Disk:
 
     async def sync(self, path: str) -> None:
         """Bring all changes on the file system of ``path`` to storage."""
-        await asyncio.to_thread(_sync_file_system, path)
+        await asyncio.to_thread(_sync_path, path)
+
+    def file_system(self, path: str) -> FileSystem:
+        """Hold the file system of ``path`` open."""
+        return FileSystem(path)
 
     async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
         """Open a file for appending, creating it when missing."""

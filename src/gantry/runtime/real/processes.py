@@ -138,13 +138,17 @@ class Processes:
         return process.pid
 
     def alive(self, pid: int) -> bool:
-        """Tell whether a process exists and is no zombie."""
+        """Tell whether a process exists and is no zombie.
+
+        One that was killed looks like a zombie while threads of it are still in the kernel, busy with a disk perhaps:
+        they hold its files and locks, so it lives until the last of them has ended.
+        """
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 state = file.read().rpartition(b")")[2].split()[0]
+            return state not in (b"Z", b"X") or len(os.listdir(f"/proc/{pid}/task")) > 1
         except (FileNotFoundError, ProcessLookupError):
             return False
-        return state not in (b"Z", b"X")
 
     def command_line(self, pid: int) -> list[str]:
         """Return the arguments of a process; empty when it is gone."""

@@ -28,6 +28,7 @@ class AppendFile:
         self._disk = disk
         self._path = path
         self._node = node
+        self._told = node.told
         self._closed = False
 
     @property
@@ -45,7 +46,7 @@ class AppendFile:
         if fails or taken < len(data):
             raise files.error(errno.EIO if fails else errno.ENOSPC, self._path)
         await self._disk.work()
-        self._disk.settle(self._path, self._node)
+        self._sync()
 
     async def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes; when the sync fails it keeps its length."""
@@ -57,11 +58,18 @@ class AppendFile:
         if size <= self._node.stable:
             self._node.lost = False
         self._node.stable = min(self._node.stable, size)
-        self._disk.settle(self._path, self._node)
+        self._sync()
 
     def close(self) -> None:
         """Close the file."""
         self._closed = True
+
+    def _sync(self) -> None:
+        """Put the content on stable storage; OSError when that fails now, or a sync by somebody else has failed."""
+        self._disk.write_back(self._node)
+        if self._told < self._node.failures:
+            self._told = self._node.told = self._node.failures
+            raise files.error(errno.EIO, self._path)
 
     def _check(self) -> None:
         boot.check()
@@ -69,14 +77,37 @@ class AppendFile:
             raise files.error(errno.EBADF, self._path)
 
 
+class FileSystem:
+    """A simulated disk that is held open."""
+
+    def __init__(self, disk: "Disk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._told = disk.told
+
+    async def sync(self) -> None:
+        """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` strikes, or has before."""
+        await self._disk.work()
+        self._disk.write_all_back(self._path)
+        if self._told < self._disk.failures:
+            self._told = self._disk.told = self._disk.failures
+            raise files.error(errno.EIO, self._path)
+        self._disk.sync_names(self._path)
+
+    def close(self) -> None:
+        """Let it go."""
+
+
 class Disk:
     """The file system of one machine; it outlives the machine's boots.
 
     ``capacity`` is the room for content in bytes (None: endless). ``fail_read``, ``fail_write`` and ``fail_sync`` are
     the probabilities that one fails with EIO (True: always); a failed append has written a part, and what a failed sync
-    was to make safe is lost with the power. ``delay`` is the range of seconds that a write or sync takes. ``on_visit``
-    is called at each write and sync of the device, in the middle of it: who ends the machine there has it torn.
-    ``broken`` are folders, file systems of their own, below which a share of the files cannot be made or replaced.
+    was to make safe is lost with the power. A failure is told to all who have the file or the disk open, and if nobody
+    has heard of it yet, to who opens them next. ``delay`` is the range of seconds that a write or sync takes.
+    ``on_visit`` is called at each write and sync of the device, in the middle of it: who ends the machine there has it
+    torn. ``broken`` are folders, file systems of their own, below which a share of the files cannot be made or
+    replaced.
     """
 
     def __init__(self, machine_clock: clock.Clock, source: random.Random) -> None:
@@ -94,6 +125,8 @@ class Disk:
         self._durable: dict[str, files.Node] = {"/": root}
         self._pending: list[files.Change] = []
         self._locks: dict[str, files.FileLock] = {}
+        # syncs of files that failed, and how many of them somebody has heard of by a sync of all
+        self.failures = self.told = 0
 
     def flip(self, path: str, offset: int) -> None:
         """Damage the byte at ``offset`` of a file, on stable storage too."""
@@ -107,6 +140,7 @@ class Disk:
         self._names = dict(self._durable)
         for node in self._names.values():
             node.tear(self._random)
+        self.told = self.failures
 
     async def work(self) -> None:
         """Take the time of a visit to the device; the machine may end meanwhile."""
@@ -126,13 +160,29 @@ class Disk:
             return wanted
         return max(0, min(wanted, self.capacity - self._used()))
 
-    def settle(self, path: str, node: files.Node) -> None:
-        """Put a file's content on stable storage; OSError EIO when ``fail_sync`` strikes."""
+    def write_back(self, node: files.Node) -> None:
+        """Put a file's content on stable storage; when ``fail_sync`` strikes, the failure is noted instead."""
         if self.fails(self.fail_sync):
             node.lost = True
-            raise files.error(errno.EIO, path)
-        if not node.lost:
+            node.failures += 1
+            self.failures += 1
+        elif not node.lost:
             node.stable = len(node.content)
+
+    def write_all_back(self, path: str) -> None:
+        """Do so with all files; ``path`` must be there."""
+        self._node(path)
+        for node in self._names.values():
+            if node.stable < len(node.content):
+                self.write_back(node)
+
+    def sync_names(self, path: str) -> None:
+        """Put all names on stable storage; OSError EIO when ``fail_sync`` strikes."""
+        if self.fails(self.fail_sync):
+            raise files.error(errno.EIO, path)
+        for change in self._pending:
+            files.apply(self._durable, change)
+        self._pending.clear()
 
     def place_socket(self, path: str, mode: int) -> None:
         """Make the entry that a bound UNIX socket has; it replaces a stale one."""
@@ -179,13 +229,15 @@ class Disk:
         self._refuse_broken(path)
         node = files.Node(mode=mode, mtime=self.clock.now(), content=bytearray(data))
         if sync:
-            self.settle(path, node)
+            self.write_back(node)
+            if node.lost:
+                raise files.error(errno.EIO, path)
         self._parent(path)
         self._refuse_directory(path)
         self._change({path: node})
         if sync:
             await self.work()
-            self._sync_names(path)
+            self.sync_names(path)
 
     async def digest(self, path: str) -> str:
         """Return the SHA-256 of a file, in hex."""
@@ -193,13 +245,12 @@ class Disk:
         return hashlib.sha256(self.read(path)).hexdigest()
 
     async def sync(self, path: str) -> None:
-        """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` strikes."""
-        await self.work()
-        self._node(path)
-        for name, node in self._names.items():
-            if node.stable < len(node.content):
-                self.settle(name, node)
-        self._sync_names(path)
+        """Put all content and all names on stable storage; see ``FileSystem.sync``."""
+        await self.file_system(path).sync()
+
+    def file_system(self, path: str) -> FileSystem:
+        """Hold the disk open."""
+        return FileSystem(self, path)
 
     async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
         """Open a file for appending, creating it when missing."""
@@ -207,19 +258,22 @@ class Disk:
         await self.work()
         if path not in self._names:
             self._change({path: files.Node(mode=mode, mtime=self.clock.now())})
-            self._sync_names(path)
+            self.sync_names(path)
         return AppendFile(self, path, self._file(path))
 
     async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
         """Create a directory and those above it, on stable storage."""
         await self.work()
+        if path in self._names:
+            self._directory(path)
+            return
         missing = []
         while path not in self._names:
             missing.append(path)
             path = posixpath.dirname(path)
         self._directory(path)
         self._change({name: files.Node(mode=mode, mtime=self.clock.now(), directory=True) for name in missing})
-        self._sync_names(path)
+        self.sync_names(path)
 
     async def rename(self, old: str, new: str) -> None:
         """Move a file, replacing what is at ``new``; not safe before the next sync of a name."""
@@ -306,13 +360,6 @@ class Disk:
     def _change(self, change: files.Change) -> None:
         files.apply(self._names, change)
         self._pending.append(change)
-
-    def _sync_names(self, path: str) -> None:
-        if self.fails(self.fail_sync):
-            raise files.error(errno.EIO, path)
-        for change in self._pending:
-            files.apply(self._durable, change)
-        self._pending.clear()
 
     def _below(self, path: str) -> dict[str, files.Node]:
         return {name: node for name, node in self._names.items() if name == path or name.startswith(f"{path}/")}

@@ -26,8 +26,11 @@ class Node:
     content: bytearray = field(default_factory=bytearray)
     hole: int = 0
     stable: int = 0
-    # a sync failed: as with Linux, later syncs succeed and do not bring back what that one lost
+    # A sync failed: as with Linux, later syncs succeed and do not bring back what that one lost. Who has the file open
+    # is told of each failure once; who opens it, of those that nobody was told of (errseq_t in the kernel).
     lost: bool = False
+    failures: int = 0
+    told: int = 0
 
     @property
     def size(self) -> int:
@@ -42,6 +45,7 @@ class Node:
             del self.content[self.stable + int(source.random() * (unsafe + 1)) :]
         self.stable = len(self.content)
         self.lost = False
+        self.told = self.failures
 
 
 Change = dict[str, Node | None]
