@@ -242,7 +242,7 @@ async def test_each_operation_tells_its_hooks_what_was_written_down(path: str) -
 
 def _describe(planned: base.Hooks, op_code: str, *, before: states.Snapshot, after: states.Snapshot) -> list[str]:
     """Return where the hooks run, what they are told before, and of ``GANETI_POST_`` after what became different."""
-    where = {"pre": planned.nodes_pre, "post": planned.nodes_post, "post, before the steps": planned.nodes_leaving}
+    where = {"pre": planned.nodes_pre, "post": planned.nodes_post, "post, before they leave": planned.nodes_leaving}
     lines = [f"{phase}: {' '.join(node.name for node in nodes) or '-'}" for phase, nodes in where.items()]
     first = hooks.environment(before, planned, op_code=op_code, phase="pre")
     later = hooks.environment(after, planned, op_code=op_code, phase="post", after=planned.after(after))

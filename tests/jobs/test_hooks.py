@@ -126,13 +126,17 @@ def script(trail: list[str], hooks: base.Hooks, *, fails: bool = False) -> Scrip
         if fails:
             raise errors.RemoteError("node2 does not answer")
 
-    return Script(plan=base.Plan(changes=[states.Put(NET)], steps=[base.Step("work", do)], hooks=hooks))
+    async def part() -> None:
+        trail.append("farewell")
+
+    after = [base.Step("tell them", part)] if hooks.nodes_leaving else []
+    return Script(plan=base.Plan(changes=[states.Put(NET)], steps=[base.Step("work", do)], after=after, hooks=hooks))
 
 
 def test_hooks_run_before_anything_is_changed_and_after_all_is_done(house: House, nodes: Nodes) -> None:
     house.scripts["unit"] = script(nodes.trail, around(pre=[HERE, THERE], post=[THERE], leaving=[HERE]))
     assert run(house, "unit") == [None]
-    assert nodes.trail == ["pre on node1", "pre on node2", "post on node1", "step", "post on node2"]
+    assert nodes.trail == ["pre on node1", "pre on node2", "step", "post on node1", "farewell", "post on node2"]
     assert nodes.told[0] == {
         "GANETI_HOOKS_VERSION": "2",
         "GANETI_HOOKS_PATH": "network-add",

@@ -93,6 +93,7 @@ class Machine:
     active: dict[str, str] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     strays: dict[str, int] = field(default_factory=dict)
+    volumes: dict[str, list[calls.Volume]] = field(default_factory=dict)
     degraded: int = 0
     places: dict[str, tuple[str, ...]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
@@ -130,6 +131,8 @@ class Machine:
                 )
             case calls.NodeVerify():
                 return self.complaints
+            case calls.LvList():
+                return tuple(self.volumes.get(call.group, ()))
             case calls.WriteSsconf():
                 self.files["ssconf"] = "written"
             case calls.UpdateSsconf():

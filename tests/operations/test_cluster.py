@@ -1,17 +1,12 @@
-"""What verify finds, and the end of a cluster; operating systems as all nodes see them."""
+"""The end of a cluster; operating systems as all nodes see them."""
 
 import msgspec
 import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import instance, network, opcodes
-from gantry.operations import filled
+from gantry.model import opcodes
 from gantry.rpc import calls
-from gantry.state import history
-
-UP = instance.AdminState.UP
-VERIFY = opcodes.ClusterVerify()
 
 
 @pytest.fixture
@@ -19,104 +14,6 @@ def house() -> build.House:
     made = build.House()
     made.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=1))
     return made
-
-
-def runs(house: build.House, name: str, node: str) -> None:
-    whole = msgspec.structs.replace(filled.fill(house.state, build.VM), name=name)
-    house.machine(node).running[name] = whole
-
-
-async def found(house: build.House, *, codes: bool = False) -> list[str]:
-    """Return the complaints of a verification; its result tells whether there were any."""
-    house.log.lines.clear()
-    result = await house.run(msgspec.structs.replace(VERIFY, error_codes=codes))
-    lines = [line.strip() for line in house.log.lines if "ERROR" in line]
-    assert result is (not lines)
-    return [line.removeprefix("- ") for line in lines]
-
-
-async def test_a_healthy_cluster_has_no_complaints_and_every_section(house: build.House) -> None:
-    assert await found(house) == []
-    headings = [line for line in house.log.lines if line.startswith("* ")]
-    assert headings[:3] == ["* Verifying cluster config", "* Verifying node status", "* Verifying instance status"]
-
-
-async def test_damage_of_the_journal_is_an_error_with_its_place(house: build.House) -> None:
-    house.environment.journal = history.Check(1, 1, "damaged: journal/1.log, byte offset 77")
-    assert await found(house, codes=True) == ["ERROR:ECLUSTERJOURNAL:cluster:: damaged: journal/1.log, byte offset 77"]
-
-
-async def test_each_node_is_asked_for_what_the_cluster_expects_of_it(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.NODES[2], vm_capable=False))
-    await found(house)
-    (call,) = house.nodes.asked(calls.NodeVerify, "node1")
-    assert isinstance(call, calls.NodeVerify)
-    assert [(nic.link, nic.vlan) for nic in call.nics] == [("br7", "12")]
-    assert call.hypervisors == ("fake", "kvm")
-    assert call.ssconf["master_node"] == calls.digest_of("node1\n")
-    (call,) = house.nodes.asked(calls.NodeVerify, "node3")
-    assert isinstance(call, calls.NodeVerify)
-    assert (call.nics, call.hypervisors) == ((), ())
-
-
-async def test_complaints_of_nodes_have_the_codes_of_the_contract(house: build.House) -> None:
-    house.machine("node2").complaints = {"bridges": ["no bridge br7"], "time": ["600 s off"], "hypervisor": []}
-    house.machine("node3").down = True
-    assert await found(house, codes=True) == [
-        "ERROR:ENODENET:node:node2: no bridge br7",
-        "ERROR:ENODETIME:node:node2: 600 s off",
-        "ERROR:ENODERPC:node:node3: it does not answer: node node3 cannot be reached",
-    ]
-    assert (await found(house))[0] == "ERROR: node node2: no bridge br7"
-
-
-async def test_instances_in_the_wrong_state_or_place_are_found(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.VM, admin_state=UP))
-    assert await found(house) == ["ERROR: instance vm1: it should run on node1 and does not"]
-    runs(house, "vm1", "node2")
-    assert await found(house) == ["ERROR: instance vm1: it runs on node2, its primary node is node1"]
-    runs(house, "vm1", "node1")
-    assert await found(house) == ["ERROR: instance vm1: it runs on node2, its primary node is node1"]
-    house.machine("node2").running.clear()
-    assert await found(house) == []
-
-
-async def test_an_instance_that_should_not_exist_is_found_wherever_it_runs(house: build.House) -> None:
-    runs(house, "stray", "node2")
-    runs(house, "stray", "node3")
-    assert await found(house, codes=True) == [
-        f"ERROR:ENODEORPHANINSTANCE:node:{name}: instance stray should not exist" for name in ("node2", "node3")
-    ]
-
-
-async def test_a_silent_node_is_not_said_to_have_lost_its_instances(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.VM, admin_state=UP))
-    house.machine("node1").down = True
-    assert await found(house) == ["ERROR: node node1: it does not answer: node node1 cannot be reached"]
-
-
-@pytest.mark.promise("cluster-91")
-async def test_offline_and_drained_nodes_are_noted_and_not_asked(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.NODES[1], offline=True))
-    house.put(msgspec.structs.replace(build.NODES[2], drained=True))
-    house.put(msgspec.structs.replace(build.VM, primary_node="n2"))
-    assert await found(house) == ["ERROR: instance vm1: its primary node node2 is offline"]
-    notes = house.log.lines[house.log.lines.index("* Other Notes") :]
-    assert "  - NOTICE: 1 offline node(s) found." in notes
-    assert "  - NOTICE: 1 drained node(s) found." in notes
-    assert not [call for name, call in house.nodes.made if name == "node2"]
-
-
-@pytest.mark.promise("cluster-85")
-async def test_too_few_candidates_are_found(house: build.House) -> None:
-    house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=10))
-    assert await found(house, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are wanted"]
-
-
-async def test_ranges_outside_of_their_subnet_are_found(house: build.House) -> None:
-    broken = network.Subnet(uuid="s", cidr="10.0.0.0/24", external=("10.0.1.1",))
-    house.put(network.Network(uuid="b", name="broken", subnets=(broken,)))
-    assert await found(house) == ["ERROR: network broken: range 10.0.1.1 is outside subnet 10.0.0.0/24"]
 
 
 async def test_a_cluster_with_instances_is_not_destroyed(house: build.House) -> None:

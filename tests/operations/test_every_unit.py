@@ -137,6 +137,16 @@ class Break:
     after: bool
     events: list[str] = field(default_factory=list)
     keeps: bool = False
+    stored: bool = True
+
+    def end(self, finish: base.Finish) -> base.Finish:
+        """Return the plan's end, or one that cannot be stored."""
+
+        def fail(newest: states.Snapshot) -> Sequence[states.Change]:
+            finish(newest)
+            raise errors.StorageError("no room")
+
+        return finish if self.stored else fail
 
     def wrap(self, index: int, step: base.Step, nodes: build.FakeNodes) -> base.Step:
         async def do() -> None:
@@ -212,7 +222,8 @@ class Trial:
         def plan(unit: processor.AnyUnit, snapshot: states.Snapshot, facts: object) -> base.Plan:
             made = original.plan(unit, snapshot, facts)
             broken.keeps = made.keep_on_failure
-            return replace(made, steps=[broken.wrap(index, step, nodes) for index, step in enumerate(made.steps)])
+            steps = [broken.wrap(index, step, nodes) for index, step in enumerate(made.steps)]
+            return replace(made, steps=steps, finish=made.finish and broken.end(made.finish))
 
         unit = cast("type[processor.AnyUnit]", type("Broken", (original,), {"plan": plan}))
         with simulated.World(seed=1) as world:
@@ -281,17 +292,27 @@ def test_a_step_that_breaks_leaves_everything_as_it_was(op: opcodes.Opcode, at: 
         return
     assert broken.events == does + [f"undo {index}" for index in reversed(range(at + 1))]
     assert _content(trial.store.snapshot) == before
-    if not _is_farewell(op):
+    if not _leaves_traces(op):
         assert trial.nodes.state() == machines
 
 
-def _is_farewell(op: opcodes.Opcode) -> bool:
-    """A node that was told to leave cannot be told to come back, files that were sent again are what they were.
+def _leaves_traces(op: opcodes.Opcode) -> bool:
+    """Files that were sent again are what they were, and a disk that has grown does not shrink."""
+    return isinstance(op, opcodes.ClusterRedistConf | opcodes.InstanceGrowDisk)
 
-    A disk that has grown does not shrink.
-    """
-    gone = opcodes.NodeRemove | opcodes.ClusterDestroy | opcodes.ClusterRedistConf | opcodes.InstanceGrowDisk
-    return isinstance(op, gone)
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.op_id) for op in (*SAMPLES, DESTROY)])
+def test_an_end_that_is_not_stored_leaves_everything_as_it_was(op: opcodes.Opcode) -> None:
+    trial, broken = Trial(op, _values(op)), Break(-1, after=False, stored=False)
+    before, machines = _content(trial.store.snapshot), trial.nodes.state()
+    done = trial.run(broken)
+    if done.status is job.Status.SUCCESS:
+        return
+    assert done.ops[0].result == ["StorageError", ["no room"]]
+    if not broken.keeps:
+        assert _content(trial.store.snapshot) == before
+        if not _leaves_traces(op):
+            assert trial.nodes.state() == machines
 
 
 WITHOUT_STEPS = {

@@ -36,9 +36,11 @@ from gantry.operations import (
     subnetpool,
     system,
     tags,
+    verify,
 )
 
 _UNITS = (
+    verify.ClusterVerify,
     assembly.InstanceActivateDisks,
     assembly.InstanceDeactivateDisks,
     growth.InstanceGrowDisk,
@@ -53,7 +55,6 @@ _UNITS = (
     storage.RepairNodeStorage,
     cluster.ClusterDestroy,
     cluster.ClusterPostInit,
-    cluster.ClusterVerify,
     create.InstanceCreate,
     delay.TestDelay,
     regrouping.GroupEvacuate,

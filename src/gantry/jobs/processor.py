@@ -227,9 +227,9 @@ class _Execution:
             await runner.before(before)
             self._check_unmoved(plan.changes, before, cause=cause)
         await self._submit(plan.changes, cause)
+        finished = await self._work(plan, before, cause=cause)
         if runner:
             await runner.after(self._store.snapshot, leaving=True)
-        finished = await self._work(plan, before, cause=cause)
         for step in plan.after:
             self._log.info(step.text)
             await step.do()

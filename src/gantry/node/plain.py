@@ -17,7 +17,6 @@ from gantry.node import lvm, programs
 from gantry.rpc import calls
 
 KIND = "plain"
-OWNER = "originstname+"
 
 
 class Plain:
@@ -68,7 +67,7 @@ class Plain:
         room = await self._lvm.group(group)
         found = await self._lvm.volume(group, name)
         if found:
-            if OWNER + owner in found.tags and 0 <= found.size - disk.size <= room.extent:
+            if calls.OWNER_TAG + owner in found.tags and 0 <= found.size - disk.size <= room.extent:
                 return False
             raise errors.ExistsError(
                 f"disk {disk.index} of {owner}: {self.path(disk)} exists already on node {self._node}"
@@ -83,11 +82,11 @@ class Plain:
     async def _allocate(self, disk: calls.Disk, owner: str, *, stripes: int, on: Sequence[str]) -> None:
         group, name = disk.logical_id
         try:
-            await self._lvm.create(group, name, disk.size, tags=[OWNER + owner], stripes=stripes, on=on)
+            await self._lvm.create(group, name, disk.size, tags=[calls.OWNER_TAG + owner], stripes=stripes, on=on)
         except errors.NoRoomError:
             if not on:
                 raise
-            await self._lvm.create(group, name, disk.size, tags=[OWNER + owner], stripes=stripes)
+            await self._lvm.create(group, name, disk.size, tags=[calls.OWNER_TAG + owner], stripes=stripes)
 
     def _no_room(self, size: int, group: calls.VolumeGroup) -> errors.NoRoomError:
         return errors.NoRoomError(
@@ -116,9 +115,9 @@ class Plain:
         return found
 
     async def _own(self, disk: calls.Disk, found: calls.Volume, owner: str) -> None:
-        old = [tag for tag in found.tags if tag.startswith(OWNER) and tag != OWNER + owner]
-        if old or OWNER + owner not in found.tags:
-            await self._lvm.tag(*self._names(disk.logical_id), add=[OWNER + owner], remove=old)
+        old = [tag for tag in found.tags if tag.startswith(calls.OWNER_TAG) and tag != calls.OWNER_TAG + owner]
+        if old or calls.OWNER_TAG + owner not in found.tags:
+            await self._lvm.tag(*self._names(disk.logical_id), add=[calls.OWNER_TAG + owner], remove=old)
 
     async def remove(self, disk: calls.Disk) -> None:
         """Remove the volume; it must not be open."""

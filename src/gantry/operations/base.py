@@ -17,8 +17,9 @@
    finished and of the one that failed run in reverse, then ``changes`` are taken back; they are kept when an undo
    failed too, because a node may still have what they record. Every do and undo can be repeated.
 6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction. The steps of ``after`` come
-   when that is stored, and stay what they are: a failure of one takes nothing back. Then come the hooks of the phase
-   ``post``, the ``jobs`` that are submitted, and ``result``.
+   when that is stored, and stay what they are: a failure of one takes nothing back. What no undo brings back is done
+   there, because the last transaction may fail. Then come the hooks of the phase ``post``, the ``jobs`` that are
+   submitted, and ``result``.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -221,8 +222,8 @@ class Hooks:
 
     ``environment`` is what they are told, without ``GANETI_``, and ``later`` tells the same of a state to come, where
     that may differ; before a change they are told what is ``wanted`` instead, where that is given. On ``nodes_leaving``
-    the post phase runs before the steps, which put them out of reach. Its failures go to ``report``, or are warnings in
-    the job's log.
+    the post phase runs before the steps of ``after``, which put them out of reach. Its failures go to ``report``, or
+    are warnings in the job's log.
     """
 
     path: str

@@ -18,11 +18,15 @@ POOL = (base.Level.CONFIG, "candidates")
 """The lock of who fills or empties the pool: a node that is being chosen must not be lost to another change."""
 
 
-def missing(snapshot: states.Snapshot) -> int:
-    """Return how many candidates the pool lacks; below 0 when it has more than it needs."""
+def missing(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> int:
+    """Return how many candidates the pool lacks; below 0 when it has more than it needs.
+
+    ``without`` are UUIDs of nodes that do not count, as they are about to go.
+    """
     owner = snapshot.the_cluster
     held = (cluster.Role.MASTER, cluster.Role.CANDIDATE)
-    return owner.candidate_pool_size - sum(node.role(owner) in held for node in snapshot.nodes.values())
+    there = (node for node in snapshot.nodes.values() if node.uuid not in without)
+    return owner.candidate_pool_size - sum(node.role(owner) in held for node in there)
 
 
 def eligible(snapshot: states.Snapshot, *, without: Collection[str] = ()) -> list[cluster.Node]:
@@ -100,7 +104,7 @@ async def lagging(environment: base.Environment, snapshot: states.Snapshot) -> l
 class Promotion:
     """Fills the pool in two halves: a step that gives the papers, and changes for the plan's end that set the flag.
 
-    ``without`` are UUIDs of nodes that are not to be chosen.
+    ``without`` are UUIDs of nodes that are not to be chosen, and do not count.
     """
 
     def __init__(self, environment: base.Environment, *, without: Collection[str] = ()) -> None:
@@ -118,7 +122,7 @@ class Promotion:
         state = self._environment.snapshot()
         self._chosen = []
         for node in eligible(state, without=self._without):
-            if len(self._chosen) >= missing(state):
+            if len(self._chosen) >= missing(state, without=self._without):
                 break
             try:
                 await give_papers(self._environment, state.target(node))
@@ -136,7 +140,8 @@ class Promotion:
     def changes(self, newest: states.Snapshot) -> list[states.Change]:
         """Return the changes that make candidates of those that have the papers."""
         can = {node.uuid for node in eligible(newest, without=self._without)}
-        promoted = [newest.nodes[uuid] for uuid in self._chosen if uuid in can][: max(0, missing(newest))]
+        needed = max(0, missing(newest, without=self._without))
+        promoted = [newest.nodes[uuid] for uuid in self._chosen if uuid in can][:needed]
         for node in promoted:
             self._environment.log.info(f"{node.name} becomes a master candidate")
         now = self._environment.inputs.now

@@ -1,11 +1,11 @@
-"""Disks to be: from what is asked for to what the state holds. Pure.
+"""Disks to be: from what is asked for to what the state holds, and whose volumes are whose. Pure.
 
 Used wherever disks are made: with a new instance, added to one that exists, made anew after they were lost. What a kind
 of disks does not have is refused with what it has; names are the node's driver's (``calls.BlockdevPath``).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -98,6 +98,19 @@ def places(snapshot: states.Snapshot) -> tuple[calls.StorageUnit, ...]:
     for template in snapshot.the_cluster.enabled_disk_templates:
         found += units(snapshot, template, [opcodes.DiskSpec()])
     return found or (calls.StorageUnit(kind="file"),)
+
+
+def volumes_of(held: Iterable[instance.Disk]) -> list[tuple[str, str]]:
+    """Return the logical volumes that disks have on each of their nodes, group and name."""
+    plain = [part for disk in held for part in (disk.children or (disk,)) if part.dev_type == "plain"]
+    return [(part.logical_id[0], part.logical_id[1]) for part in plain]
+
+
+def owners_of_volumes(snapshot: states.Snapshot) -> dict[tuple[str, str, str], str]:
+    """Return the instance of each volume, by UUID of the node, group and name."""
+    holders = [(vm.name, vm.nodes, vm.disks) for vm in snapshot.instances.values()]
+    holders += [("(detached)", one.nodes, (one.disk,)) for one in snapshot.disks.values()]
+    return {(node, *volume): name for name, nodes, held in holders for node in nodes for volume in volumes_of(held)}
 
 
 @dataclass(frozen=True)

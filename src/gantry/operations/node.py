@@ -116,7 +116,10 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Delete the node, then tell it; one that does not hear it is reported."""
+        """Fill its place among the candidates and delete the node, then tell it; one that does not hear is reported.
+
+        It hears of it when that is stored, and not before: it forgets the cluster, which no undo brings back.
+        """
         del facts
         node = snapshot.node(self.op.node_name)
         if node.uuid == snapshot.the_cluster.master_node:
@@ -134,15 +137,15 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
                 hint="gnt-instance replace-disks -n OTHER_NODE gives each another one",
             )
         target = snapshot.target(node)
-        steps = [base.Step(f"tell {node.name} that it left", lambda: self._tell(target))]
+        gone = states.Delete("nodes", node.uuid)
+        # What the state would refuse in the end is refused before anything is done.
+        snapshot.apply([gone], serial=snapshot.serial)
         promotion = candidacy.Promotion(self.environment, without=[node.uuid])
-        if node.master_candidate:
-            steps.append(promotion.step)
         return base.Plan(
             lines=[f"remove node {node.name}"],
-            changes=[states.Delete("nodes", node.uuid)],
-            steps=steps,
-            finish=promotion.changes,
+            steps=[promotion.step] if node.master_candidate else [],
+            finish=lambda newest: [gone, *promotion.changes(newest)],
+            after=[base.Step(f"tell {node.name} that it left", lambda: self._tell(target))],
             hooks=hooks.of_node_remove(snapshot, node),
         )
 

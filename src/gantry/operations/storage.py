@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters, templates
-from gantry.operations import base, filled
+from gantry.operations import base, disks, filled
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -42,7 +42,7 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
 
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
         """Ask each node for its groups, and for the volumes in them."""
-        fields, owners = _check_fields(self.op.output_fields, VOLUME_FIELDS), _owners(snapshot)
+        fields, owners = _check_fields(self.op.output_fields, VOLUME_FIELDS), disks.owners_of_volumes(snapshot)
         rows = []
         for answer in await self.environment.nodes.fan_out(_asked(snapshot, self.op.nodes), calls.VgList()):
             if answer.value is None:
@@ -63,19 +63,6 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
     def plan(self, snapshot: states.Snapshot, facts: list[Row]) -> base.Plan:
         """Change nothing; the result is the list."""
         return base.Plan(result=lambda: facts)
-
-
-def _owners(snapshot: states.Snapshot) -> dict[tuple[str, str, str], str]:
-    """Return the instance of each volume, by UUID of the node, group and name."""
-    held = [(vm.name, vm.nodes, vm.disks) for vm in snapshot.instances.values()]
-    held += [("(detached)", one.nodes, (one.disk,)) for one in snapshot.disks.values()]
-    return {(node, *volume): name for name, nodes, disks in held for node in nodes for volume in volumes_of(disks)}
-
-
-def volumes_of(disks: Iterable[instance.Disk]) -> list[tuple[str, str]]:
-    """Return the logical volumes that disks have on each of their nodes, group and name."""
-    plain = [part for disk in disks for part in (disk.children or (disk,)) if part.dev_type == "plain"]
-    return [(part.logical_id[0], part.logical_id[1]) for part in plain]
 
 
 class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
@@ -237,7 +224,7 @@ def _only_here(snapshot: states.Snapshot, node: cluster.Node, group: str, lost: 
     loose = [snapshot.disks[uuid] for uuid in snapshot.disks_on.get(node.uuid) or ()]
     alone = [(f"instance {vm.name}", vm.disks) for vm in here if not vm.secondary_nodes]
     alone += [(f"disk {one.uuid}", (one.disk,)) for one in loose if not one.disk.mirror]
-    return {what for what, disks in alone if any((group, name) in volumes_of(disks) for name in lost)}
+    return {what for what, held in alone if any((group, name) in disks.volumes_of(held) for name in lost)}
 
 
 @dataclass(frozen=True)

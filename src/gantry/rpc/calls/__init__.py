@@ -53,6 +53,7 @@ from gantry.rpc.calls.cluster import (
     digest_of,
 )
 from gantry.rpc.calls.device import (
+    OWNER_TAG,
     BlockdevAddchildren,
     BlockdevAdopt,
     BlockdevAssemble,
@@ -158,6 +159,7 @@ __all__ = [
     "EPOCH_HEADER",
     "FAST",
     "NORMAL",
+    "OWNER_TAG",
     "SLOW",
     "URGENT",
     "Address",

@@ -244,6 +244,10 @@ class Volume(Message, frozen=True):
     number: str = ""
 
 
+OWNER_TAG = "originstname+"
+"""What the tag of a logical volume begins with that says for which instance it was made."""
+
+
 class LvList(Call[tuple[Volume, ...]], frozen=True):
     """List the logical volumes of a volume group; raises EnvironmentFaultError when there is no such group."""
 

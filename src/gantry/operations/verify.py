@@ -1,0 +1,295 @@
+"""OP_CLUSTER_VERIFY: configuration, nodes, instances, disks, networks and the journal are looked at (contract 5.5)."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gantry.address import ranges
+from gantry.ipam import embedded
+from gantry.model import cluster, instance, network, opcodes, templates
+from gantry.operations import base, candidacy, disks, filled, hooks, placement
+from gantry.operations.query import network as networks
+from gantry.rpc import calls, targets
+from gantry.state import history, ssconf
+from gantry.state import snapshot as states
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that verify found: the contract's error code, the kind and name of the object, what is wrong.
+
+    ENETWORKPOOL is a code of our own. A warning does not make verify fail.
+    """
+
+    code: str
+    kind: str
+    name: str
+    message: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A disk of an instance as a node finds it, None when it is not there."""
+
+    vm: str
+    node: str
+    disk: calls.Disk
+    state: calls.DiskState | None
+
+
+class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
+    """Checks configuration, nodes and instances, and logs what it finds; the result tells whether all is well."""
+
+    OPCODE = opcodes.ClusterVerify
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Share everything, so that nothing is half changed."""
+        levels = (base.Level.INSTANCE, base.Level.GROUP, base.Level.NODE, base.Level.NETWORK)
+        return {(level, base.ALL_NAMES): base.Mode.SHARED for level in levels}
+
+    async def inspect(self, snapshot: states.Snapshot) -> bool:
+        """Run all sections, each under its heading (contract: cluster verify)."""
+        log, good = self.environment.log, True
+        log.info("* Verifying cluster config")
+        good &= self._report(_check_config(snapshot))
+        log.info("* Verifying node status")
+        online = [node for node in snapshot.nodes.values() if not node.offline]
+        nodes = sorted(online, key=lambda node: node.name)
+        files = ssconf.digests(ssconf.values(snapshot))
+        for answer in await asyncio.gather(*(self._ask(snapshot, node, files) for node in nodes)):
+            good &= self._report(_check_node(answer), fine=f"node {answer.target.name}")
+        for name, message in await candidacy.lagging(self.environment, snapshot):
+            good &= self._report(iter([Finding("ECLUSTERFILECHECK", "node", name, message)]))
+        log.info("* Verifying instance status")
+        ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
+        where = [snapshot.target(node) for node in nodes if node.vm_capable]
+        good &= self._report(_check_instances(snapshot, await self.environment.nodes.fan_out(where, ask)))
+        for seen in await asyncio.gather(*(self._look(snapshot, target) for target in where)):
+            good &= self._report(_check_disks(seen))
+        log.info("* Verifying orphan volumes")
+        owners = disks.owners_of_volumes(snapshot)
+        groups = {unit.name for unit in disks.places(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
+        for group in sorted(groups | {group for _, group, _ in owners}):
+            # What is wrong with a group is said already.
+            answers = await self.environment.nodes.fan_out(where, calls.LvList(group=group))
+            good &= self._report(_check_volumes(answers, group, owners))
+        log.info("* Verifying N+1 Memory redundancy")
+        needed = {target.uuid: placement.reserve(snapshot, snapshot.nodes[target.uuid]) for target in where}
+        wanting = [target for target in where if needed[target.uuid]]
+        room = await self.environment.nodes.fan_out(wanting, calls.NodeInfo(storage=()))
+        good &= self._report(_check_memory(room, needed))
+        log.info("* Verifying network pools")
+        good &= self._report(_check_pools(snapshot, self.environment.ledger))
+        log.info("* Verifying journal")
+        checked = await self.environment.check_journal()
+        good &= self._report(_check_journal(checked))
+        log.info("* Other Notes")
+        for line in _notes(snapshot):
+            log.info(line)
+        return good
+
+    async def _look(self, snapshot: states.Snapshot, target: targets.Target) -> list[_Seen]:
+        """Ask a node for the disks of the instances that are to run there, one instance after the other."""
+        here = [snapshot.instances[uuid] for uuid in snapshot.on_node.get(target.uuid) or ()]
+        up = [vm for vm in here if vm.admin_state is instance.AdminState.UP and vm.disks]
+        found = []
+        for vm in sorted(up, key=lambda vm: vm.name):
+            whole = filled.fill(snapshot, vm).disks
+            (answer,) = await self.environment.nodes.fan_out([target], calls.BlockdevStatus(disks=whole))
+            if answer.value is None:
+                # That the node does not answer is said already.
+                break
+            found += [_Seen(vm.name, target.name, *each) for each in zip(whole, answer.value, strict=True)]
+        return found
+
+    async def _ask(
+        self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]
+    ) -> targets.Answer[dict[str, list[str]]]:
+        expected = self._expected(snapshot, node, files)
+        (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], expected)
+        return answer
+
+    def _expected(self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]) -> calls.NodeVerify:
+        group = snapshot.nodegroups[node.group]
+        bridged = [(snapshot.networks[uuid], plug) for uuid, plug in group.networks.items() if plug.mode == "bridged"]
+        plain = {plug.link for net, plug in bridged if not (net.segment or plug.vlan)}
+        # One of each type on a link stands for all: there may be thousands.
+        kinds = {
+            (plug.link, plug.vlan, net.segment.network_type if net.segment else ""): _nic(snapshot, net, plug)
+            for net, plug in bridged
+            if net.segment or plug.vlan
+        }
+        return calls.NodeVerify(
+            hypervisors=snapshot.the_cluster.enabled_hypervisors if node.vm_capable else (),
+            bridges=tuple(sorted(plain)) if node.vm_capable else (),
+            nics=tuple(kinds.values()) if node.vm_capable else (),
+            ssconf=files,
+            now=self.environment.inputs.now,
+            storage=disks.places(snapshot) if node.vm_capable else (),
+        )
+
+    def _report(self, findings: Iterator[Finding], *, fine: str = "") -> bool:
+        """Log findings and tell whether none is an error; ``fine`` is what to call fine when there are none."""
+        good, told = True, False
+        for found in findings:
+            good, told = good and found.is_warning, True
+            word, subject = "WARNING" if found.is_warning else "ERROR", f"{found.kind} {found.name}".rstrip()
+            coded = f"{word}:{found.code}:{found.kind}:{found.name}: {found.message}"
+            self.environment.log.info(
+                f"  - {coded}" if self.op.error_codes else f"  - {word}: {subject}: {found.message}"
+            )
+        if fine and self.op.verbose and not told:
+            self.environment.log.info(f"  - {fine} is fine")
+        return good
+
+    def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
+        """Change nothing; hooks may add to what was found (contract: hooks)."""
+        found = [facts]
+
+        def report(failures: Sequence[base.HookFailure]) -> None:
+            self.environment.log.info("* Hooks Results")
+            found.append(self._report(_check_hooks(failures)))
+
+        return base.Plan(result=lambda: all(found), hooks=hooks.of_cluster_verify(snapshot, report))
+
+
+def _nic(snapshot: states.Snapshot, net: network.Network, plug: cluster.Connection) -> calls.Nic:
+    """Return a NIC as one of a network has it, for a node to say whether it could plug it in."""
+    plugged = instance.Nic(uuid="", mac="", network=net.uuid, nicparams=structs.asdict(plug))
+    return filled.fill_nic(snapshot.the_cluster, 0, plugged, net=net)
+
+
+def _check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
+    owner = snapshot.the_cluster
+    if owner.master_node not in snapshot.nodes:
+        yield Finding("ECLUSTERCFG", "cluster", "", f"the master node {owner.master_node} does not exist")
+    candidates = sum(
+        node.role(owner) in (cluster.Role.MASTER, cluster.Role.CANDIDATE) for node in snapshot.nodes.values()
+    )
+    possible = sum(node.master_capable and not node.offline for node in snapshot.nodes.values())
+    wanted = min(owner.candidate_pool_size, possible)
+    if candidates < wanted:
+        yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {wanted} are wanted")
+    for net in sorted(snapshot.networks.values(), key=lambda net: net.name):
+        for subnet in net.subnets:
+            cidr = ranges.parse_cidr(subnet.cidr)
+            for text in (*(pool.range for pool in subnet.pools), *subnet.external):
+                if not cidr.range.covers(ranges.parse_range(text)[1]):
+                    yield Finding("ECLUSTERCFG", "network", net.name, f"range {text} is outside subnet {cidr}")
+
+
+def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Finding]:
+    codes = {
+        "hypervisor": "ENODEHV",
+        "bridges": "ENODENET",
+        "filelist": "ENODEFILECHECK",
+        "time": "ENODETIME",
+        "storage": "ENODEFILESTORAGEPATHUNUSABLE",
+    }
+    if answer.value is None:
+        yield Finding("ENODERPC", "node", answer.target.name, f"it does not answer: {answer.error}")
+    for check, complaints in (answer.value or {}).items():
+        for complaint in complaints:
+            # It follows the instances a little later, for many changes at once (daemons.distribution).
+            late = complaint.startswith("ssconf_instance_list ")
+            yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint, is_warning=late)
+
+
+def _check_instances(
+    snapshot: states.Snapshot, answers: list[targets.Answer[tuple[calls.RunningInstance, ...]]]
+) -> Iterator[Finding]:
+    running: dict[str, list[targets.Target]] = {}
+    for answer in answers:
+        for one in answer.value or ():
+            running.setdefault(one.name, []).append(answer.target)
+    silent = {answer.target.uuid for answer in answers if answer.value is None}
+    for vm in sorted(snapshot.instances.values(), key=lambda vm: vm.name):
+        node, where = snapshot.nodes[vm.primary_node], running.get(vm.name, [])
+        strange = [target.name for target in where if target.uuid != node.uuid]
+        if node.offline:
+            yield Finding("EINSTANCEBADNODE", "instance", vm.name, f"its primary node {node.name} is offline")
+        for name in strange:
+            message = f"it runs on {name}, its primary node is {node.name}"
+            yield Finding("EINSTANCEWRONGNODE", "instance", vm.name, message)
+        expected = vm.admin_state is instance.AdminState.UP and not node.offline and node.uuid not in silent
+        if expected and not where:
+            yield Finding("EINSTANCEDOWN", "instance", vm.name, f"it should run on {node.name} and does not")
+    for name, where in sorted(running.items()):
+        for target in where if ("instances", name) not in snapshot.names else ():
+            yield Finding("ENODEORPHANINSTANCE", "node", target.name, f"instance {name} should not exist")
+
+
+def _check_disks(seen: Sequence[_Seen]) -> Iterator[Finding]:
+    """Complain of disks that a node has not got or cannot use; one whose other copy lags or is away is of use here."""
+    for one in seen:
+        disk = f"disk {one.disk.index} on {one.node}"
+        if one.state is None:
+            yield Finding("EINSTANCEMISSINGDISK", "instance", one.vm, f"{disk} is missing")
+        elif one.state.problem:
+            yield Finding("EINSTANCEFAULTYDISK", "instance", one.vm, f"{disk}: {one.state.problem}")
+        elif one.state.degraded:
+            done = one.state.sync_percent
+            how = f"its connection is {one.state.connection}" if done is None else f"{done:.0f} % are synchronised"
+            message = f"{disk} is not whole on both nodes, {how}"
+            yield Finding("EINSTANCEFAULTYDISK", "instance", one.vm, message, is_warning=True)
+
+
+def _check_volumes(
+    answers: Sequence[targets.Answer[tuple[calls.Volume, ...]]], group: str, owners: Mapping[tuple[str, str, str], str]
+) -> Iterator[Finding]:
+    """Complain of volumes that nobody has, if their tags say that they were made for an instance."""
+    for answer in answers:
+        for volume in answer.value or ():
+            made = [tag.removeprefix(calls.OWNER_TAG) for tag in volume.tags if tag.startswith(calls.OWNER_TAG)]
+            if made and (answer.target.uuid, group, volume.name) not in owners:
+                message = f"volume {group}/{volume.name} is unknown; it was made for instance {made[0]}"
+                yield Finding("ENODEORPHANLV", "node", answer.target.name, message)
+
+
+def _check_memory(room: Sequence[targets.Answer[calls.NodeStatus]], needed: Mapping[str, int]) -> Iterator[Finding]:
+    for answer in room:
+        if answer.value and answer.value.memory_free < needed[answer.target.uuid]:
+            message = (
+                f"{answer.value.memory_free} MiB of memory are free, {needed[answer.target.uuid]} MiB are needed for "
+                "instances that would come here if another node failed"
+            )
+            yield Finding("ENODEN1", "node", answer.target.name, message)
+
+
+def _check_journal(found: history.Check) -> Iterator[Finding]:
+    if found.problem:
+        yield Finding("ECLUSTERJOURNAL", "cluster", "", found.problem)
+
+
+def _check_pools(snapshot: states.Snapshot, ledger: embedded.Ledger) -> Iterator[Finding]:
+    warning, critical = snapshot.the_cluster.network_thresholds
+    for net in sorted(snapshot.networks.values(), key=lambda net: net.name):
+        share = networks.utilization(ledger, net) or 0
+        if share >= warning:
+            limit = critical if share >= critical else warning
+            message = f"its pools are {share:g} % in use, the threshold is {limit} %"
+            yield Finding("ENETWORKPOOL", "network", net.name, message, is_warning=share < critical)
+
+
+def _check_hooks(failures: Sequence[base.HookFailure]) -> Iterator[Finding]:
+    for node, script, output in failures:
+        what = f"script {script} failed, output: {output}" if script else f"no answer to hooks: {output}"
+        yield Finding("ENODEHOOKS", "node", node, what)
+
+
+def _notes(snapshot: states.Snapshot) -> Iterator[str]:
+    roles = [node.role(snapshot.the_cluster) for node in snapshot.nodes.values()]
+    for role, text in ((cluster.Role.OFFLINE, "offline"), (cluster.Role.DRAINED, "drained")):
+        if role in roles:
+            yield f"  - NOTICE: {roles.count(role)} {text} node(s) found."
+    for one in sorted(snapshot.disks.values(), key=lambda one: one.uuid):
+        where = " and ".join(snapshot.nodes[node].name for node in one.nodes)
+        yield (
+            f"  - NOTICE: disk {one.uuid} of {one.disk.size} MiB on {where} has no instance ({one.instance} had it); "
+            f"gnt-instance modify --disk attach:uuid={one.uuid} gives it to one."
+        )
+    if more := len(candidacy.surplus(snapshot)):
+        yield f"  - NOTICE: {more} master candidate(s) more than the candidate pool size asks for."
