@@ -113,9 +113,9 @@ async def test_a_guest_that_ignores_the_power_button_is_ended_after_the_timeout(
 
 
 async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gantry.node.power.ANSWER_LIMIT", 0.2)
-    monkeypatch.setattr("gantry.node.power.QUIT_LIMIT", 0.5)
     await node.kvm.start(samples.instance(nics=(samples.nic(),)), paused=False)
+    monkeypatch.setattr("gantry.node.power.ANSWER_LIMIT", 0.2)
+    monkeypatch.setattr("gantry.node.power.QUIT_LIMIT", 0.0)
     pid = node.pid()
     os.kill(pid, signal.SIGSTOP)
     found = await node.kvm.info("vm1")

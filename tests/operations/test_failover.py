@@ -49,6 +49,7 @@ class Mirrors(build.FakeNodes):
     left: int = LOOKS
     late: int = 0
     cut: bool = False
+    parted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -68,6 +69,10 @@ class Mirrors(build.FakeNodes):
                 copy.mirror = call.disk.mirror
                 if call.primary:
                     self._promote(where)
+            case calls.DrbdDisconnectNet():
+                self.parted.add(where)
+            case calls.DrbdAttachNet():
+                self.parted.discard(where)
             case calls.BlockdevOpen():
                 self._promote(where)
             case calls.BlockdevShutdown():
@@ -86,11 +91,18 @@ class Mirrors(build.FakeNodes):
         return found
 
     def _peer(self, where: str) -> Copy | None:
-        own = None if self.cut or self.late else self.copies[where].mirror
-        for address, copy in self.copies.items():
-            if own and copy.mirror and address == own.remote and copy.mirror.remote == where:
-                return copy
-        return None
+        """Return the copy that one is connected to.
+
+        A node takes in whoever calls at its port, also one that it does not call itself; such a one is first here.
+        """
+        hears = () if self.cut or self.late else self.copies.keys() - self.parted
+        ends = {node: one.mirror for node, one in self.copies.items() if one.mirror and node in hears}
+        called = {node: end.remote for node, end in ends.items() if end.remote in ends}
+        met: dict[str, str] = {}
+        for node, other in sorted(called.items(), key=lambda pair: called.get(pair[1]) == pair[0]):
+            if ends[node].port == ends[other].port and not {node, other} & met.keys():
+                met |= {node: other, other: node}
+        return self.copies[met[where]] if where in met else None
 
     def _promote(self, where: str) -> None:
         copy, peer = self.copies[where], self._peer(where)
@@ -132,7 +144,9 @@ class House(build.House):
         super().__init__(*(vm if value is build.VM else value for value in build.FIRST))
         self.mirrors = Mirrors()
         self.nodes = self.environment.nodes = self.mirrors
-        ends = {A1: calls.Mirror(minor=0, local=A1, remote=A2), A2: calls.Mirror(minor=0, local=A2, remote=A1)}
+        ends = {
+            here: calls.Mirror(minor=0, local=here, remote=there, port=11000) for here, there in ((A1, A2), (A2, A1))
+        }
         self.mirrors.copies = {where: Copy("UpToDate", end, primary=where == A1) for where, end in ends.items()}
         self.mirrors.started = [A1]
         units = (calls.StorageInfo(kind="plain", path="xenvg", free=5000, total=9000),)
@@ -192,6 +206,8 @@ async def test_it_goes_to_any_node_and_one_of_both_copies_stays(
     assert house.mirrors.started == [A3]
     assert house.mirrors.copies[A3].local == "UpToDate"
     assert (gone in house.mirrors.copies) == (dead is not None)
+    # Its port is free when the new pair is recorded, and another disk may get it before the old copy is removed.
+    assert house.mirrors.parted == ({A2} if keep == "primary" else set())
 
 
 @pytest.mark.promise("cluster-108")
@@ -211,17 +227,29 @@ async def test_it_starts_as_soon_as_the_new_copy_receives_or_when_it_is_complete
     assert house.mirrors.started == [A3]
 
 
-async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_where_it_was() -> None:
-    count = len((await House().plan(failover(target_node="node3"))).steps)
+async def test_a_node_that_is_left_and_cannot_be_told_is_not_taken_for_the_new_one() -> None:
+    house = House()
+    house.machine("node2").down = True
+    await house.run(failover(target_node="node3", keep="primary"))
+    assert (house.vm.primary_node, house.minors) == ("n3", {"n1", "n3"})
+    assert (house.mirrors.started, house.mirrors.copies[A3].local) == ([A3], "UpToDate")
+
+
+@pytest.mark.parametrize("keep", ["primary", "secondary"])
+async def test_whatever_breaks_before_the_new_pair_is_recorded_it_runs_again_where_it_was(keep: str) -> None:
+    op = failover(target_node="node3", keep=keep)
+    count = len((await House().plan(op)).steps)
     for broken in range(count):
         house = House()
-        steps = (await house.plan(failover(target_node="node3"))).steps[: broken + 1]
+        steps = (await house.plan(op)).steps[: broken + 1]
         for step in steps:
             await step.do()
         for step in reversed(steps):
             await step.undo()
         assert house.mirrors.started == [A1], steps[-1].text
-        assert house.mirrors._state(A1) is not None
+        state = house.mirrors._state(A1)
+        assert state
+        assert state.connection == "Connected"
         assert A3 not in house.mirrors.copies
 
 
@@ -318,6 +346,21 @@ async def test_an_instance_that_is_down_stays_down() -> None:
     await house.run(failover(target_node="node3"))
     assert (house.vm.primary_node, house.mirrors.started) == ("n3", [])
     assert {where: copy.mirror for where, copy in house.mirrors.copies.items()} == {A2: None, A3: None}
+
+
+async def test_a_new_secondary_node_has_all_of_the_disks_before_the_old_one_gives_its_copy_up() -> None:
+    house = House()
+    op = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "vm1", "mode": "replace_new_secondary"}
+    plan = await house.plan(opcodes.decode({**op, "remote_node": "node3"}))
+    for step in plan.steps:
+        await step.do()
+    assert {where: copy.local for where, copy in house.mirrors.copies.items()} == dict.fromkeys(
+        (A1, A2, A3), "UpToDate"
+    )
+    assert house.mirrors.parted == {A2}
+    for step in plan.after:
+        await step.do()
+    assert {*house.mirrors.copies} == {A1, A3}
 
 
 @pytest.mark.promise("cluster-109")

@@ -19,6 +19,8 @@ ANSWER_LIMIT = 5.0
 # A guest that is still booting does not see the button, so it is pressed again and again.
 PRESS_INTERVAL = 5.0
 QUIT_LIMIT = 10.0
+# A killed process is gone when the kernel has its memory and files back, which takes a loaded machine a while.
+KILL_LIMIT = 10.0
 
 
 class Power:
@@ -80,7 +82,7 @@ class Power:
         """Kill QEMU; HypervisorError when even that does not end it."""
         if self._guests.is_guest(name, pid):
             self._processes.signal(pid, signal.SIGKILL)
-        if not await self._gone(name, pid, within=QUIT_LIMIT):
+        if not await self._gone(name, pid, within=KILL_LIMIT):
             raise errors.HypervisorError(
                 f"QEMU of instance {name} (process {pid}) cannot be killed", hint="its storage may hang"
             )

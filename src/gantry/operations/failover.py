@@ -112,7 +112,10 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         if facts.finding:
             return whereabouts.Cleanup(self.environment, vm).plan(snapshot, facts.finding)
         now, mirrors = self.environment.inputs.now, self.environment.ledger.mirrors
-        disks = remirror.paired(vm, facts.pair, mirrors.picks()) if facts.pair and not facts.pair.swapped else vm.disks
+        disks = vm.disks
+        if facts.pair and not facts.pair.swapped:
+            keeps, target = facts.pair.secondary, facts.pair.primary
+            disks = remirror.paired(vm, keeps=keeps, new=target, picks=mirrors.picks())
         new = moving.moved(vm, now, primary=facts.target.uuid, disks=disks, lingering=())
         work = moving.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
         again = remirror.Remirror(self.environment, snapshot, vm, new=new)

@@ -19,19 +19,46 @@ PATIENCE = 120
 """How many looks, a second apart, a new pair gets to find each other."""
 
 
-def paired(vm: instance.Instance, pair: pairing.Pairing, picks: mirrors.Picks) -> tuple[instance.Disk, ...]:
-    """Return the disks of an instance for a new pair of nodes: what is kept keeps its numbers."""
+def paired(vm: instance.Instance, *, keeps: str, new: str, picks: mirrors.Picks) -> tuple[instance.Disk, ...]:
+    """Return the disks of an instance for a new pair of nodes, of which one ``keeps`` its copy and so its minors.
+
+    The pair has ports of its own. DRBD takes in whoever knows the secret, from wherever that comes: on the old port
+    the node that is left could come first, where it could not be told that it is (``part``).
+    """
 
     def again(disk: instance.Disk) -> instance.Disk:
         if disk.mirror is None:
-            return disk
-        minors = {
-            pair.primary: picks.minor(pair.primary),
-            pair.secondary: disk.mirror.minors[pair.secondary],
-        }
-        return structs.replace(disk, mirror=structs.replace(disk.mirror, minors=minors))
+            raise errors.InternalError(f"a disk of instance {vm.name} is not mirrored")
+        minors = {keeps: disk.mirror.minors[keeps], new: picks.minor(new)}
+        return structs.replace(disk, mirror=structs.replace(disk.mirror, minors=minors, port=picks.port()))
 
     return tuple(again(disk) for disk in vm.disks)
+
+
+def part(
+    environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, *, node: str
+) -> list[base.Step]:
+    """Return the steps that keep the secondary node of an instance, which is left, from looking for its peer.
+
+    It may be left because it does not work, so a failure is only warned of. Their undo lets it look again.
+    """
+    target, log = snapshot.target(snapshot.nodes[node]), environment.log
+
+    def told(call: calls.Call[object]) -> base.Action:
+        async def action() -> None:
+            await environment.nodes.call(target, call)
+
+        return base.tolerant(action, errors.GantryError, log=log, told="ignored")
+
+    return [
+        base.Step(
+            f"part disk {disk.index} on {target.name} from its peer",
+            told(calls.DrbdDisconnectNet(disk=disk)),
+            told(calls.DrbdAttachNet(disk=disk)),
+        )
+        for disk in filled.fill(snapshot, vm, node=node).disks
+        if not target.offline
+    ]
 
 
 async def check_copy(
@@ -113,7 +140,9 @@ class Remirror:
         coming = filled.fill(self._snapshot, self._new, node=pair.primary).disks
         kept = filled.fill(self._snapshot, self._new, node=pair.secondary).disks
         before = filled.fill(self._snapshot, self._old, node=pair.secondary).disks
-        steps = []
+        # An old primary node has been told to stop, and has its disks out of use.
+        left = pair.gone if pair.gone in self._old.secondary_nodes else ""
+        steps = part(self._environment, self._snapshot, self._old, node=left) if left else []
         for disk, keeps, was in zip(coming, kept, before, strict=True):
             steps += [
                 base.Step(

@@ -14,8 +14,6 @@ attempt goes on from there.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msgspec import structs
-
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
 from gantry.operations import allocation, base, filled, hooks, moving, placement, remirror, volumes
@@ -82,7 +80,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
             return Facts(mode, node, chosen, runs, {}, whole=not _is_bad(vm, node, chosen, seen))
         self._check_peer(snapshot, vm, chosen, seen, leaves=vm.secondary_nodes[0])
         choice = await self._new_node(snapshot, vm)
-        draft = self._moved(snapshot, vm, choice.nodes[0].uuid)
+        draft = self._moved(vm, choice.nodes[0].uuid)
         there = volumes.Volumes(self.environment, snapshot, draft, nodes={choice.nodes[0].uuid})
         return Facts(mode, choice.nodes[0].uuid, chosen, runs, await there.place(), choice.why)
 
@@ -128,17 +126,11 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         moving.check_copy_target(snapshot, vm, node, need)
         return allocation.Choice([node])
 
-    def _moved(self, snapshot: states.Snapshot, vm: instance.Instance, new: str) -> instance.Instance:
+    def _moved(self, vm: instance.Instance, new: str) -> instance.Instance:
         """Return the instance with another secondary node, and minors there."""
-        del snapshot
-        picks, primary = self.environment.ledger.mirrors.picks(), vm.primary_node
-        moved = []
-        for disk in vm.disks:
-            if disk.mirror is None:
-                raise errors.InternalError(f"a disk of instance {vm.name} is not mirrored")
-            minors = {primary: disk.mirror.minors[primary], new: picks.minor(new)}
-            moved.append(structs.replace(disk, mirror=structs.replace(disk.mirror, minors=minors)))
-        return base.changed(vm, self.environment.inputs.now, disks=tuple(moved))
+        picks = self.environment.ledger.mirrors.picks()
+        disks = remirror.paired(vm, keeps=vm.primary_node, new=new, picks=picks)
+        return base.changed(vm, self.environment.inputs.now, disks=disks)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Replace what the facts say."""
@@ -221,7 +213,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
     def _plan_new(
         self, snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node, *, facts: Facts, told: base.Hooks
     ) -> base.Plan:
-        new = self._moved(snapshot, vm, node.uuid)
+        new = self._moved(vm, node.uuid)
         there = volumes.Volumes(self.environment, snapshot, new, nodes={node.uuid})
         here = volumes.Volumes(self.environment, snapshot, new, nodes={vm.primary_node})
         before = volumes.Volumes(self.environment, snapshot, vm, nodes={vm.primary_node})
@@ -234,6 +226,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
             *([] if facts.runs else before.activate()),
             *there.create(facts.places),
             *there.activate(),
+            *remirror.part(self.environment, snapshot, vm, node=vm.secondary_nodes[0]),
             *turned,
             *([] if self.op.early_release else here.wait()),
         ]
