@@ -1,15 +1,17 @@
 """Where pytest starts: the plugin that records which promises the tests keep, and what Hypothesis draws.
 
 A run of the tests draws the same examples each time, so that its answer is about the change and not about chance; the
-long tests (GANTRY_FUZZ) look for new ones.
+long tests (GANTRY_FUZZ) look for new ones. Neither has a limit for the time of an example: a machine that is busy for a
+moment would break it, and how fast things are is measured by the benchmarks.
 """
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tools.promise_plugin", "tools.figure_plugin")
 
-settings.register_profile("same", derandomize=True)
-if not os.environ.get("GANTRY_FUZZ"):
-    settings.load_profile("same")
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("new", unhurried)
+settings.register_profile("same", unhurried, derandomize=True)
+settings.load_profile("new" if os.environ.get("GANTRY_FUZZ") else "same")

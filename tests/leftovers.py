@@ -35,7 +35,7 @@ def folder(kind: str) -> Iterator[str]:
 def end_space(space: str) -> None:
     """Kill what runs in a network namespace, and delete it."""
     limit = time.monotonic() + PATIENCE
-    while pids := _inside(space):
+    while pids := inside(space):
         assert time.monotonic() < limit, f"processes {pids} in {space} cannot be killed"
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -44,7 +44,8 @@ def end_space(space: str) -> None:
     subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True)
 
 
-def _inside(space: str) -> list[int]:
+def inside(space: str) -> list[int]:
+    """Return the processes in a network namespace; what is ending is none any more."""
     done = subprocess.run(["ip", "netns", "pids", space], check=False, capture_output=True, text=True)
     return [int(pid) for pid in done.stdout.split()]
 
@@ -61,5 +62,6 @@ def clear(kind: str) -> None:
 
 
 def _is_orphan(found: str, kind: str) -> bool:
-    owner = re.match(rf"{kind}(\d+)\D", found)
+    # Names that chance makes begin with digits too; a demonstration has an x where others have a dash and six digits.
+    owner = re.match(rf"{kind}(\d+)(x|-[0-9a-f]{{6}})", found)
     return owner is not None and not Path(f"/proc/{owner[1]}").exists()

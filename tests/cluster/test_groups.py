@@ -64,7 +64,7 @@ def test_groups_are_made_renamed_filled_emptied_and_removed(cluster: lab.Lab) ->
     cluster.run("gnt-group", "assign-nodes", "rack2", "node3")
     cluster.run("gnt-group", "remove", "cellar")
     assert cluster.rows("gnt-group", "name") == [["default"], ["rack2"]]
-    cluster.run("gnt-cluster", "verify")
+    cluster.verified()
 
 
 def test_a_node_does_not_leave_the_networks_of_its_instances(cluster: lab.Lab) -> None:

@@ -169,7 +169,7 @@ def test_a_script_that_fails_afterwards_is_a_warning_in_the_log_of_the_job(clust
 
 
 def test_what_hooks_find_is_part_of_the_verdict_of_verify(cluster: lab.Lab) -> None:
-    lab.wait_until(lambda: not cluster.run("gnt-cluster", "verify", check=False).returncode, "files on all nodes")
+    cluster.verified()
     script(cluster.nodes[1], "cluster-verify-post", "echo fan is loud; exit 1")
     done = cluster.run("gnt-cluster", "verify", check=False)
     assert done.returncode == 1

@@ -97,7 +97,7 @@ def test_the_socket_is_closed_to_others(shared: lab.Lab) -> None:
 @pytest.mark.promise("cluster-20")
 def test_waiting_without_a_change_answers_nochange(shared: lab.Lab) -> None:
     with shared.luxi() as luxi:
-        number = luxi.value("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 3}])
+        number = luxi.value("SubmitJob", [{"OP_ID": "OP_TEST_DELAY", "duration": 90}])
         fields = ["status"]
         status = "queued"
         while status != "running":

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -26,13 +25,11 @@ def three() -> Iterator[lab.Lab]:
         yield made
 
 
-def _failover(cluster: lab.Lab, to: int, *options: str) -> float:
-    """Let a node take over; return how long it took until the new master answered."""
-    began = time.monotonic()
+def _failover(cluster: lab.Lab, to: int, *options: str) -> None:
+    """Let a node take over. ``tests/sim`` tells how long that takes, by a clock that no other program slows down."""
     cluster.run("gnt-cluster", "master-failover", *options, on=cluster.nodes[to])
     cluster.leader = to
     assert cluster.answers()
-    return time.monotonic() - began
 
 
 def _masters(cluster: lab.Lab) -> list[str]:
@@ -59,7 +56,7 @@ def test_a_candidate_takes_over_from_a_living_master_and_its_jobs_go_with_the_ro
     lab.wait_until(lambda: three.rows("gnt-job", "status", str(running)) == [["running"]], "the first job to run")
     jobs = three.rows("gnt-job", "id")
     old = three.master_pid()
-    assert _failover(three, 1, "--yes-do-it") < 10
+    _failover(three, 1, "--yes-do-it")
     lab.wait_until(lambda: lab.is_gone(old), "the end of the old master")
     assert _masters(three) == ["node2"] * 3
     assert dict(three.rows("gnt-node", "name,role")) == {"node1": "C", "node2": "M", "node3": "C"}
@@ -95,7 +92,7 @@ def test_an_old_master_that_comes_back_is_refused_and_becomes_a_candidate(three:
     three.run("gnt-debug", "delay", "0")
     three.kill_master()
     three.nodes[0].stop()
-    assert _failover(three, 1) < 10
+    _failover(three, 1)
     three.run("gnt-debug", "delay", "0")
     jobs = three.rows("gnt-job", "id")
     # its own state names itself, and nobody has told it anything yet
@@ -106,7 +103,7 @@ def test_an_old_master_that_comes_back_is_refused_and_becomes_a_candidate(three:
     three.nodes[0].start()
     lab.wait_until(lambda: _has_copy(three.nodes[0], master=three.nodes[1]), "the new state on the old master")
     assert "by the state that is here it is node2" in _refusal(three, 0)
-    assert _failover(three, 0) < 10
+    _failover(three, 0)
     assert three.rows("gnt-job", "id") == jobs
 
 
@@ -178,7 +175,7 @@ def test_a_master_that_slept_through_its_replacement_can_tell_nobody_that_it_is_
     for pid in (old, daemon.pid):
         os.kill(pid, signal.SIGSTOP)
     try:
-        assert _failover(three, 1) < 10
+        _failover(three, 1)
         three.run("gnt-debug", "delay", "0")
     finally:
         for pid in (old, daemon.pid):

@@ -29,7 +29,7 @@ def test_a_cluster_copes_with_a_node_that_dies() -> None:
         assert _status(made)["moves.example"] == "ERROR_nodeoffline"
         made.run("gnt-node", "failover", "-f", "node3")
         assert set(_status(made).values()) == {"running"}
-        made.run("gnt-cluster", "verify")
+        made.verified()
 
         # It returns with the guest that it had; verify sees that, and it can take instances again when that is gone.
         guest = lost.root / "run/instances/fake/moves.example"
@@ -40,7 +40,7 @@ def test_a_cluster_copes_with_a_node_that_dies() -> None:
         assert found.returncode == 1
         assert "moves.example" in found.stdout
         guest.unlink()
-        made.run("gnt-cluster", "verify")
+        made.verified()
         made.run("gnt-instance", "failover", "-f", "-n", "node3", "moves.example")
         assert made.rows("gnt-instance", "pnode,status", "moves.example") == [["node3", "running"]]
 

@@ -57,7 +57,7 @@ def test_an_offline_candidate_is_replaced_left_alone_shown_and_comes_back(three:
     assert _keeps_nothing(three.nodes[1])
     # not called: its daemon is down, and nothing waits for it or complains
     three.nodes[1].stop()
-    verified = three.run("gnt-cluster", "verify").stdout
+    verified = three.verified()
     assert "1 offline node(s) found" in verified.partition("* Other Notes")[2]
     refused = three.refused("gnt-instance", "add", "-t", "diskless", "--no-nics", "-n", "node2", "vm.example")
     assert "offline" in refused
@@ -67,7 +67,7 @@ def test_an_offline_candidate_is_replaced_left_alone_shown_and_comes_back(three:
     assert _roles(three) == "MRC"
     names = three.nodes[1].root / "lib/ssconf/ssconf_master_candidates"
     lab.wait_until(lambda: names.read_text().split() == ["node1", "node3"], "its files")
-    three.run("gnt-cluster", "verify")
+    three.verified()
 
 
 @pytest.mark.promise("cluster-88", "cluster-95", "cluster-96")
@@ -81,7 +81,7 @@ def test_a_drained_node_keeps_its_instances_and_gets_no_others(three: lab.Lab) -
         assert _roles(three) == "MCD"
         three.run("gnt-instance", "reboot", "-t", "hard", "old.example")
         assert "drained" in three.refused(*add, "-n", "node3", "new.example")
-        assert "1 drained node(s) found" in three.run("gnt-cluster", "verify").stdout
+        assert "1 drained node(s) found" in three.verified()
         assert "exclude each other" in three.refused("gnt-node", "modify", "-C", "yes", "-D", "yes", "node2")
         assert "is the master" in three.refused("gnt-node", "modify", "-D", "yes", "node1")
     finally:

@@ -74,7 +74,7 @@ def test_the_pool_grows_and_shrinks_at_once_and_the_copies_with_it(cluster: lab.
     assert all(_keeps_nothing(node) for node in cluster.nodes[2:])
     cluster.run("gnt-cluster", "add-tags", "after-the-shrinking")
     lab.wait_until(lambda: _holds(cluster.nodes[1], "after-the-shrinking"), "the copy of node2")
-    cluster.run("gnt-cluster", "verify")
+    cluster.verified()
     _modify(cluster, "-C", "default")
     assert _settings(cluster)["candidate_pool_size"] == 10
     assert _roles(cluster) == "MCCC"

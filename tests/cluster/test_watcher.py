@@ -10,6 +10,8 @@ from tests.cluster import lab
 
 from gantry.doors import watcher
 
+ENDED = {"success", "error", "canceled"}
+
 
 def _watch(cluster: lab.Lab, *options: str, code: int = 0) -> str:
     """Do one round; return what it added to its log."""
@@ -28,6 +30,12 @@ def _guest(cluster: lab.Lab, name: str) -> Path:
 def _crash(cluster: lab.Lab, name: str) -> None:
     """Let a guest end by itself."""
     _guest(cluster, name).unlink()
+
+
+def _restarted(cluster: lab.Lab, name: str) -> None:
+    """Wait for the job that starts a guest: as long as that has not ended, the watcher leaves the instance to it."""
+    lab.wait_until(lambda: {status for (status,) in cluster.rows("gnt-job", "status")} <= ENDED, "the end of all jobs")
+    assert _guest(cluster, name).exists()
 
 
 @pytest.fixture
@@ -49,7 +57,7 @@ def test_what_should_run_is_started_by_a_job_and_only_that_is_logged(guests: lab
     assert summary == "INSTANCE_STARTUP(up.example)"
     assert f"instance up.example is down: job {number} is to start it, attempt 1" in said
     assert "stopped.example" not in said
-    lab.wait_until(_guest(guests, "up.example").exists, "the guest")
+    _restarted(guests, "up.example")
     assert not _guest(guests, "stopped.example").exists()
     assert len(guests.rows("gnt-job", "id")) == jobs + 1
     assert "up.example" not in _watch(guests)
@@ -59,7 +67,7 @@ def test_an_instance_that_does_not_stay_up_is_given_up_with_a_line(guests: lab.L
     for number in range(watcher.TRIES):
         _crash(guests, "up.example")
         assert f"attempt {number + 1}\n" in _watch(guests)
-        lab.wait_until(_guest(guests, "up.example").exists, "the guest")
+        _restarted(guests, "up.example")
     _crash(guests, "up.example")
     assert f"up.example is given up after {watcher.TRIES} attempts" in _watch(guests)
     assert "up.example" not in _watch(guests)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests import leftovers, ports
 from tests.cluster import lab
 from tests.docs import pages
 
@@ -204,7 +205,7 @@ def test_the_commands_of_the_tutorial_of_claims_do_what_it_says_and_leave_nothin
     words = {
         "~/claims": str(tmp_path / "claims"),
         "cd gantry": f"cd {pages.CHECKOUT}",
-        "--data kube": f"--data kube --port {lab.free_port()}",
+        "--data kube": f"--data kube --port {ports.free()}",
     }
     Place(tmp_path, {1: words}, {}, f"{lab.BIN}:{os.environ['PATH']}").run(pages.steps(CLAIMS))
     assert not (tmp_path / "claims").exists()
@@ -227,7 +228,7 @@ def test_the_tutorial_leads_to_a_virtual_machine_and_leaves_nothing() -> None:
 def _clean(prefix: str) -> None:
     spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     for space in re.findall(rf"^({prefix}\S+)", spaces, flags=re.MULTILINE):
-        subprocess.run(["bash", "-c", f"ip netns pids {space} | xargs -r kill -9"], check=True)
+        leftovers.end_space(space)
     subprocess.run([pages.CHECKOUT / "demo/net.sh", "down", prefix], check=True)
 
 

@@ -237,8 +237,8 @@ def test_tens_of_thousands_of_ranges_and_networks_do_not_slow_the_next_pick_down
             for number in range(1, 20001)
         ),
     )
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(1000):
         assert world.pick("p7") == ("gre", "", 71)
         assert world.pick("nobody") == ("vxlan", "", 20001)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

@@ -1,5 +1,6 @@
 """No DHCP: whoever serves claims hears nothing but HTTP, and starts nothing that could hear more."""
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -31,7 +32,10 @@ LISTENS = "0A"
 def sockets(process: int) -> dict[str, list[list[str]]]:
     """Return the rows of the kernel's tables of sockets that are a process's, by table."""
     folder = Path(f"/proc/{process}")
-    targets = [os.readlink(one) for one in (folder / "fd").iterdir()]
+    targets: list[str] = []
+    for one in (folder / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it closes files meanwhile
+            targets.append(os.readlink(one))
     own = {found[1] for one in targets if (found := re.fullmatch(r"socket:\[(\d+)\]", one))}
     rows = {name: (folder / "net" / name) for name in TABLES}
     listed = {name: path.read_text().splitlines()[1:] for name, path in rows.items() if path.exists()}

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from tests import ports
 from tests.node import samples
 
 from gantry import errors, security
@@ -72,9 +72,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(folders: paths.Paths) -> AsyncIterator[Cluster]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = ports.free()
     made = Cluster(samples.runtime(), folders, port)
     ready = asyncio.Event()
     serving = asyncio.create_task(made.agent.run("127.0.0.1", port, ready=ready.set))

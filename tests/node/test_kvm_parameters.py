@@ -4,10 +4,10 @@ import asyncio
 import os
 import pwd
 import shutil
-import socket
 from collections.abc import AsyncIterator
 
 import pytest
+from tests import ports
 from tests.node import samples
 
 from gantry import errors
@@ -113,17 +113,11 @@ async def test_vnc_with_a_password_is_the_console_of_a_guest_without_a_serial_on
     assert console.port == console.display + 5900
 
 
-def free_port() -> int:
-    with socket.socket() as probed:
-        probed.bind(("127.0.0.1", 0))
-        return int(probed.getsockname()[1])
-
-
 async def test_spice_is_served_at_the_port_of_the_instance(node: Node, folders: paths.Paths) -> None:
     wanted: dict[str, calls.Value] = {"spice_bind": "127.0.0.1", "serial_console": False}
     with pytest.raises(errors.InvalidError, match="spice_bind needs a network port, and instance vm1 has none"):
         await started(node, folders, wanted)
-    port = free_port()
+    port = ports.free()
     await started(node, folders, wanted, port=port)
     console = await node.kvm.console("vm1")
     assert (console.kind, console.host, console.port) == ("spice", "127.0.0.1", port)

@@ -81,6 +81,18 @@ def make_system(path: str, *, init: str = INIT) -> None:
         subprocess.run(["mkfs.ext4", "-q", "-F", "-d", tree, path, "16m"], check=True, capture_output=True)
 
 
+def without_gap(read: Callable[[], list[int]]) -> list[int]:
+    """Return the numbers that a reading of a disk finds, up to the highest one; a lost write is a gap.
+
+    The guest may write while the disk is read, and what was read first then lacks what it wrote there. All that is
+    below a number that was found had been written, so another reading has it.
+    """
+    highest = max(read(), default=0)
+    found = read()[:highest]
+    assert found == list(range(1, highest + 1)), "a write was lost"
+    return found
+
+
 async def until(true: Callable[[], bool], what: str) -> None:
     limit = time.monotonic() + PATIENCE
     while not true():
@@ -131,7 +143,9 @@ class Node:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(1):
                             while until not in said:
-                                said += (await reader.read(4096)).decode(errors="replace")
+                                part = await reader.read(4096)
+                                assert part, f"the guest ended and had not said {until!r}: {said}"
+                                said += part.decode(errors="replace")
         finally:
             writer.close()
         return said
@@ -202,11 +216,12 @@ class Lab:
 
     def written(self, node: Node) -> list[int]:
         """Return the numbers on the guest's disk, checked to be without a gap."""
+        return without_gap(lambda: self._numbers(node))
+
+    def _numbers(self, node: Node) -> list[int]:
         content = Path(self.disks(node)[1].logical_id[-1]).read_bytes()[SECTOR:]
         sectors = [content[at : at + SECTOR].strip() for at in range(0, len(content), SECTOR)]
-        found = [int(sector) for sector in sectors if sector.strip(b"\0")]
-        assert found == list(range(1, len(found) + 1)), "a write was lost"
-        return found
+        return [int(sector) for sector in sectors if sector.strip(b"\0")]
 
     async def up(self, **hvparams: calls.Value) -> Node:
         """Start the guest on the first node, and return that when the guest answers and writes."""
@@ -241,6 +256,11 @@ class Lab:
         info = await source.kvm.migration_info(vm)
         reception = await target.kvm.accept(there, info, address=target.address, mirror=mirror)
         await source.kvm.migrate(vm, reception, live=live)
+
+    async def hurry(self, source: Node) -> None:
+        """Let a migration that has begun slowly send as much as it can."""
+        async with source.guests.control("vm1") as control:
+            await control.execute("migrate-set-parameters", {"max-bandwidth": 1 << 30})
 
     async def ended(self, source: Node) -> calls.MigrationStatus:
         """Wait for the end of a migration, as a master does."""

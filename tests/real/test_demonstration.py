@@ -19,7 +19,8 @@ def demo() -> Iterator[Demo]:
 
 @pytest.mark.promise("networks-4", "networks-6", "networks-40")
 def test_the_virtual_machine_answers_on_three_addresses_of_two_subnets(demo: Demo) -> None:
-    assert all(demo.answers(address) for address in (IPV4, IPV6, FIXED))
+    for address in (IPV4, IPV6, FIXED):
+        demo.wait(address)
     assert demo.gnt("gnt-instance", "list", "--no-headers", "-o", "status,nic.ips", NAME).split() == [
         "running",
         f"{IPV4}/{IPV6}/{FIXED}",

@@ -41,12 +41,13 @@ async def test_a_guest_goes_there_and_back_and_loses_nothing(lab: machines.Lab) 
 async def test_it_runs_on_one_node_alone_and_both_tell_where_a_migration_stands(lab: machines.Lab) -> None:
     source = await lab.up()
     target = lab.nodes[1]
-    await lab.send(source, target)
+    await lab.send(source, target, bandwidth=1)
     with pytest.raises(errors.WrongStateError, match="has not left"):
         await source.kvm.finalize_source(lab.instance(source), success=True)
     with pytest.raises(errors.WrongStateError, match="has not arrived"):
         await target.kvm.finalize_target(lab.instance(target), success=True)
     assert (await state(source), await state(target)) == ("migrating", "incoming")
+    await lab.hurry(source)
     status = await lab.ended(source)
     assert status.status == "completed", status
     for node in (source, target):  # both daemons die, and know it still

@@ -29,7 +29,7 @@ class Proxy:
 
     @property
     def watches(self) -> int:
-        return len(self._watches)
+        return sum(not one.done() for one in self._watches)
 
     def cut(self) -> int:
         """Break all watches; return how many."""

@@ -123,8 +123,12 @@ async def test_a_claim_that_waits_says_why_and_is_served_when_another_goes(kube:
     assert _condition(said, "Exhausted") == ("True", "NoFreeAddress")
     first, second = ("tiny-a", "tiny-b") if await kube.address_of("tiny-a") else ("tiny-b", "tiny-a")
     await kube.told(second, "Exhausted IP Pools")
-    events = [api.Said(200, one) for one in (await kube.get(kube.events)).items]
-    assert "PoolExhausted" in [one.at("reason") for one in events if one.at("involvedObject.name") == second]
+
+    async def reported() -> bool:
+        events = [api.Said(200, one) for one in (await kube.get(kube.events)).items]
+        return "PoolExhausted" in [one.at("reason") for one in events if one.at("involvedObject.name") == second]
+
+    await kube.until(reported)
     await kube.delete(f"{kube.claims}/{first}")
     assert await kube.bound(second) == ["192.0.2.2"]
     await kube.gone(f"{kube.claims}/{first}")

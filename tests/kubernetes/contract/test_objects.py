@@ -127,9 +127,9 @@ async def test_versions_and_generations_follow_what_changed(kube: namespace.Name
     same = await kube.patch(path, {"spec": {"namePrefix": "pool-1"}})
     assert same.body == made.body
     labelled = await kube.patch(path, {"metadata": {"labels": {"a": "b"}}})
-    assert (labelled.version > made.version, labelled.at("metadata.generation")) == (True, 1)
+    assert (int(labelled.version) > int(made.version), labelled.at("metadata.generation")) == (True, 1)
     status = await kube.patch(f"{path}/status", {"status": {"total": 3}})
-    assert (status.version > labelled.version, status.at("metadata.generation")) == (True, 1)
+    assert (int(status.version) > int(labelled.version), status.at("metadata.generation")) == (True, 1)
     changed = await kube.patch(path, {"spec": {"prefix": 24}})
     assert (changed.at("metadata.generation"), changed.at("status.total")) == (2, 3)
 

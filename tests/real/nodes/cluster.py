@@ -7,7 +7,6 @@ ones are in ``guests``.
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,12 +74,9 @@ def install(node: Node, name: str, create: str) -> None:
 @contextlib.contextmanager
 def up(*, kind: type[Node] = Node, hypervisor: str = "fake") -> Iterator[Cluster]:
     """Make the cluster; the calling thread is in its network meanwhile."""
-    with (
-        lab.up(3, disks=DISKS, kind=kind, joined=False) as machines,
-        machines.entered(),
-        tempfile.TemporaryDirectory(prefix="gc") as folder,
-    ):
-        made = Cluster(Path(folder), machines, hypervisor)
+    with lab.up(3, disks=DISKS, kind=kind, joined=False) as machines, machines.entered():
+        made = Cluster(machines.folder / "cluster", machines, hypervisor)
+        made.folder.mkdir()
         try:
             made.begin()
             yield made
@@ -139,7 +135,11 @@ class Guest:
 
     def until_whole(self, disk: int = 0) -> None:
         """Wait until both sides of a disk have all that was written to it."""
-        commands.wait_until(lambda: self.is_whole(disk), f"both sides of disk {disk} of {self.name}: {self.sides()}")
+        lab.until(
+            lambda: self.is_whole(disk),
+            lambda: f"disk {disk} of {self.name} is not whole: {self.sides(disk)}",
+            patience=commands.PATIENCE,
+        )
 
     def device(self, disk: int = 0) -> str:
         """Return where a disk is on its primary node."""

@@ -20,15 +20,14 @@ import ssl
 import struct
 import subprocess
 import sysconfig
-import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
+from tests import leftovers
 from tests.real import demonstration
 from tests.real.nodes import agent
 
@@ -39,6 +38,7 @@ from gantry.runtime import real
 
 HERE = Path(__file__).parent
 KERNEL = "linux.uml"
+KIND = "gu"
 NETWORK_NAMESPACE = 0x40000000
 ROOT = "/srv/gantry"
 PORT = 1811
@@ -82,11 +82,11 @@ def environment(name: str, constraints: Path, *requirements: str) -> Path:
     return made(name, script, constraints, arguments=(constraints, *requirements))
 
 
-def until(condition: Callable[[], Found | None], what: str, *, patience: float = 90) -> Found:
-    """Return what ``condition`` gives as soon as that is something."""
+def until(condition: Callable[[], Found | None], what: str | Callable[[], str], *, patience: float = 90) -> Found:
+    """Return what ``condition`` gives as soon as that is something; ``what`` tells in the end why it never did."""
     deadline = time.monotonic() + patience
     while not (found := condition()):
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, what if isinstance(what, str) else what()
         time.sleep(0.1)
     return found
 
@@ -172,7 +172,7 @@ class Node:
                 return self.run("true")[0] == 0
             return False
 
-        until(up, f"{self.name} did not boot: {log.read_text()[-2000:]}", patience=240)
+        until(up, lambda: f"{self.name} did not boot: {log.read_text()[-2000:]}", patience=240)
 
     def run(self, *arguments: str, timeout: float = 120) -> tuple[int, str]:
         """Run a command in the node; return its exit code and what it wrote."""
@@ -228,7 +228,7 @@ class Node:
                 return True
             return False
 
-        until(listens, f"{self.name} has no daemon: {self.run('cat', '/root/daemon')[1]}")
+        until(listens, lambda: f"{self.name} has no daemon: {self.run('cat', '/root/daemon')[1]}")
 
     def token(self) -> str:
         """Return the line that lets a master in."""
@@ -312,9 +312,10 @@ def _plug_in(namespace: str, nodes: list[Node]) -> None:
 def up(count: int, *, disks: tuple[int, ...], kind: type[Node] = Node, joined: bool = True) -> Iterator[Lab]:
     """Boot nodes with disks of these sizes in MiB and run their daemons, ``joined`` to a master of the lab's own."""
     kind.prepare()
-    namespace = f"gn{uuid.uuid4().hex[:8]}"
+    leftovers.clear(KIND)
+    namespace = leftovers.name(KIND)
     subprocess.run(["ip", "netns", "add", namespace], check=True)
-    with tempfile.TemporaryDirectory(prefix="gn") as folder:  # short: a socket's path ends at 107 bytes
+    with leftovers.folder(KIND) as folder:
         authority = security.make_authority("lab", time.time())
         lab = Lab(
             Path(folder),
@@ -342,4 +343,4 @@ def up(count: int, *, disks: tuple[int, ...], kind: type[Node] = Node, joined: b
         finally:
             for node in lab.nodes:
                 node.kill()
-            subprocess.run(["ip", "netns", "delete", namespace], check=True)
+            leftovers.end_space(namespace)

@@ -121,6 +121,10 @@ def test_mirrored_disks_from_their_making_to_their_end(cluster: Cluster) -> None
         assert node.sh(f"blockdev --getsize64 {paths[0]}") == str(24 << 20)
         assert node.sh(f"head -c {16 << 20} {paths[0]} | md5sum").split()[0] == before
         assert "ERROR" not in cluster.run("gnt-cluster", "verify").stdout
+        node.sh(f"lvcreate -qq -y -n left --addtag originstname+gone -L 4M {GROUP}")
+        said = cluster.run("gnt-cluster", "verify", check=False).stdout
+        assert f"node node1: volume {GROUP}/left is unknown; it was made for instance gone" in said
+        node.sh(f"lvremove -qq -y {GROUP}/left")
 
 
 @pytest.mark.promise("cluster-107", "cluster-108", "cluster-109")
@@ -196,7 +200,9 @@ def test_a_node_that_dies_is_done_without_and_caught_up_with(cluster: Cluster, v
         vm.gnt("failover", "-f")
         assert (vm.place, vm.checksum()) == ((two, one, "running"), before)
         before = vm.write(megabytes=4)
-        assert "ERROR" not in cluster.run("gnt-cluster", "verify").stdout
+        verified = cluster.run("gnt-cluster", "verify").stdout
+        assert "ERROR" not in verified
+        assert f"WARNING: instance vm1.example: disk 0 on {two} is not whole on both nodes" in verified
     finally:
         dead.reboot()
     cluster.run("gnt-node", "modify", "--offline", "no", one)

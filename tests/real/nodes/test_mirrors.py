@@ -35,7 +35,7 @@ class Pair:
             found = self.state(node)
             return found if wanted(found) else None
 
-        return lab.until(reached, f"{what}: {self.state(node)}")
+        return lab.until(reached, lambda: f"{what}: {self.state(node)}")
 
     def synced(self, node: Node) -> None:
         self.until(node, lambda found: not found.degraded, f"drbd{self.minor} on {node.name} is not in sync")
