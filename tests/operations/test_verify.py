@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from tests.operations import build, test_disks
 
+from gantry import errors
 from gantry.model import instance, network, opcodes
 from gantry.operations import filled
 from gantry.rpc import calls
@@ -154,6 +155,18 @@ async def test_a_disk_that_fails_is_an_error_and_one_whose_other_copy_lags_a_war
     state = msgspec.structs.replace(state, problem="its volume is gone")
     code = "ERROR:EINSTANCEFAULTYDISK:instance:new: disk"
     assert await found(mirrored, codes=True) == [f"{code} {index} on node2: its volume is gone" for index in (0, 1)]
+
+
+async def test_a_node_that_cannot_tell_of_disks_says_why(
+    mirrored: build.House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(machine: build.Machine, disk: calls.Disk) -> calls.DiskState:
+        raise errors.EnvironmentFaultError("volume group xenvg is gone")
+
+    monkeypatch.setattr(build.Machine, "find", find)
+    assert await found(mirrored, codes=True) == [
+        "ERROR:EINSTANCEFAULTYDISK:instance:new: node node2 cannot tell of its disks: volume group xenvg is gone"
+    ]
 
 
 async def test_volumes_that_were_made_for_nobody_who_is_there_are_found(mirrored: build.House) -> None:

@@ -30,16 +30,6 @@ class Finding:
     is_warning: bool = False
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """A disk of an instance as a node finds it, None when it is not there."""
-
-    vm: str
-    node: str
-    disk: calls.Disk
-    state: calls.DiskState | None
-
-
 class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
     """Checks configuration, nodes and instances, and logs what it finds; the result tells whether all is well."""
 
@@ -66,9 +56,11 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         log.info("* Verifying instance status")
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
         where = [snapshot.target(node) for node in nodes if node.vm_capable]
-        good &= self._report(_check_instances(snapshot, await self.environment.nodes.fan_out(where, ask)))
-        for seen in await asyncio.gather(*(self._look(snapshot, target) for target in where)):
-            good &= self._report(_check_disks(seen))
+        running = await self.environment.nodes.fan_out(where, ask)
+        good &= self._report(_check_instances(snapshot, running))
+        answering = [answer.target for answer in running if answer.value is not None]
+        for found in await asyncio.gather(*(self._look(snapshot, target) for target in answering)):
+            good &= self._report(iter(found))
         log.info("* Verifying orphan volumes")
         owners = disks.owners_of_volumes(snapshot)
         groups = {unit.name for unit in disks.places(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
@@ -91,18 +83,15 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             log.info(line)
         return good
 
-    async def _look(self, snapshot: states.Snapshot, target: targets.Target) -> list[_Seen]:
+    async def _look(self, snapshot: states.Snapshot, target: targets.Target) -> list[Finding]:
         """Ask a node for the disks of the instances that are to run there, one instance after the other."""
         here = [snapshot.instances[uuid] for uuid in snapshot.on_node.get(target.uuid) or ()]
         up = [vm for vm in here if vm.admin_state is instance.AdminState.UP and vm.disks]
-        found = []
+        found: list[Finding] = []
         for vm in sorted(up, key=lambda vm: vm.name):
             whole = filled.fill(snapshot, vm).disks
             (answer,) = await self.environment.nodes.fan_out([target], calls.BlockdevStatus(disks=whole))
-            if answer.value is None:
-                # That the node does not answer is said already.
-                break
-            found += [_Seen(vm.name, target.name, *each) for each in zip(whole, answer.value, strict=True)]
+            found += _check_disks(vm.name, whole, answer)
         return found
 
     async def _ask(
@@ -222,19 +211,25 @@ def _check_instances(
             yield Finding("ENODEORPHANINSTANCE", "node", target.name, f"instance {name} should not exist")
 
 
-def _check_disks(seen: Sequence[_Seen]) -> Iterator[Finding]:
+def _check_disks(
+    name: str, whole: Sequence[calls.Disk], answer: targets.Answer[tuple[calls.DiskState | None, ...]]
+) -> Iterator[Finding]:
     """Complain of disks that a node has not got or cannot use; one whose other copy lags or is away is of use here."""
-    for one in seen:
-        disk = f"disk {one.disk.index} on {one.node}"
-        if one.state is None:
-            yield Finding("EINSTANCEMISSINGDISK", "instance", one.vm, f"{disk} is missing")
-        elif one.state.problem:
-            yield Finding("EINSTANCEFAULTYDISK", "instance", one.vm, f"{disk}: {one.state.problem}")
-        elif one.state.degraded:
-            done = one.state.sync_percent
-            how = f"its connection is {one.state.connection}" if done is None else f"{done:.0f} % are synchronised"
-            message = f"{disk} is not whole on both nodes, {how}"
-            yield Finding("EINSTANCEFAULTYDISK", "instance", one.vm, message, is_warning=True)
+    if answer.value is None:
+        message = f"node {answer.target.name} cannot tell of its disks: {answer.error}"
+        yield Finding("EINSTANCEFAULTYDISK", "instance", name, message)
+        return
+    for disk, state in zip(whole, answer.value, strict=True):
+        which = f"disk {disk.index} on {answer.target.name}"
+        if state is None:
+            yield Finding("EINSTANCEMISSINGDISK", "instance", name, f"{which} is missing")
+        elif state.problem:
+            yield Finding("EINSTANCEFAULTYDISK", "instance", name, f"{which}: {state.problem}")
+        elif state.degraded:
+            done = state.sync_percent
+            how = f"its connection is {state.connection}" if done is None else f"{done:.0f} % are synchronised"
+            message = f"{which} is not whole on both nodes, {how}"
+            yield Finding("EINSTANCEFAULTYDISK", "instance", name, message, is_warning=True)
 
 
 def _check_volumes(
