@@ -67,6 +67,14 @@ threads = 4
 timeout = 300
 preload_app = True
 control_socket_disable = True
+
+
+def when_ready(server):
+    # Neutron reads Port.port_forwardings, which is there only after a query: a worker whose first request deletes a
+    # port would answer 500.
+    from sqlalchemy import orm
+
+    orm.configure_mappers()
 """
 
 
@@ -235,6 +243,9 @@ def running(
         neutron.prepare()
         try:
             yield neutron, neutron.start(workers=workers)
+        except AssertionError as error:
+            error.add_note(neutron.said()[-20_000:])
+            raise
         finally:
             for port in list(neutron.servers):
                 neutron.kill(port)
