@@ -261,7 +261,7 @@ def test_an_export_that_is_not_there_is_named(pair: lab.Lab) -> None:
 HANGS = "#!/bin/sh\nsleep 600 & echo $! > $0.begun.new; mv $0.begun.new $0.begun; wait\n"
 
 
-def _canceled(pair: lab.Lab, begun: Path) -> None:
+def canceled(pair: lab.Lab, begun: Path) -> None:
     """Cancel the job whose script runs; return when it has, and when that has ended."""
     lab.wait_until(begun.exists, "the script")
     (number,) = (number for number, status in pair.rows("gnt-job", "id,status") if status == "running")
@@ -276,7 +276,7 @@ def test_an_export_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.L
     folder = define(pair.nodes[0], f"export-hangs-{target}", {**SCRIPTED, "export": HANGS})
     add(pair, name, NIC, system=f"{folder.name}+large")
     pair.run("gnt-backup", "export", "--submit", "-n", target, name)
-    _canceled(pair, folder / "export.begun")
+    canceled(pair, folder / "export.begun")
     assert ["node1", name] not in pair.rows("gnt-backup", "node,export")
     assert not any((node.root / f"lib/export/{name}.new").exists() for node in pair.nodes)
 
@@ -287,6 +287,6 @@ def test_an_import_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.L
     pair.run("gnt-instance", "remove", "-f", name)
     folder = define(pair.nodes[0], "import-hangs", {**SCRIPTED, "import": HANGS})
     pair.run("gnt-backup", "import", "--submit", "-n", "node1", "-o", "import-hangs+large", "--no-start", name)
-    _canceled(pair, folder / "import.begun")
+    canceled(pair, folder / "import.begun")
     assert [name] not in pair.rows("gnt-instance", "name")
     assert disk_files(pair.nodes[0], name) == []

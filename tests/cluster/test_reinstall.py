@@ -195,12 +195,7 @@ def test_a_script_that_hangs_is_canceled_and_nothing_is_left(pair: lab.Lab) -> N
     create = "#!/bin/sh\nsleep 600 & echo $! > begun.new; mv begun.new begun; wait\n"
     test_backup.define(node, "hangs", {**lab.OS_FILES, "create": create})
     pair.run("gnt-instance", "add", "--submit", *lab.instance_arguments("-o", "hangs"), "stuck")
-    lab.wait_until(begun.exists, "the script")
-    (number,) = (number for number, status in pair.rows("gnt-job", "id,status") if status == "running")
-    assert "will be canceled" in pair.run("gnt-job", "cancel", number).stdout
-    pair.run("gnt-job", "wait", number, check=False)
-    assert pair.rows("gnt-job", "status", number) == [["canceled"]]
-    lab.wait_until(lambda: lab.is_gone(int(begun.read_text())), "the end of the script")
+    test_backup.canceled(pair, begun)
     assert ["stuck"] not in pair.rows("gnt-instance", "name")
     assert not (node.root / "srv/file-storage/stuck").exists()
 
