@@ -1,8 +1,10 @@
 """Filled structures as the master sends them, for the tests of the node, and a real runtime inside a namespace."""
 
 import contextlib
+import ctypes
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,7 +14,10 @@ from gantry.model import parameters
 from gantry.rpc import calls
 from gantry.runtime import commands, paths
 from gantry.runtime.real import RealRuntime
+from gantry.runtime.real import network as real_network
 from gantry.runtime.real import processes as real_processes
+
+NETWORK_NAMESPACE = 0x40000000
 
 UUID = "7a0c5b9e-6a31-4a3c-9d45-3f0c4d2b1e01"
 
@@ -131,7 +136,34 @@ class Processes(real_processes.Processes):
         return await super().start([*self._prefix, *arguments], environment=environment, log=log)
 
 
+class Network(real_network.Network):
+    """Real sockets; connections that are passed on begin inside a network namespace when one is given."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    def connect_tcp(self, host: str, port: int, patience: float) -> socket.socket:
+        with entered(self._namespace) if self._namespace else contextlib.nullcontext():
+            return super().connect_tcp(host, port, patience)
+
+
+@contextlib.contextmanager
+def entered(namespace: str) -> Iterator[None]:
+    """Be in a network namespace, with this thread and what it starts."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    inside = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    try:
+        assert libc.setns(inside, NETWORK_NAMESPACE) == 0, os.strerror(ctypes.get_errno())
+        yield
+    finally:
+        libc.setns(outside, NETWORK_NAMESPACE)
+        os.close(inside)
+        os.close(outside)
+
+
 def runtime(host: str = "node1", *, namespace: str = "") -> RealRuntime:
     made = RealRuntime(host)
     made.processes = Processes(namespace)
+    made.network = Network(namespace)
     return made

@@ -257,6 +257,10 @@ class Lab:
         reception = await target.kvm.accept(there, info, address=target.address, mirror=mirror)
         await source.kvm.migrate(vm, reception, live=live)
 
+    def cut(self, node: Node) -> None:
+        """Pull a node's cable, which no other node sees: to them it is dead."""
+        _ip("-n", self.switch, "link", "set", node.name, "nomaster")
+
     async def hurry(self, source: Node) -> None:
         """Let a migration that has begun slowly send as much as it can."""
         async with source.guests.control("vm1") as control:

@@ -2,12 +2,15 @@
 
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.node import samples
 from tests.real import machines
 
 from gantry import errors
+from gantry.rpc import calls
 
 pytestmark = machines.NEEDS
 
@@ -98,6 +101,47 @@ async def test_a_target_that_dies_half_way_leaves_the_guest_running_at_the_sourc
     await lab.writes(target)
 
 
+async def test_a_target_whose_machine_dies_is_given_up_and_the_guest_runs_on(lab: machines.Lab) -> None:
+    source = await lab.up()
+    target = lab.nodes[1]
+    await lab.send(source, target, bandwidth=1)
+    lab.cut(target)
+    status = await lab.ended(source)
+    assert (status.status, bool(status.reason)) == ("failed", True)
+    await lab.writes(source)
+    await source.kvm.finalize_source(lab.instance(source), success=False)
+    assert await state(source) == "running"
+
+
+async def test_a_target_that_accepts_and_never_speaks_holds_up_neither_the_guest_nor_its_control(
+    lab: machines.Lab,
+) -> None:
+    source = await lab.up()
+    target = lab.nodes[1]
+    vm = lab.instance(source)
+    with samples.entered(target.namespace):
+        silent = socket.create_server((target.address, 0))
+    with silent:
+        reception = calls.Reception(host=target.address, port=silent.getsockname()[1], secret="00" * 32)
+        await source.kvm.migrate(vm, reception, live=True)
+        assert (await source.kvm.migration_status(vm, wait=1.0)).status == "active"
+        await lab.writes(source)
+    status = await lab.ended(source)
+    assert (status.status, bool(status.reason)) == ("failed", True)
+    await source.kvm.finalize_source(vm, success=False)
+    assert await state(source) == "running"
+
+
+async def test_a_target_that_cannot_be_reached_is_told_and_the_guest_never_stops(lab: machines.Lab) -> None:
+    source = await lab.up()
+    target = lab.nodes[1]
+    reception = calls.Reception(host=target.address, port=1, secret="00" * 32)
+    with pytest.raises(errors.HypervisorError, match=f"vm1: {target.address} port 1 cannot be reached: .*refused"):
+        await source.kvm.migrate(lab.instance(source), reception, live=False)
+    await lab.writes(source)
+    assert await state(source) == "running"
+
+
 async def test_another_secret_or_another_machine_does_not_get_in(lab: machines.Lab) -> None:
     source = await lab.up()
     target = lab.nodes[1]
@@ -156,6 +200,18 @@ async def test_disks_that_are_not_shared_are_copied_while_the_guest_writes_them(
             print(f"pause with copied disks {gap():.0f} ms, QEMU's {status.downtime}, {status.seconds} s")
         assert len(lab.written(target)) > len(lab.written(source))
         assert source.remains() == []
+
+
+async def test_a_copy_whose_target_is_a_dead_machine_is_given_up_and_the_guest_runs_on() -> None:
+    async with machines.lab(shared=False) as lab:
+        source = await lab.up()
+        await lab.send(source, lab.nodes[1], mirror=True, bandwidth=1)
+        lab.cut(lab.nodes[1])
+        status = await lab.ended(source)
+        assert status.status == "failed"
+        await source.kvm.finalize_source(lab.instance(source), success=False)
+        await lab.writes(source)
+        assert await state(source) == "running"
 
 
 async def test_a_copy_that_breaks_off_leaves_the_guest_running_at_the_source() -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -278,6 +279,54 @@ async def test_other_file_in_the_place_of_a_socket_is_kept(runtime: RealRuntime,
     with pytest.raises(OSError, match="in use"):
         await runtime.network.serve_unix(str(path), handler, mode=0o600, limit=100)
     assert path.read_text() == "precious"
+
+
+async def test_connection_that_is_passed_on_carries_bytes_and_breaks_when_nothing_is_taken_in(
+    runtime: RealRuntime, tmp_path: Path
+) -> None:
+    got: list[tuple[bytes, socket.socket]] = []
+    with socket.socket(socket.AF_UNIX) as door, socket.create_server(("127.0.0.1", 0)) as far:
+        door.bind(str(tmp_path / "door"))
+        door.listen()
+        _, writer = await runtime.network.connect_unix(str(tmp_path / "door"), limit=1000)
+        port = far.getsockname()[1]
+        await runtime.network.pass_connection(writer, b"take it\n", host="127.0.0.1", port=port, patience=1.0)
+        inside, _ = door.accept()
+        with inside:
+            message, (descriptor, *_), *_ = socket.recv_fds(inside, 100, 1)
+            got.append((message, socket.socket(fileno=descriptor)))
+        writer.close()
+        [(message, line)], (peer, _) = got, far.accept()
+        with line, peer:
+            assert message == b"take it\n"
+            peer.sendall(b"hello")
+            assert line.recv(100) == b"hello"
+            with pytest.raises(BlockingIOError):
+                line.recv(100)
+            begun = time.monotonic()
+            with pytest.raises(TimeoutError):
+                await asyncio.to_thread(flood, line)
+            assert time.monotonic() - begun >= 1
+
+
+def flood(line: socket.socket) -> None:
+    """Send until that fails, for a minute at most."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 60, 0))
+    while True:
+        line.sendall(b"x" * 100_000)
+
+
+async def test_connection_that_cannot_be_made_is_not_passed_on(runtime: RealRuntime, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(tmp_path / "door"))
+        door.listen()
+        _, writer = await runtime.network.connect_unix(str(tmp_path / "door"), limit=1000)
+        with pytest.raises(ConnectionRefusedError):
+            await runtime.network.pass_connection(writer, b"x\n", host="127.0.0.1", port=ports.free(), patience=5.0)
+        writer.close()
+        inside, _ = door.accept()
+        with inside:
+            assert await asyncio.to_thread(inside.recv, 100) == b""
 
 
 async def test_failed_write_leaves_the_old_file_and_no_other(runtime: RealRuntime, tmp_path: Path) -> None:

@@ -24,7 +24,11 @@ from gantry.rpc import calls
 from gantry.runtime import interface
 
 POLL = 0.025
-CANCEL_LIMIT = 10.0
+LOST_AFTER = 20.0
+"""Seconds in which a target has to take something in; below ``qmp.ANSWER_LIMIT``, since QEMU may do nothing else."""
+
+CANCEL_LIMIT = LOST_AFTER + 5.0
+CHANNEL = "migration"
 SECRET_BYTES = 32
 USER = "gantry"
 CREDENTIALS = "migration-tls"
@@ -144,11 +148,11 @@ class Migration:
 
     async def send(self, name: str, reception: calls.Reception, *, live: bool) -> None:
         """Begin to send a guest, which stands still from now on unless ``live``."""
-        host = f"[{reception.host}]" if ":" in reception.host else reception.host
         async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
+            await control.connect(CHANNEL, host=reception.host, port=reception.port, patience=LOST_AFTER)
             if not live:
                 await control.execute("stop")
-            await control.execute("migrate", {"uri": f"tcp:{host}:{reception.port}"})
+            await control.execute("migrate", {"uri": f"fd:{CHANNEL}"})
 
     async def status(self, name: str, *, wait: float = 0.0) -> calls.MigrationStatus:
         """Return how far a guest is; after ``wait`` seconds, or as soon as that is final."""

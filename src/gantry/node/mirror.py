@@ -109,7 +109,10 @@ class Mirrors:
             await migration.set_capabilities(control, SWITCHOVER)
             for disk in record.machine().disks:
                 name = slots.disk_name(disk)
-                await control.execute("blockdev-add", _remote(name, reception))
+                await control.connect(
+                    _job(name), host=reception.host, port=reception.disk_port, patience=migration.LOST_AFTER
+                )
+                await control.execute("blockdev-add", _remote(name))
                 await control.execute(
                     "blockdev-mirror",
                     {
@@ -170,8 +173,8 @@ def _copy_name(disk: str) -> str:
     return f"{disk}-c"
 
 
-def _remote(disk: str, reception: calls.Reception) -> Mapping[str, object]:
-    server = {"type": "inet", "host": reception.host, "port": str(reception.disk_port)}
+def _remote(disk: str) -> Mapping[str, object]:
+    server = {"type": "fd", "str": _job(disk)}
     file = {"driver": "nbd", "export": disk, "server": server, "tls-creds": migration.CREDENTIALS}
     return {"driver": "raw", "node-name": _copy_name(disk), "file": file}
 

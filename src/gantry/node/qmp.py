@@ -63,7 +63,10 @@ _MESSAGES = msgspec.json.Decoder(Message)
 class Connection:
     """A control connection; made by ``connect``."""
 
-    def __init__(self, reader: interface.Reader, writer: interface.Writer, *, guest: str) -> None:
+    def __init__(
+        self, network: interface.Network, reader: interface.Reader, writer: interface.Writer, *, guest: str
+    ) -> None:
+        self._network = network
         self._reader = reader
         self._writer = writer
         self._guest = guest
@@ -80,8 +83,25 @@ class Connection:
 
         HypervisorError when QEMU refuses or is gone, NotFoundError when it has no such device.
         """
-        request = {"execute": command} | ({"arguments": arguments} if arguments else {})
-        self._writer.write(msgspec.json.encode(request) + b"\n")
+        self._writer.write(_request(command, arguments))
+        return await self._answer(command)
+
+    async def connect(self, name: str, *, host: str, port: int, patience: float) -> None:
+        """Give QEMU a connection to another machine under a name (``getfd``); HypervisorError when it cannot be made.
+
+        QEMU's own connections wait without an end for a machine that is dead, some in its main loop, so that neither
+        QEMU nor its guest can do anything. This one breaks after ``patience`` seconds.
+        """
+        request = _request("getfd", {"fdname": name})
+        try:
+            await self._network.pass_connection(self._writer, request, host=host, port=port, patience=patience)
+        except OSError as error:
+            raise errors.HypervisorError(
+                f"instance {self._guest}: {host} port {port} cannot be reached: {error}"
+            ) from None
+        await self._answer("getfd")
+
+    async def _answer(self, command: str) -> msgspec.Raw:
         while True:
             message = await self._receive(command)
             if message.error is not None:
@@ -122,10 +142,15 @@ class Connection:
             raise errors.HypervisorError(f"instance {self._guest}: {doing}: not QMP: {error}") from None
 
 
+def _request(command: str, arguments: Mapping[str, object] | None) -> bytes:
+    request = {"execute": command} | ({"arguments": arguments} if arguments else {})
+    return msgspec.json.encode(request) + b"\n"
+
+
 async def connect(network: interface.Network, path: str, *, guest: str) -> Connection:
     """Connect and negotiate; OSError while nobody listens yet."""
     reader, writer = await network.connect_unix(path, limit=LINE_LIMIT)
-    connection = Connection(reader, writer, guest=guest)
+    connection = Connection(network, reader, writer, guest=guest)
     try:
         await connection.negotiate()
     except BaseException:  # who is cancelled here hangs up too

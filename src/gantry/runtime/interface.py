@@ -322,6 +322,15 @@ class Network(Protocol):
         """Connect to a UNIX socket."""
         ...
 
+    async def pass_connection(self, writer: Writer, message: bytes, *, host: str, port: int, patience: float) -> None:
+        """Connect to a TCP port and give the connection, with ``message``, to the program behind a UNIX socket.
+
+        The kernel breaks it when the other side acknowledges nothing, or takes nothing in, for ``patience`` seconds
+        (RFC 5482). The program can write to it as it likes, and is never held up for long when it reads where nothing
+        comes: it is told to try again. OSError when there is no connection within ``patience`` seconds.
+        """
+        ...
+
     async def serve_http(
         self, host: str, port: int, handler: HttpHandler, *, tls: ssl.SSLContext | None, body_limit: int
     ) -> Server:

@@ -8,7 +8,6 @@ their own; ``entered`` brings the calling thread in, so that it can reach them.
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import hashlib
 import json
@@ -28,6 +27,7 @@ from typing import ClassVar, TypeVar
 
 import pytest
 from tests import leftovers
+from tests.node import samples
 from tests.real import demonstration
 from tests.real.nodes import agent
 
@@ -39,7 +39,6 @@ from gantry.runtime import real
 HERE = Path(__file__).parent
 KERNEL = "linux.uml"
 KIND = "gu"
-NETWORK_NAMESPACE = 0x40000000
 ROOT = "/srv/gantry"
 PORT = 1811
 MIB = 1 << 20
@@ -247,16 +246,8 @@ class Lab:
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         """Be in the nodes' network, with this thread and what it starts."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        inside = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
-        try:
-            assert libc.setns(inside, NETWORK_NAMESPACE) == 0, os.strerror(ctypes.get_errno())
+        with samples.entered(self.namespace):
             yield
-        finally:
-            libc.setns(outside, NETWORK_NAMESPACE)
-            os.close(inside)
-            os.close(outside)
 
     def cable(self, node: Node, *, plugged: bool) -> None:
         """Plug a node's cable in, or pull it. (The tap stays up: the node would never notice it come back.)"""

@@ -10,11 +10,17 @@ import os
 import socket
 import ssl
 import stat
+import struct
 
 from gantry.runtime import interface
 from gantry.runtime.real import http
 
 BACKLOG = 1024
+HELD_UP = struct.pack("ll", 0, 100_000)
+"""How long reading from a connection that is passed on holds its reader up: struct timeval, a tenth of a second."""
+
+PROBES = 4
+"""How often the other side of an idle connection is asked within the patience that its maker has."""
 
 
 def _someone_listens(path: str) -> bool:
@@ -99,6 +105,29 @@ class Network:
     async def connect_unix(self, path: str, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
         """Connect to a UNIX socket."""
         return await asyncio.open_unix_connection(path, limit=limit)
+
+    async def pass_connection(
+        self, writer: interface.Writer, message: bytes, *, host: str, port: int, patience: float
+    ) -> None:
+        """Connect to a TCP port and send the connection along; ``writer`` is one of ``connect_unix``."""
+        assert isinstance(writer, asyncio.StreamWriter)
+        await writer.drain()
+        with await asyncio.to_thread(self.connect_tcp, host, port, patience) as made:
+            door = writer.get_extra_info("socket")
+            with socket.socket(fileno=os.dup(door.fileno())) as own:
+                socket.send_fds(own, [message], [made.fileno()])
+
+    def connect_tcp(self, host: str, port: int, patience: float) -> socket.socket:
+        """Return a connection as ``interface.Network.pass_connection`` says."""
+        made = socket.create_connection((host, port), timeout=patience)
+        made.settimeout(None)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, HELD_UP)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
+            made.setsockopt(socket.IPPROTO_TCP, option, max(1, int(patience / PROBES)))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience * 1000))
+        return made
 
     async def serve_http(
         self,

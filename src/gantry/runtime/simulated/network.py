@@ -354,6 +354,12 @@ class Network:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), path)
         return server.accept(limit)
 
+    async def pass_connection(
+        self, writer: interface.Writer, message: bytes, *, host: str, port: int, patience: float
+    ) -> None:
+        """Raise OSError: no program of a simulated machine takes connections from others."""
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
     async def serve_http(
         self,
         host: str,
