@@ -48,7 +48,7 @@ class Application:
 
     def __init__(self, runtime: interface.Runtime, folder: str, *, tokens: Mapping[str, str] | None = None) -> None:
         self._clock = runtime.clock
-        self._tokens = tokens
+        self._names = None if tokens is None else {token.encode(): name for token, name in tokens.items()}
         self._store = store.Store(runtime, folder)
         rules = guard.Guard(self._store.tip)
         self._writer = writes.Writer(runtime, self._store, rules)
@@ -99,11 +99,12 @@ class Application:
         return interface.HttpResponse(500, b"changes are not stored any more", "text/plain")
 
     def _let_in(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
-        if self._tokens is None:
+        if self._names is None:
             return
         scheme, _, shown = raw.headers.get("authorization", "").partition(" ")
-        for token, name in self._tokens.items():
-            if scheme.lower() == "bearer" and hmac.compare_digest(token.encode(), shown.strip().encode()):
+        given = shown.strip().encode()
+        for token, name in self._names.items():
+            if scheme.lower() == "bearer" and hmac.compare_digest(token, given):
                 trace.user = name
                 return
         raise faults.StatusError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})

@@ -63,15 +63,12 @@ def content(definition: definitions.Definition, body: schema.Json) -> Mapping[st
 
 def is_same(new: schema.Json, old: schema.Json) -> bool:
     """Tell whether a write, as it would be stored, leaves an object as it is, apart from who manages it."""
+    rest: schema.Json = {"metadata": {}}
+    return {**new, **rest} == {**old, **rest} and _marks(new) == _marks(old)
 
-    def compared(body: schema.Json) -> schema.Json:
-        said = metadata.of(body)
-        return {
-            **body,
-            "metadata": {key: one for key, one in said.items() if key not in ("managedFields", "resourceVersion")},
-        }
 
-    return compared(new) == compared(old)
+def _marks(body: schema.Json) -> schema.Json:
+    return {key: one for key, one in metadata.of(body).items() if key not in ("managedFields", "resourceVersion")}
 
 
 def encoded(secret: schema.Json) -> schema.Json:

@@ -142,25 +142,35 @@ class Collector:
         try:
             if item.is_deleting:
                 await self._finish(item)
-            elif gone := [one for one in _owners(item) if not self._may_be_there(item, one)]:
-                if len(gone) == len(_owners(item)):
-                    await self._delete(key)
-                else:
-                    for one in gone:
-                        await self._writer.disown(writes.target_of(key), str(one["uid"]))
+            elif not all(self._is_here(item, uid) for uid in item.owners):
+                await self._bereave(item)
         except faults.StatusError as refusal:
             log.info("%s %s/%s: %s", key.title, key.namespace, key.name, refusal)
         except errors.StorageError:
             self._queue[key] = None
             raise
 
+    def _is_here(self, item: history.Item, uid: str) -> bool:
+        """Tell whether an owner is here, in the same namespace or in none."""
+        found = self._there.get(uid)
+        return found is not None and found.namespace in ("", item.key.namespace)
+
     def _may_be_there(self, item: history.Item, owner: schema.Json) -> bool:
-        """Tell whether an owner is here, in the same namespace or in none, or of a kind that is not served."""
-        group = str(owner["apiVersion"]).rpartition("/")[0]
-        found = self._there.get(str(owner["uid"]))
-        if found is None:
-            return not kinds.is_served(group, str(owner["kind"]))
-        return found.namespace in ("", item.key.namespace)
+        """Tell whether an owner is here, or of a kind that is not served."""
+        uid = str(owner["uid"])
+        if uid in self._there:
+            return self._is_here(item, uid)
+        return not kinds.is_served(str(owner["apiVersion"]).rpartition("/")[0], str(owner["kind"]))
+
+    async def _bereave(self, item: history.Item) -> None:
+        """Take the owners away that have gone; the object goes with the last of them."""
+        owners = _owners(item)
+        gone = [one for one in owners if not self._may_be_there(item, one)]
+        if gone == owners:
+            await self._delete(item.key)
+            return
+        for one in gone:
+            await self._writer.disown(writes.target_of(item.key), str(one["uid"]))
 
     async def _finish(self, item: history.Item) -> None:
         """Go on with the deletion of an object that waits for us."""

@@ -116,6 +116,7 @@ MACHINES = tuple(
 )
 SERVED = (*BUILT_IN, *definitions.DEFINITIONS, *MACHINES)
 
+_VALUE = msgspec.json.Decoder(schema.Json)
 _BY_PLURAL: Mapping[tuple[str, str], definitions.Definition] = {(one.group, one.plural): one for one in SERVED}
 _KINDS = {(one.group, one.kind) for one in SERVED}
 
@@ -178,4 +179,4 @@ def by_title(title: str) -> definitions.Definition:
 
 def value(body: bytes) -> schema.Json:
     """Return a stored object as values."""
-    return msgspec.json.decode(body, type=schema.Json)
+    return _VALUE.decode(body)

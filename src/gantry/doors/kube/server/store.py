@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from gantry import errors
-from gantry.doors.kube.server import faults, history, kinds
+from gantry.doors.kube.server import faults, history, kinds, metadata
 from gantry.model.kube import meta, schema
 from gantry.runtime import interface
 from gantry.state import frame, journal
@@ -166,8 +166,7 @@ class Store:
         if not self.is_writing:
             raise errors.InternalError(f"{self._path} is not written any more", hint="start the server again")
         self._issued += 1
-        metadata = msgspec.convert(body["metadata"], schema.Json)
-        versioned = {**body, "metadata": {**metadata, "resourceVersion": str(self._issued)}}
+        versioned = {**body, "metadata": {**metadata.of(body), "resourceVersion": str(self._issued)}}
         item = _item(title, _ENCODE(versioned))
         if len(item.body) > OBJECT_LIMIT and not item.is_deleting:
             raise faults.too_large("the object", OBJECT_LIMIT)

@@ -112,7 +112,7 @@ class Writer:
             api_version=target.api_version,
             now=self._now(),
         )
-        return await self._stored(target, checked, entries, options)
+        return await self._stored(target, checked, managed.written(entries), options)
 
     async def update(self, target: kinds.Target, body: schema.Json, options: Options) -> bytes:
         """Replace an object, or its status, and return it; StatusError."""
@@ -250,8 +250,8 @@ class Writer:
         causes = list(metadata.new_finalizers(said, before))
         if causes:
             raise faults.invalid(target.definition, target.name, causes)
-        owned = entries(checked)
-        if bodies.is_same(checked, old) and managed.written(owned) == before.get("managedFields", []):
+        owned = managed.written(entries(checked))
+        if bodies.is_same(checked, old) and owned == before.get("managedFields", []):
             return item.body
         if bodies.content(target.definition, checked) != bodies.content(target.definition, old):
             generation = before.get("generation", 0)
@@ -260,10 +260,10 @@ class Writer:
         return await self._stored(target, checked, owned, options)
 
     async def _stored(
-        self, target: kinds.Target, body: schema.Json, entries: list[managed.Entry], options: Options
+        self, target: kinds.Target, body: schema.Json, owned: list[schema.Json], options: Options
     ) -> bytes:
         definition = target.definition
-        said = {**metadata.of(body), "managedFields": managed.written(entries)}
+        said = {**metadata.of(body), "managedFields": owned}
         whole = metadata.ordered({**body, "apiVersion": kinds.api_version(definition)}, said)
         if options.dry_run:
             return media.ENCODE(whole)
