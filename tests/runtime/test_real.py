@@ -284,7 +284,6 @@ async def test_other_file_in_the_place_of_a_socket_is_kept(runtime: RealRuntime,
 async def test_connection_that_is_passed_on_carries_bytes_and_breaks_when_nothing_is_taken_in(
     runtime: RealRuntime, tmp_path: Path
 ) -> None:
-    got: list[tuple[bytes, socket.socket]] = []
     with socket.socket(socket.AF_UNIX) as door, socket.create_server(("127.0.0.1", 0)) as far:
         door.bind(str(tmp_path / "door"))
         door.listen()
@@ -294,10 +293,9 @@ async def test_connection_that_is_passed_on_carries_bytes_and_breaks_when_nothin
         inside, _ = door.accept()
         with inside:
             message, (descriptor, *_), *_ = socket.recv_fds(inside, 100, 1)
-            got.append((message, socket.socket(fileno=descriptor)))
         writer.close()
-        [(message, line)], (peer, _) = got, far.accept()
-        with line, peer:
+        peer, _ = far.accept()
+        with socket.socket(fileno=descriptor) as line, peer:
             assert message == b"take it\n"
             peer.sendall(b"hello")
             assert line.recv(100) == b"hello"
