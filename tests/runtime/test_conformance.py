@@ -97,6 +97,22 @@ def test_write_replaces_the_whole_file_with_its_mode(drive: Drive, sync: bool) -
     drive(check)
 
 
+def test_write_all_replaces_what_it_can_and_tells_the_failures_by_path(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk = runtime.disk
+        await disk.write(f"{folder}/old", b"first, long", mode=0o600)
+        await disk.make_directory(f"{folder}/taken")
+        files = {f"{folder}/{name}": name.encode() for name in ("missing/file", "old", "taken", "new")}
+        failures = await disk.write_all(files)
+        kinds = {path.removeprefix(f"{folder}/"): type(error) for path, error in failures.items()}
+        assert kinds == {"missing/file": FileNotFoundError, "taken": IsADirectoryError}
+        assert disk.names(folder) == ["new", "old", "taken"]
+        assert [disk.read(f"{folder}/{name}") for name in ("old", "new")] == [b"old", b"new"]
+        assert {disk.status(f"{folder}/{name}").mode for name in ("old", "new")} == {0o640}
+
+    drive(check)
+
+
 def test_sync_takes_any_path_and_leaves_the_files_as_they_are(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         await runtime.disk.write(f"{folder}/file", b"data", sync=False)
@@ -139,7 +155,7 @@ def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
         changes: list[Callable[[], Awaitable[object]]] = [
             lambda: disk.write(f"{missing}/file", b""),
             lambda: disk.append_file(f"{missing}/file"),
-            lambda: disk.rename(missing, f"{folder}/new"),
+            lambda: disk.rename({missing: f"{folder}/new"}),
             lambda: disk.remove(missing),
             lambda: disk.make_sparse(f"{missing}/file", 1),
         ]
@@ -174,15 +190,29 @@ def test_rename_replaces_and_moves_whole_directories(drive: Drive) -> None:
         disk = runtime.disk
         await disk.write(f"{folder}/one", b"1")
         await disk.write(f"{folder}/two", b"2")
-        await disk.rename(f"{folder}/one", f"{folder}/two")
+        await disk.rename({f"{folder}/one": f"{folder}/two"})
         assert disk.names(folder) == ["two"]
         assert disk.read(f"{folder}/two") == b"1"
         await disk.make_directory(f"{folder}/folder/sub")
-        await disk.rename(f"{folder}/folder", f"{folder}/moved")
+        await disk.rename({f"{folder}/folder": f"{folder}/moved"})
         assert disk.exists(f"{folder}/moved/sub")
         assert not disk.exists(f"{folder}/folder")
         with pytest.raises(IsADirectoryError):
-            await disk.rename(f"{folder}/two", f"{folder}/moved")
+            await disk.rename({f"{folder}/two": f"{folder}/moved"})
+
+    drive(check)
+
+
+def test_rename_moves_in_order_up_to_the_first_failure(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        disk = runtime.disk
+        for name in ("one", "two", "four"):
+            await disk.write(f"{folder}/{name}", name.encode())
+        await disk.rename({})
+        await disk.make_directory(f"{folder}/to")
+        with pytest.raises(FileNotFoundError):
+            await disk.rename({f"{folder}/{name}": f"{folder}/to/{name}" for name in ("one", "two", "three", "four")})
+        assert (disk.names(f"{folder}/to"), disk.names(folder)) == (["one", "two"], ["four", "to"])
 
     drive(check)
 

@@ -130,7 +130,7 @@ def test_synced_write_survives_a_crash_with_all_names_changed_before_it() -> Non
         with World(seed) as world:
             disk = world.machine("one").disk
             world.run(disk.write("/a", b"1"))
-            world.run(disk.rename("/a", "/b"))
+            world.run(disk.rename({"/a": "/b"}))
             world.run(disk.write("/c", b"2"))
             world.run(disk.remove("/c"))
             world.crash("one")
@@ -145,7 +145,7 @@ def test_one_sync_makes_all_unsynced_changes_safe() -> None:
             disk = world.machine("one").disk
             for number in range(5):
                 world.run(disk.write(f"/file-{number}", b"new!", sync=False))
-            world.run(disk.rename("/file-0", "/moved"))
+            world.run(disk.rename({"/file-0": "/moved"}))
             world.run(disk.remove("/file-1"))
             world.run(disk.sync("/"))
             world.crash("one")

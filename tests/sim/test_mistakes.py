@@ -20,7 +20,7 @@ from gantry.model import network as networks
 from gantry.node import fake, fence, frames, replica
 from gantry.operations import base, instance
 from gantry.rpc import calls
-from gantry.runtime.simulated import disk
+from gantry.runtime.simulated import opened
 from gantry.sim import built, invariants, scenario
 from gantry.state import draft, frame, journal, record, replication, transaction
 from gantry.state import snapshot as states
@@ -31,11 +31,11 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def journal_not_synced(patch: pytest.MonkeyPatch) -> None:
-    async def append(self: disk.AppendFile, data: bytes) -> None:
+    async def append(self: opened.AppendFile, data: bytes) -> None:
         self._node.content += data
         await self._disk.work()
 
-    patch.setattr(disk.AppendFile, "append", append)
+    patch.setattr(opened.AppendFile, "append", append)
 
 
 def shown_before_stored(patch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_a_missing_segment_is_noticed() -> None:
         machine = world.machine("one")
         written(world, machine)
         old, last = build.segments(machine)[-1], f"{build.WHERE.journal}/{5:016d}.log"
-        build.on(world, machine, machine.disk.rename(old, last))
+        build.on(world, machine, machine.disk.rename({old: last}))
         with pytest.raises(errors.ConfigurationError, match="records 2 to 4 are missing"):
             build.opened(world, machine)
 

@@ -244,7 +244,7 @@ class Backup:
             return
         await self._disk.write(f"{folder}.new/config.ini", call.description.encode(), mode=0o600)
         await self._disk.remove_tree(folder)
-        await self._disk.rename(f"{folder}.new", folder)
+        await self._disk.rename({f"{folder}.new": folder})
         # Brings the names in this folder to storage: to sync the file system could take as long as the export did.
         await self._disk.write(f"{self._root}/.newest", call.export.encode(), mode=0o600)
 

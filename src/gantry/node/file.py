@@ -121,9 +121,9 @@ class FileStorage:
         """Fill the empty file ``path``, by way of another that then takes its place: what is there is always whole."""
         draft = _draft(path)
         try:
-            await self._disk.rename(path, draft)
+            await self._disk.rename({path: draft})
             await self._image("create", "-q", "-f", self._format(disk), draft, f"{disk.size}M")
-            await self._disk.rename(draft, path)
+            await self._disk.rename({draft: path})
         except errors.GantryError:
             await self._disk.remove(draft)
             await self._remove_empty(path)
@@ -174,7 +174,7 @@ class FileStorage:
 
     async def _move(self, old: str, new: str) -> None:
         await self._prepare(os.path.dirname(new))
-        await self._disk.rename(old, new)
+        await self._disk.rename({old: new})
         await self._remove_empty(old)
 
     async def remove(self, disk: calls.Disk) -> None:

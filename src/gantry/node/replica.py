@@ -259,7 +259,7 @@ class Replica:
             await self._disk.write(f"{place}/job-{number}", content, sync=False)
         elif self._disk.exists(old):
             await self._disk.make_directory(place)
-            await self._disk.rename(old, f"{place}/job-{number}")
+            await self._disk.rename({old: f"{place}/job-{number}"})
 
     async def _drop(self, known: _Copy) -> None:
         """Take the copy away, its most telling file first."""

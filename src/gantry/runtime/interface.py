@@ -138,6 +138,10 @@ class Disk(Protocol):
         """
         ...
 
+    async def write_all(self, files: Mapping[str, bytes]) -> dict[str, OSError]:
+        """Replace files as ``write`` does without ``sync``, in one visit; return what failed, by path."""
+        ...
+
     async def digest(self, path: str) -> str:
         """Return the SHA-256 of a file of any size, in hex."""
         ...
@@ -161,8 +165,8 @@ class Disk(Protocol):
         """Create a directory and those above it; it may exist."""
         ...
 
-    async def rename(self, old: str, new: str) -> None:
-        """Move a file inside the file system, replacing what is at ``new``."""
+    async def rename(self, moves: Mapping[str, str]) -> None:
+        """Move files or directories inside the file system in one visit, replacing files; ends at the first failure."""
         ...
 
     async def remove(self, path: str) -> None:

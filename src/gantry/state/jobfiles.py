@@ -18,7 +18,7 @@ import asyncio
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -131,30 +131,33 @@ class JobFiles:
 
     async def _write_all(self, batch: dict[int, job.Job | None], left: dict[int, job.Job | None]) -> None:
         """Write a batch, then move those that are archived; what is done goes out of ``left``."""
-        outcomes = await asyncio.gather(*map(self._write, batch, batch.values()), return_exceptions=True)
-        written = [number for number, error in zip(batch, outcomes, strict=True) if error is None]
+        failures = await self._write(archived or self._durable().jobs.get(str(n)) for n, archived in batch.items())
+        written = [number for number in batch if number not in failures]
         archived = [number for number in written if batch[number]]
         for number in written:
             if not batch[number]:
                 del left[number]
         if archived:
             await self._sync()
+            await move_to_archive(self._disk, self._folder, archived)
         for number in archived:
-            await move_to_archive(self._disk, self._folder, number)
             self._written.pop(number, None)
             del self._leaving[number], left[number]
-        for error in filter(None, outcomes):
+        for error in failures.values():
             raise error
 
-    async def _write(self, number: int, archived: job.Job | None) -> None:
-        content = archived or self._durable().jobs.get(str(number))
-        path = job_path(self._folder, number)
-        if content is None or (content is self._written.get(number) and self._disk.exists(path)):
-            return
-        self._written.pop(number, None)
-        self._unsynced.add(number)
-        await self._disk.write(path, encode(content), sync=False)
-        self._written[number] = content
+    async def _write(self, contents: Iterable[job.Job | None]) -> dict[int, OSError]:
+        """Write the files of jobs that do not hold this yet; return what failed, by job."""
+        due = {job_path(self._folder, one.id): one for one in contents if one and not self._is_written(one)}
+        for one in due.values():
+            self._written.pop(one.id, None)
+            self._unsynced.add(one.id)
+        failures = await self._disk.write_all({path: encode(one) for path, one in due.items()})
+        self._written.update((one.id, one) for path, one in due.items() if path not in failures)
+        return {due[path].id: error for path, error in failures.items()}
+
+    def _is_written(self, one: job.Job) -> bool:
+        return one is self._written.get(one.id) and self._disk.exists(job_path(self._folder, one.id))
 
     async def _show_drained(self) -> None:
         owner = self._durable().cluster
@@ -207,11 +210,12 @@ def numbers(disk: interface.Disk, folder: str) -> set[int]:
     return {int(name) for name in names if name.isdigit()}
 
 
-async def move_to_archive(disk: interface.Disk, folder: str, number: int) -> None:
-    """Move a job's file to the archive."""
-    place = f"{folder}/archive/{number // ARCHIVE_SIZE}"
-    await disk.make_directory(place)
-    await disk.rename(job_path(folder, number), f"{place}/job-{number}")
+async def move_to_archive(disk: interface.Disk, folder: str, moved: Collection[int]) -> None:
+    """Move the files of jobs to the archive."""
+    places = {number: f"{folder}/archive/{number // ARCHIVE_SIZE}" for number in moved}
+    for place in sorted(set(places.values())):
+        await disk.make_directory(place)
+    await disk.rename({job_path(folder, number): f"{place}/job-{number}" for number, place in places.items()})
 
 
 async def prepare(disk: interface.Disk, folder: str) -> None:

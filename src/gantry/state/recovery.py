@@ -126,4 +126,4 @@ async def _archive_strays(disk: interface.Disk, folder: str, found: Recovered) -
     for number in sorted(jobfiles.numbers(disk, folder)):
         if str(number) not in found.state.jobs and found.due.get(number) is None:
             logger.warning("%s: the job is archived, its file goes there too", jobfiles.job_path(folder, number))
-            await jobfiles.move_to_archive(disk, folder, number)
+            await jobfiles.move_to_archive(disk, folder, [number])

@@ -11,11 +11,16 @@ import ctypes
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import stat
-import tempfile
+from collections.abc import Mapping
 
 from gantry.runtime import interface
+
+MODE = 0o640
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -39,7 +44,8 @@ def _sync_directory(path: str) -> None:
 
 def _replace(path: str, data: bytes, mode: int, sync: bool) -> None:
     folder = _folder(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=".new-", dir=folder)
+    temporary = f"{folder}/.new-{secrets.token_hex(8)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         try:
             _write_all(descriptor, data)
@@ -56,9 +62,24 @@ def _replace(path: str, data: bytes, mode: int, sync: bool) -> None:
         _sync_directory(folder)
 
 
+def _replace_all(files: Mapping[str, bytes]) -> dict[str, OSError]:
+    failures: dict[str, OSError] = {}
+    for path, data in files.items():
+        try:
+            _replace(path, data, MODE, sync=False)
+        except OSError as error:
+            failures[path] = error
+    return failures
+
+
+def _rename_all(moves: Mapping[str, str]) -> None:
+    for old, new in moves.items():
+        os.rename(old, new)
+
+
 def _sync_file_system(descriptor: int, path: str) -> None:
     # syncfs(2), which the standard library lacks; unlike sync(2) it leaves other file systems alone and fails aloud
-    if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+    if _LIBC.syncfs(descriptor) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
 
@@ -214,9 +235,13 @@ class Disk:
         with open(path, "rb") as file:
             return file.read()
 
-    async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
+    async def write(self, path: str, data: bytes, *, mode: int = MODE, sync: bool = True) -> None:
         """Replace the file at ``path`` as a whole."""
         await asyncio.to_thread(_replace, path, data, mode, sync)
+
+    async def write_all(self, files: Mapping[str, bytes]) -> dict[str, OSError]:
+        """Replace files, none of them synced; return what failed, by path."""
+        return await asyncio.to_thread(_replace_all, files)
 
     async def digest(self, path: str) -> str:
         """Return the SHA-256 of a file, in hex."""
@@ -230,7 +255,7 @@ class Disk:
         """Hold the file system of ``path`` open."""
         return FileSystem(path)
 
-    async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
+    async def append_file(self, path: str, *, mode: int = MODE) -> AppendFile:
         """Open a file for appending, creating it when missing."""
         return AppendFile(await asyncio.to_thread(_open_append, path, mode))
 
@@ -238,9 +263,9 @@ class Disk:
         """Create a directory and those above it, all that are missing with ``mode``, on stable storage."""
         await asyncio.to_thread(_make_directory, path, mode)
 
-    async def rename(self, old: str, new: str) -> None:
-        """Move a file, replacing what is at ``new``."""
-        await asyncio.to_thread(os.rename, old, new)
+    async def rename(self, moves: Mapping[str, str]) -> None:
+        """Move files or directories, replacing files."""
+        await asyncio.to_thread(_rename_all, moves)
 
     async def remove(self, path: str) -> None:
         """Remove a file."""

@@ -15,87 +15,10 @@ import random
 from collections.abc import Callable, Mapping
 
 from gantry.runtime import interface
-from gantry.runtime.simulated import boot, clock, files
+from gantry.runtime.simulated import boot, clock, files, opened
 
 # free space that a disk without ``capacity`` reports
 ENDLESS = 1 << 40
-
-
-class AppendFile:
-    """A growing file on a simulated disk."""
-
-    def __init__(self, disk: "Disk", path: str, node: files.Node) -> None:
-        self._disk = disk
-        self._path = path
-        self._node = node
-        self._told = node.told
-        self._closed = False
-
-    @property
-    def size(self) -> int:
-        """Return the length in bytes, what is not yet synced included."""
-        return self._node.size
-
-    async def append(self, data: bytes) -> None:
-        """Write ``data`` at the end and sync it; a full or a failing disk takes a part."""
-        self._check()
-        taken = self._disk.room(len(data))
-        fails = self._disk.fails(self._disk.fail_write)
-        self._node.content += data[: taken // 2 if fails else taken]
-        self._node.mtime = self._disk.clock.now()
-        if fails or taken < len(data):
-            raise files.error(errno.EIO if fails else errno.ENOSPC, self._path)
-        await self._disk.work()
-        self._sync()
-
-    async def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes; when the sync fails it keeps its length."""
-        self._check()
-        await self._disk.work()
-        if self._disk.fails(self._disk.fail_sync):
-            raise files.error(errno.EIO, self._path)
-        self._node.content[size:] = bytes(max(0, size - len(self._node.content)))
-        if size <= self._node.stable:
-            self._node.lost = False
-        self._node.stable = min(self._node.stable, size)
-        self._sync()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._closed = True
-
-    def _sync(self) -> None:
-        """Put the content on stable storage; OSError when that fails now, or a sync by somebody else has failed."""
-        self._disk.write_back(self._node)
-        if self._told < self._node.failures:
-            self._told = self._node.told = self._node.failures
-            raise files.error(errno.EIO, self._path)
-
-    def _check(self) -> None:
-        boot.check()
-        if self._closed:
-            raise files.error(errno.EBADF, self._path)
-
-
-class FileSystem:
-    """A simulated disk that is held open."""
-
-    def __init__(self, disk: "Disk", path: str) -> None:
-        self._disk = disk
-        self._path = path
-        self._told = disk.told
-
-    async def sync(self) -> None:
-        """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` strikes, or has before."""
-        await self._disk.work()
-        self._disk.write_all_back(self._path)
-        if self._told < self._disk.failures:
-            self._told = self._disk.told = self._disk.failures
-            raise files.error(errno.EIO, self._path)
-        self._disk.sync_names(self._path)
-
-    def close(self) -> None:
-        """Let it go."""
 
 
 class Disk:
@@ -239,27 +162,37 @@ class Disk:
             await self.work()
             self.sync_names(path)
 
+    async def write_all(self, files: Mapping[str, bytes]) -> dict[str, OSError]:
+        """Replace files one after the other, none of them synced; return what failed, by path."""
+        failures: dict[str, OSError] = {}
+        for path, data in files.items():
+            try:
+                await self.write(path, data, sync=False)
+            except OSError as error:
+                failures[path] = error
+        return failures
+
     async def digest(self, path: str) -> str:
         """Return the SHA-256 of a file, in hex."""
         await self.work()
         return hashlib.sha256(self.read(path)).hexdigest()
 
     async def sync(self, path: str) -> None:
-        """Put all content and all names on stable storage; see ``FileSystem.sync``."""
+        """Put all content and all names on stable storage; see ``opened.FileSystem.sync``."""
         await self.file_system(path).sync()
 
-    def file_system(self, path: str) -> FileSystem:
+    def file_system(self, path: str) -> opened.FileSystem:
         """Hold the disk open."""
-        return FileSystem(self, path)
+        return opened.FileSystem(self, path)
 
-    async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
+    async def append_file(self, path: str, *, mode: int = 0o640) -> opened.AppendFile:
         """Open a file for appending, creating it when missing."""
         self._parent(path)
         await self.work()
         if path not in self._names:
             self._change({path: files.Node(mode=mode, mtime=self.clock.now())})
             self.sync_names(path)
-        return AppendFile(self, path, self._file(path))
+        return opened.AppendFile(self, path, self._file(path))
 
     async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
         """Create a directory and those above it, on stable storage."""
@@ -275,15 +208,16 @@ class Disk:
         self._change({name: files.Node(mode=mode, mtime=self.clock.now(), directory=True) for name in missing})
         self.sync_names(path)
 
-    async def rename(self, old: str, new: str) -> None:
-        """Move a file, replacing what is at ``new``; not safe before the next sync of a name."""
-        await self.work()
-        node = self._node(old)
-        self._parent(new)
-        if not node.directory:
-            self._refuse_directory(new)
-        moved = self._below(old)
-        self._change(dict.fromkeys(moved) | {new + p[len(old) :]: n for p, n in moved.items()})
+    async def rename(self, moves: Mapping[str, str]) -> None:
+        """Move files or directories one after the other; not safe before the next sync of a name."""
+        for old, new in moves.items():
+            await self.work()
+            node = self._node(old)
+            self._parent(new)
+            if not node.directory:
+                self._refuse_directory(new)
+            moved = self._below(old)
+            self._change(dict.fromkeys(moved) | {new + p[len(old) :]: n for p, n in moved.items()})
 
     async def remove(self, path: str) -> None:
         """Remove a file; not safe before the next sync of a name."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gantry.runtime import commands
-from gantry.runtime.simulated import boot, disk
+from gantry.runtime.simulated import boot, disk, opened
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Processes:
         self._running[pid] = (list(arguments), task)
         return pid
 
-    async def _live(self, program: Program, call: Invocation, output: disk.AppendFile) -> None:
+    async def _live(self, program: Program, call: Invocation, output: opened.AppendFile) -> None:
         completed = await program(call)
         await output.append(completed.stdout + completed.stderr)
 

@@ -87,9 +87,8 @@ def _last_job(disk: interface.Disk, folder: str) -> int:
 async def _archive(disk: interface.Disk, folder: str) -> None:
     numbers = sorted(jobfiles.numbers(disk, folder))
     unfinished = [number for number in numbers if not _ended(disk.read(jobfiles.job_path(folder, number)))]
-    for number in numbers:
-        await jobfiles.move_to_archive(disk, folder, number)
     if numbers:
+        await jobfiles.move_to_archive(disk, folder, numbers)
         logger.warning("upgrade: %d jobs of the old queue are in %s/archive, as they are", len(numbers), folder)
     if unfinished:
         logger.warning("upgrade: jobs that had not ended, and do not run here: %s", ", ".join(map(str, unfinished)))
