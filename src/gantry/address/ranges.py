@@ -250,11 +250,17 @@ def parse_range(text: str) -> tuple[Family, Range]:
 
 _KNOWN_CIDR = functools.lru_cache(maxsize=4096)(parse_cidr)
 _KNOWN_RANGE = functools.lru_cache(maxsize=4096)(parse_range)
+_KNOWN_ADDRESS = functools.lru_cache(maxsize=4096)(parse_address)
 
 
 def known_cidr(text: str) -> Cidr:
     """Read a network as ``parse_cidr`` does, one that is asked about again and again: it is remembered."""
     return _KNOWN_CIDR(text)
+
+
+def known_address(text: str) -> Address:
+    """Read an address as ``parse_address`` does, one that is asked about several times in a row: it is remembered."""
+    return _KNOWN_ADDRESS(text)
 
 
 def known_range(text: str) -> tuple[Family, Range]:

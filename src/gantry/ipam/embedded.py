@@ -193,7 +193,7 @@ def _addresses(holder: states.Holder | None) -> Iterator[tuple[str, ranges.Addre
     """Return the addresses of an instance or port that networks give out, with the networks' UUIDs."""
     for place in holder.places() if holder else ():
         if place.network:
-            yield place.network, ranges.parse_address(place.ip)
+            yield place.network, ranges.known_address(place.ip)
 
 
 def _macs(holder: states.Holder) -> list[str]:

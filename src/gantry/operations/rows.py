@@ -33,7 +33,7 @@ def with_subnets(state: states.Snapshot, net: network.Network) -> dict[str, obje
 
 def fixed(net: network.Network, ips: tuple[str, ...]) -> list[dict[str, str]]:
     """Return addresses, each with the UUID of the subnet that has it."""
-    return [{"subnet": _home(net, ranges.parse_address(ip)), "ip": ip} for ip in ips]
+    return [{"subnet": _home(net, ranges.known_address(ip)), "ip": ip} for ip in ips]
 
 
 def _home(net: network.Network, address: ranges.Address) -> str:

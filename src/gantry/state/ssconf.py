@@ -73,10 +73,14 @@ def line_changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[st
 def affects(before: snapshot.Snapshot, after: snapshot.Snapshot, changes: Sequence[snapshot.Change]) -> bool:
     """Tell whether changes show in the files: a job does not, nor an instance that keeps its name."""
     return any(
-        change.kind != "jobs"
-        and _shown(before.get(change.kind, change.key)) != _shown(after.get(change.kind, change.key))
+        _shown(before.get(change.kind, change.key)) != _shown(after.get(change.kind, change.key))
         for change in changes
+        if change.kind in _SHOWN
     )
+
+
+_SHOWN = {"cluster", "nodes", "nodegroups", "networks", "instances"}
+"""The kinds of objects that the files show something of."""
 
 
 def _shown(value: snapshot.Stored | None) -> object:

@@ -7,6 +7,7 @@ servers read. Neither log has passwords or bodies.
 """
 
 import datetime
+import functools
 import logging
 import ssl
 from collections.abc import Mapping
@@ -120,14 +121,20 @@ def split(target: str) -> tuple[tuple[str, ...], dict[str, list[str]]]:
 
 def _quoted(text: str) -> str:
     """Return text for a line of the log: nobody outside writes a quote or an end of line into it."""
-    return "".join(one if one.isprintable() and one not in '"\\' else f"\\x{ord(one):02x}" for one in text) or "-"
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text or "-"
+    return "".join(one if one.isprintable() and one not in '"\\' else f"\\x{ord(one):02x}" for one in text)
+
+
+@functools.lru_cache(maxsize=2)
+def _moment(now: int) -> str:
+    return datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
 
 
 def log_line(raw: interface.HttpRequest, response: interface.HttpResponse, *, user: str, now: float) -> str:
     """Return the line of a request in the combined log format of web servers, times in UTC."""
-    moment = datetime.datetime.fromtimestamp(now, datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
     request = f"{_quoted(raw.method)} {_quoted(raw.path)} HTTP/1.1"
     referer, agent = (_quoted(raw.headers.get(name, "")) for name in ("referer", "user-agent"))
     who = _quoted(user).replace(" ", "\\x20")
     size = len(response.body) or "-"
-    return f'{raw.peer or "-"} - {who} [{moment}] "{request}" {response.status} {size} "{referer}" "{agent}"'
+    return f'{raw.peer or "-"} - {who} [{_moment(int(now))}] "{request}" {response.status} {size} "{referer}" "{agent}"'

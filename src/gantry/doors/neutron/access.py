@@ -10,6 +10,7 @@ The rules of access themselves are in ``policy``.
 import base64
 import binascii
 import datetime
+import functools
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -146,4 +147,10 @@ def may_enter(person: Person, project: str) -> bool:
 
 def timestamp(seconds: float) -> str:
     """Return a time as the API writes it."""
+    return _written(int(seconds))
+
+
+# Objects that are made or listed together have the same few.
+@functools.lru_cache(maxsize=4096)
+def _written(seconds: int) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

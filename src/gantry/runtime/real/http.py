@@ -107,8 +107,11 @@ class Server:
         if self._runner is None:  # we are closing
             return web.Response(status=503)
         try:
-            async with asyncio.timeout(BODY_PATIENCE):
+            if request.content.is_eof():
                 body = await request.read()
+            else:
+                async with asyncio.timeout(BODY_PATIENCE):
+                    body = await request.read()
         except TimeoutError:
             return web.Response(status=408, headers={"Connection": "close"})
         seen = interface.HttpRequest(
