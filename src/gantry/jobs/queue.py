@@ -161,14 +161,18 @@ class Queue:
         request, and would fill the queue.
         """
         record = await self._in_one_step(ops) or self._book.find(await self.submit(ops))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while record.shown.status not in model.FINAL:
-                    await self._book.wait(record)
+        if record.shown.status not in model.FINAL:
+            await self._wait_for_end(record, timeout)
         self._waited_for.append(record)
         if len(self._waited_for) >= RECENT + _BATCH and self._tidying is None:
             self._tidying = asyncio.create_task(self._tidy())
         return record.shown
+
+    async def _wait_for_end(self, record: records.Record, timeout: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while record.shown.status not in model.FINAL:
+                    await self._book.wait(record)
 
     async def _in_one_step(self, ops: Sequence[opcodes.AnyOpcode]) -> records.Record | None:
         """Do a job as ``jobs.brief`` says; None when it has to be submitted."""

@@ -6,8 +6,6 @@ not grow with the cluster.
 
 from __future__ import annotations
 
-import functools
-import ipaddress
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -173,18 +171,14 @@ def _lost(old: network.Network, new: network.Network) -> Iterator[tuple[ranges.F
 
 
 def _check_addresses(cable: network.Network, addresses: tuple[str, ...]) -> None:
-    subnets = [_parse(subnet.cidr) for subnet in cable.subnets] if addresses else []
+    subnets = [ranges.known_cidr(subnet.cidr) for subnet in cable.subnets] if addresses else []
     for text in addresses:
-        address = (ipaddress.IPv6Address if ":" in text else ipaddress.IPv4Address)(text)
+        address = ranges.known_address(text)
         if str(address) != text:
             raise errors.InternalError(f"address {text} is not stored in its canonical spelling {address}")
-        if not any(address in subnet for subnet in subnets):
+        if not any(one.family is address.family and address.value in one.range for one in subnets):
             listed = ", ".join(map(str, subnets)) or "none"
             raise errors.InvalidError(f"address {text} is outside every subnet of network {cable.name} ({listed})")
-
-
-# A handful of subnets is asked about again and again: parsing them would be most of the cost of loading instances.
-_parse = functools.lru_cache(maxsize=1024)(ipaddress.ip_network)
 
 
 def _several(noun: str, uuids: Iterable[str]) -> str:

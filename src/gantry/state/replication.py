@@ -237,9 +237,10 @@ class Candidates:
         Raises WrongStateError when a candidate follows a newer master: then nothing of ours counts any more.
         """
         try:
-            async with asyncio.timeout(self._timeout):
-                while not self._settled():
-                    await self._progress.wait()
+            if not self._settled():
+                async with asyncio.timeout(self._timeout):
+                    while not self._settled():
+                        await self._progress.wait()
         except TimeoutError:
             for candidate in self._candidates.values():
                 if not self._has_newest(candidate):

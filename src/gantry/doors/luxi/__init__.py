@@ -26,6 +26,8 @@ MESSAGE_LIMIT = 16 << 20
 
 METHODS: Methods = jobs.METHODS | queries.METHODS
 
+_DECODERS = {name: msgspec.json.Decoder(arguments, strict=False) for name, (arguments, _) in METHODS.items()}
+
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are no JSON of the wanted type, no UTF-8, or nested too deeply."""
 
@@ -92,9 +94,9 @@ class Door:
     async def _call(self, request: _Request) -> object:
         if request.method not in METHODS:
             raise errors.ProtocolError(f"no such method: {request.method}")
-        arguments, method = METHODS[request.method]
+        arguments, method = _DECODERS[request.method], METHODS[request.method][1]
         try:
-            values = msgspec.json.decode(request.args, type=arguments, strict=False)
+            values = arguments.decode(request.args)
         except _UNREADABLE as error:
             raise errors.InvalidError(f"arguments of {request.method} are not valid: {error}") from None
         return await method(self._services, *values)
