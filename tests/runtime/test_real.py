@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import fcntl
 import ipaddress
 import os
 import signal
@@ -343,6 +344,23 @@ async def test_paths_that_say_no_folder_are_in_the_working_one(
     file = await runtime.disk.append_file("log")
     file.close()
     assert runtime.disk.names(str(tmp_path)) == ["file", "folder", "log"]
+
+
+async def test_an_append_syncs_itself_and_the_first_one_what_was_there(
+    runtime: RealRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"by somebody who died,")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    file = await runtime.disk.append_file(str(path))
+    await file.append(b" by us,")
+    assert [os.readlink(f"/proc/self/fd/{one}") for one in synced] == [str(path)]
+    await file.append(b" again")
+    assert len(synced) == 1
+    assert fcntl.fcntl(synced[0], fcntl.F_GETFL) & os.O_DSYNC
+    file.close()
+    assert path.read_bytes() == b"by somebody who died, by us, again"
 
 
 async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -> None:

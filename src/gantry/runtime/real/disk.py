@@ -93,7 +93,8 @@ def _sync_path(path: str) -> None:
 
 
 def _open_append(path: str, mode: int) -> int:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    # One call writes and syncs: between two the thread would have to wait for its turn in the interpreter.
+    flags = os.O_RDWR | os.O_APPEND | os.O_DSYNC | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, flags)
     descriptor = os.open(path, flags | os.O_CREAT, mode)
@@ -142,6 +143,8 @@ class AppendFile:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        # A write syncs itself alone, and not what a process that died may have left unsynced before it.
+        self._has_old = True
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="append")
 
     @property
@@ -155,7 +158,9 @@ class AppendFile:
 
     def _append(self, data: bytes) -> None:
         _write_all(self._descriptor, data)
-        os.fdatasync(self._descriptor)
+        if self._has_old:
+            os.fdatasync(self._descriptor)
+            self._has_old = False
 
     async def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes and sync it."""

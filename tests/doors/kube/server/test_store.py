@@ -17,6 +17,7 @@ from tests.doors.kube.server import api
 from gantry import errors
 from gantry.doors.kube.server import history, store
 from gantry.runtime import real
+from gantry.runtime.real import disk
 
 TITLE = "secrets"
 
@@ -53,16 +54,15 @@ async def test_what_was_stored_is_there_again_with_its_version(tmp_path: Path) -
 
 async def test_writes_that_wait_together_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = 0
-    sync = os.fdatasync
+    append = disk.AppendFile.append
 
-    def counted(descriptor: int) -> None:
+    async def counted(file: disk.AppendFile, data: bytes) -> None:
         nonlocal syncs
         syncs += 1
-        sync(descriptor)
+        await append(file, data)
 
     async with _opened(tmp_path) as one:
-        monkeypatch.setattr(os, "fdatasync", counted)
-        monkeypatch.setattr(os, "fsync", counted)
+        monkeypatch.setattr(disk.AppendFile, "append", counted)
         made = await asyncio.gather(*(one.put(TITLE, _secret(f"s{number}")) for number in range(200)))
         assert [item.version for item in made] == list(range(1, 201))
         assert 1 <= syncs <= 5
