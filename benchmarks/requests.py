@@ -1,16 +1,15 @@
 """The Neutron API before a master of its own: ports and networks with a segment, and ranges of a million ids.
 
-Clients are threads with a connection each that send one request after the other; client, API and master share the
-machine's processors. An answer is given when the change is durable.
+Clients are connections of one process, each of which sends one request after the other; clients, API and master share
+the machine's processors. An answer is given when the change is durable.
 """
 
 import contextlib
-import itertools
 import json
 import os
+import selectors
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -28,33 +27,42 @@ SHARED_IDS = 10_000_000
 
 
 class Client:
-    """A connection that is kept."""
+    """A connection that is kept, for one request after the other."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = b""
+
+    def receive(self) -> bytes | None:
+        """Take in what has come of an answer; return its body, which must be a good one's, when it is whole."""
+        self._received += self.socket.recv(1 << 20)
+        head, _, content = self._received.partition(b"\r\n\r\n")
+        if b"\r\n\r\n" not in self._received or len(content) < _length(head):
+            return None
+        if int(head.split(b" ", 2)[1]) >= 300:
+            raise RuntimeError(self._received.decode())
+        self._received = b""
+        return content
 
     def ask(self, method: str, path: str, body: object = None) -> bytes:
-        """Return the body of an answer, which must be a good one."""
-        data = b"" if body is None else json.dumps(body).encode()
-        kind = "Content-Type: application/json"
-        head = f"{method} {path} HTTP/1.1\r\nHost: n\r\n{kind}\r\nContent-Length: {len(data)}\r\n\r\n"
-        self._socket.sendall(head.encode() + data)
-        received = b""
-        while b"\r\n\r\n" not in received:
-            received += self._socket.recv(1 << 20)
-        told, _, content = received.partition(b"\r\n\r\n")
-        status, length = int(told.split(b" ", 2)[1]), _length(told)
-        while len(content) < length:
-            content += self._socket.recv(1 << 20)
-        if status >= 300:
-            raise RuntimeError(f"{method} {path}: {status} {content.decode()}")
+        """Return the body of an answer."""
+        self.socket.sendall(_message(method, path, body))
+        while (content := self.receive()) is None:
+            pass
         return content
 
     def make(self, path: str, body: object) -> str:
         """Create an object and return its id."""
         (made,) = json.loads(self.ask("POST", path, body)).values()
         return str(made["id"])
+
+
+def _message(method: str, path: str, body: object) -> bytes:
+    data = b"" if body is None else json.dumps(body).encode()
+    kind = "Content-Type: application/json"
+    head = f"{method} {path} HTTP/1.1\r\nHost: n\r\n{kind}\r\nContent-Length: {len(data)}\r\n\r\n"
+    return head.encode() + data
 
 
 def _length(head: bytes) -> int:
@@ -80,29 +88,31 @@ def api() -> Iterator[tuple[lab.Lab, int, int]]:
             daemon.wait(lab.PATIENCE)
 
 
-def _rate(port: int, clients: int, work: Callable[[Client], object]) -> float:
-    """Return how often in a second ``clients`` do a piece of work."""
-    end = time.perf_counter() + SECONDS
-    done = itertools.count()
-
-    def run() -> None:
-        client = Client(port)
-        while time.perf_counter() < end:
-            work(client)
-            next(done)
-
-    threads = [threading.Thread(target=run) for _ in range(clients)]
+def rate(port: int, clients: int, path: str, body: object) -> float:
+    """Return how often in a second ``clients`` make an object, each the next one when it has its answer."""
+    request = _message("POST", path, body)
     begun = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return next(done) / (time.perf_counter() - begun)
+    done = 0
+    with selectors.DefaultSelector() as waiting:
+        for client in [Client(port) for _ in range(clients)]:
+            waiting.register(client.socket, selectors.EVENT_READ, client)
+            client.socket.sendall(request)
+        while waiting.get_map():
+            for key, _ in waiting.select():
+                if key.data.receive() is None:
+                    continue
+                done += 1
+                if time.perf_counter() < begun + SECONDS:
+                    key.data.socket.sendall(request)
+                else:
+                    waiting.unregister(key.data.socket)
+                    key.data.socket.close()
+    return done / (time.perf_counter() - begun)
 
 
-def _rates(port: int, what: str, work: Callable[[Client], object]) -> Iterator[Figure]:
+def _rates(port: int, what: str, path: str, body: object) -> Iterator[Figure]:
     for clients, least in ((1, ONE), (CLIENTS, MANY)):
-        rates = [_rate(port, clients, work) for _ in range(ROUNDS)]
+        rates = [rate(port, clients, path, body) for _ in range(ROUNDS)]
         yield Figure(f"neutron: {what}, {clients} at a time, durable", "1/s", rates, least, at_least=True)
 
 
@@ -120,8 +130,8 @@ def rates() -> Iterable[Figure]:
     """Make ports in one network, and networks that get the next VXLAN id."""
     with api() as (_, _, port):
         asked = prepare(port)
-        yield from _rates(port, "POST ports", lambda one: one.ask("POST", "/v2.0/ports", asked))
-        yield from _rates(port, "POST networks", lambda one: one.ask("POST", "/v2.0/networks", {"network": {}}))
+        yield from _rates(port, "POST ports", "/v2.0/ports", asked)
+        yield from _rates(port, "POST networks", "/v2.0/networks", {"network": {}})
 
 
 def ranges() -> Iterable[Figure]:
