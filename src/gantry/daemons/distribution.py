@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 PAUSE = 30.0
 SHARE = 0.03
-REST = 30
+REST = 100
 LONGEST = 2.0
 """Seconds that a change of names waits at most for the time that their lists take."""
 
