@@ -9,12 +9,14 @@ import json
 import os
 import selectors
 import socket
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from tests import ports
+from tests import ports, postgres
 from tests.cluster import lab
+from tests.neutron import server
 
 from benchmarks.figure import Figure, timed
 
@@ -24,6 +26,7 @@ CLIENTS = 8
 IDS = 1_000_000
 ONE, MANY = 300, 1000
 SHARED_IDS = 10_000_000
+PEER, OURS = "Neutron itself", "ours"
 
 
 class Client:
@@ -116,22 +119,60 @@ def _rates(port: int, what: str, path: str, body: object) -> Iterator[Figure]:
         yield Figure(f"neutron: {what}, {clients} at a time, durable", "1/s", rates, least, at_least=True)
 
 
-def prepare(port: int) -> dict[str, object]:
-    """Make a range for all and a network with a subnet of 10.0.0.0/8; return what a port in it is asked for by."""
+def prepare(port: int) -> dict[str, tuple[str, object]]:
+    """Make a network with a subnet of 10.0.0.0/8; return what is asked for to make ports there, and networks."""
     client = Client(port)
-    shared = {"name": "all", "network_type": "vxlan", "minimum": 1, "maximum": SHARED_IDS}
-    client.make("/v2.0/network_segment_ranges", {"network_segment_range": shared})
     network = client.make("/v2.0/networks", {"network": {"name": "lan"}})
     client.make("/v2.0/subnets", {"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/8"}})
-    return {"port": {"network_id": network}}
+    return {
+        "POST ports": ("/v2.0/ports", {"port": {"network_id": network}}),
+        "POST networks": ("/v2.0/networks", {"network": {}}),
+    }
+
+
+def share(port: int) -> None:
+    """Make a range of VXLAN ids of which each network gets one."""
+    shared = {"name": "all", "network_type": "vxlan", "minimum": 1, "maximum": SHARED_IDS}
+    Client(port).make("/v2.0/network_segment_ranges", {"network_segment_range": shared})
 
 
 def rates() -> Iterable[Figure]:
     """Make ports in one network, and networks that get the next VXLAN id."""
     with api() as (_, _, port):
-        asked = prepare(port)
-        yield from _rates(port, "POST ports", "/v2.0/ports", asked)
-        yield from _rates(port, "POST networks", "/v2.0/networks", {"network": {}})
+        share(port)
+        for what, (path, body) in prepare(port).items():
+            yield from _rates(port, what, path, body)
+
+
+@contextlib.contextmanager
+def _ours() -> Iterator[int]:
+    with api() as (_, _, port):
+        share(port)
+        yield port
+
+
+@contextlib.contextmanager
+def _peer() -> Iterator[int]:
+    with (
+        postgres.running() as database,
+        server.running(database.create("neutron"), driver="internal", workers=2) as (_, client),
+    ):
+        yield client.port
+
+
+def beside() -> Iterable[Figure]:
+    """Ask a Neutron of two workers on PostgreSQL, whose networks have no segment, and ours for the same."""
+    medians: dict[tuple[str, int], dict[str, float]] = {}
+    for name, run in {PEER: _peer, OURS: _ours}.items():
+        with run() as port:
+            for what, (path, body) in prepare(port).items():
+                for clients in (1, CLIENTS):
+                    found = [rate(port, clients, path, body) for _ in range(ROUNDS)]
+                    medians.setdefault((what, clients), {})[name] = statistics.median(found)
+                    yield Figure(f"neutron: {name}, {what}, {clients} at a time", "1/s", found)
+    for (what, clients), each in medians.items():
+        times = each[OURS] / each[PEER]
+        yield Figure(f"neutron: how much quicker ours is, {what}, {clients} at a time", "times", [times])
 
 
 def ranges() -> Iterable[Figure]:
@@ -168,4 +209,8 @@ def _memory(made: lab.Lab) -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-BENCHMARKS = {"neutron API: rates": rates, "neutron API: ranges": ranges}
+BENCHMARKS = {
+    "neutron API: rates": rates,
+    "neutron API: ranges": ranges,
+    "neutron API: beside Neutron": beside,
+}
