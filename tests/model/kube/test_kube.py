@@ -105,6 +105,37 @@ def test_unknown_fields_are_listed_and_taken_away_and_defaults_filled_in() -> No
     assert clean == pool(spec=spec)
 
 
+@given(
+    st.sampled_from([ipam.IPPool, ipam.IPClaim, ipam.IPAddress, capi.IPAddressClaim, capi.Cluster]),
+    st.sampled_from(["spec", "status"]),
+    st.dictionaries(
+        st.sampled_from(["pool", "pools", "namePrefix", "allocationStrategy", "prefix", "address", "total", "indexes"]),
+        st.none()
+        | st.sampled_from([[], 24, 300, True, "p", "10.0.0.1", "random", ipam.RANDOM, {}, {"name": "p"}, {"name": 1}])
+        | st.sampled_from([{"p": "10.0.0.1"}, {"p": None}, [{"start": "10.0.0.1"}], [{"start": "x"}], [None]]),
+    ),
+)
+def test_what_fits_at_once_has_nothing_unknown_nothing_wrong_and_all_its_defaults(
+    kind: type[meta.Resource], part: str, value: schema.Json
+) -> None:
+    definition = next(one for one in definitions.DEFINITIONS if one.resource is kind)
+    node = definition.schema(definition.versions[0], without=frozenset({"metadata", "spec", "status"} - {part}))
+    body: schema.Json = {part: value}
+    if schema.fits(node, body):
+        assert list(schema.unknown(node, body)) == []
+        assert list(schema.check(node, body)) == []
+        assert schema.pruned(node, body) == schema.defaulted(node, body) == body
+
+
+@pytest.mark.parametrize(
+    "spec", [{"pool": {"name": "p"}}, {"pool": {"name": "p", "namespace": "n"}, "owner": {"name": "x"}}]
+)
+def test_a_usual_claim_fits_at_once(spec: schema.Json) -> None:
+    node = definitions.DEFINITIONS[1].schema(ipam.VERSION)
+    metadata: schema.Json = {"name": "c", "labels": {"a": "b"}}
+    assert schema.fits(node, {"apiVersion": ipam.API_VERSION, "kind": "IPClaim", "metadata": metadata, "spec": spec})
+
+
 def test_fields_of_kinds_that_are_not_ours_are_kept() -> None:
     definition = definitions.by_kind(capi.CLUSTER_GROUP, "Cluster")
     assert definition is not None

@@ -58,18 +58,9 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         """Return the schema of an object in a version, or of what it has besides some parts."""
         return _schema(self.resource, version, self.is_partial, without)
 
-    def has_default(self, version: str, *, without: frozenset[str] = frozenset()) -> bool:
-        """Tell whether such an object may get values by default."""
-        return _has_default(self.resource, version, self.is_partial, without)
-
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
 _METADATA = schema.Node(type="object", free=True)
-
-
-@functools.cache
-def _has_default(resource: type[meta.Resource], version: str, is_partial: bool, without: frozenset[str]) -> bool:
-    return schema.has_default(_schema(resource, version, is_partial, without))
 
 
 @functools.cache

@@ -43,11 +43,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     lenient: tuple[str, ...] = ()
 
 
+_NO_RULE = Rule()
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The schema of one value. ``free`` objects may have any fields; ``items`` are those of a list or of a map."""
 
     type: str = ""
-    rule: Rule = Rule()
+    rule: Rule = _NO_RULE
     properties: Mapping[str, "Node"] = {}
     items: "Node | None" = None
     free: bool = False
@@ -91,7 +94,7 @@ def of(kind: object, version: str, rule: Rule | None = None) -> Node:
 
     ``X | None`` is X: a null is a field that is not there. ``object`` and the struct without fields are free.
     """
-    rule = rule or Rule()
+    rule = rule or _NO_RULE
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
         return of(arguments[0], version, next(one for one in arguments[1:] if isinstance(one, Rule)))
@@ -153,10 +156,30 @@ def rendered(node: Node, *, preserve: bool = True) -> Json:
     return out
 
 
-def has_default(node: Node) -> bool:
-    """Tell whether ``defaulted`` can change anything."""
-    below = (*node.properties.values(), *((node.items,) if node.items else ()))
-    return node.rule.default is not None or any(map(has_default, below))
+def fits(node: Node, value: object) -> bool:
+    """Tell at once that a value fits its schema, with known fields alone and all that have a default.
+
+    If not, ``unknown``, ``pruned``, ``defaulted`` and ``check`` tell what is to be done; nulls are left to them.
+    """
+    if not node.type:
+        return True
+    if not isinstance(value, _PYTHON[node.type]) or (isinstance(value, bool) and node.type != "boolean"):
+        return False
+    if node.rule is not _NO_RULE and any(True for _ in _check_rule(node.rule, value, "")):
+        return False
+    if node.free and not node.properties:
+        return True
+    if isinstance(value, dict):
+        for name, inside in node.properties.items():
+            if name not in value and (inside.rule.required or inside.rule.default is not None):
+                return False
+        for key, one in value.items():
+            child = node.properties.get(key) or node.items
+            if one is None or not (node.free if child is None else fits(child, one)):
+                return False
+    elif isinstance(value, list) and node.items is not None:
+        return all(fits(node.items, one) for one in value)
+    return True
 
 
 def defaulted(node: Node, value: object) -> object:

@@ -126,3 +126,11 @@ def test_no_request_makes_the_server_fail(requests: list[interface.HttpRequest])
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(check(folder))
+
+
+async def test_a_field_of_an_object_is_applied_where_a_plain_value_was(kube: api.Api) -> None:
+    lease: api.Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "lease-1"}}
+    await kube.add(api.LEASES, {**lease, "spec": "plain"})
+    path = f"{api.LEASES}/lease-1?fieldManager=one&force=true"
+    said = await kube.patch(path, {**lease, "spec": {"holderIdentity": "me"}}, api.APPLY)
+    assert (said.status, said.at("spec")) == (200, {"holderIdentity": "me"})

@@ -4,7 +4,7 @@ Who calls it: ``writes``. Pure.
 """
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -18,21 +18,21 @@ Change = Callable[[schema.Json], object]
 
 def in_version(target: kinds.Target, item: history.Item) -> schema.Json:
     """Return a stored object in the version that was asked for."""
-    return {**kinds.value(item.body), "apiVersion": target.api_version}
+    stored = kinds.value(item.body)
+    stored["apiVersion"] = target.api_version
+    return stored
 
 
 def typed(target: kinds.Target, body: schema.Json) -> schema.Json:
     """Return a body that says what it is; StatusError 400 when it says something else, or nothing and has to."""
-    version, kind = body.get("apiVersion"), body.get("kind")
+    version, kind, wanted = body.get("apiVersion"), body.get("kind"), target.api_version
     if target.definition not in kinds.BUILT_IN and not kind:
         raise faults.bad("Object 'Kind' is missing")
-    if version not in (None, "", target.api_version):
-        raise faults.bad(
-            f"the API version in the data ({version}) does not match the expected API version ({target.api_version})"
-        )
+    if version not in (None, "", wanted):
+        raise faults.bad(f"the API version in the data ({version}) does not match the expected API version ({wanted})")
     if kind not in (None, "", target.definition.kind):
         raise faults.bad(f"the kind in the data ({kind}) does not match the expected kind ({target.definition.kind})")
-    return {**body, "apiVersion": target.api_version, "kind": target.definition.kind}
+    return {**body, "apiVersion": wanted, "kind": target.definition.kind}
 
 
 def confined(target: kinds.Target, new: schema.Json, old: schema.Json) -> schema.Json:
@@ -44,6 +44,8 @@ def confined(target: kinds.Target, new: schema.Json, old: schema.Json) -> schema
     fixed = ["status"] if definition.has_status else []
     if definition is kinds.NAMESPACES:
         fixed.append("spec")
+    if all((key in new) == (key in old) and new.get(key) is old.get(key) for key in fixed):
+        return new
     out = {key: value for key, value in new.items() if key not in fixed}
     return out | {key: old[key] for key in fixed if key in old}
 
@@ -55,20 +57,25 @@ def applicable(target: kinds.Target, config: schema.Json) -> schema.Json:
     return confined(target, config, {})
 
 
-def content(definition: definitions.Definition, body: schema.Json) -> Mapping[str, object]:
-    """Return what a change of counts as a new generation."""
-    rest = ("apiVersion", "kind", "metadata", *(["status"] if definition.has_status else []))
-    return {key: value for key, value in body.items() if key not in rest}
+def changed(new: schema.Json, old: schema.Json) -> set[str]:
+    """Return the parts of an object that a write makes, changes or takes away, whatever becomes of its metadata."""
+    return {
+        key for key in {**old, **new} if key != "metadata" and (key not in new or not _is_as_in(old, key, new[key]))
+    }
 
 
-def is_same(new: schema.Json, old: schema.Json) -> bool:
-    """Tell whether a write, as it would be stored, leaves an object as it is, apart from who manages it."""
-    rest: schema.Json = {"metadata": {}}
-    return {**new, **rest} == {**old, **rest} and _marks(new) == _marks(old)
+def settled(new: schema.Json, old: schema.Json) -> frozenset[str]:
+    """Return the parts of an object that a write leaves as they are."""
+    return frozenset(key for key, value in new.items() if _is_as_in(old, key, value))
 
 
-def _marks(body: schema.Json) -> schema.Json:
-    return {key: one for key, one in metadata.of(body).items() if key not in ("managedFields", "resourceVersion")}
+def _is_as_in(old: schema.Json, key: str, value: object) -> bool:
+    return key in old and (old[key] is value or old[key] == value)
+
+
+def is_content(definition: definitions.Definition, part: str) -> bool:
+    """Tell whether the change of a part counts as a new generation."""
+    return part not in ("apiVersion", "kind", "metadata") and not (part == "status" and definition.has_status)
 
 
 def encoded(secret: schema.Json) -> schema.Json:

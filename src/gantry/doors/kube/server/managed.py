@@ -22,6 +22,9 @@ _SUCCESSORS = {("kubectl-client-side-apply", "kubectl")}
 """Who takes over from whom without a conflict: kubectl, what it wrote when it still applied by itself."""
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
+_LIST = msgspec.json.Encoder().encode
+_LISTED = msgspec.json.Decoder(list[schema.Json])
+_NONE: schema.Json = {}
 _METADATA = ("finalizers", "ownerReferences")
 _MAPS = ("labels", "annotations")
 _HEAD = ("apiVersion", "kind", "metadata")
@@ -63,15 +66,17 @@ def fields(body: schema.Json) -> dict[Path, object]:
 def read(body: schema.Json) -> list[Entry]:
     """Return the entries of an object; what cannot be read is left out."""
     metadata = cast("schema.Json", body.get("metadata") or {})
-    out = []
-    for one in cast("list[schema.Json]", metadata.get("managedFields") or []):
+    return list(_read(cast("list[schema.Json]", metadata.get("managedFields") or [])))
+
+
+def _read(listed: Iterable[schema.Json]) -> Iterator[Entry]:
+    for one in listed:
         said = {key: value for key, value in one.items() if isinstance(value, str)}
         tree = one.get("fieldsV1")
         if said.get("manager") and isinstance(tree, dict):
             owner = Owner(said["manager"], said.get("operation", UPDATE), said.get("subresource", ""))
             paths = _known(_ENCODE(tree))
-            out.append(Entry(owner, said.get("apiVersion", ""), said.get("time", ""), paths))
-    return out
+            yield Entry(owner, said.get("apiVersion", ""), said.get("time", ""), paths)
 
 
 @functools.lru_cache(4096)
@@ -121,20 +126,44 @@ def _tree(paths: frozenset[Path]) -> schema.Json:
 
 
 def updated(
-    entries: list[Entry], old: schema.Json, new: schema.Json, *, owner: Owner, api_version: str, now: str
-) -> list[Entry]:
-    """Return the entries after a write that is no apply: who changed a field owns it alone."""
-    parts = [key for key in old.keys() | new.keys() if old.get(key) != new.get(key)]
-    before, after = (fields({key: one[key] for key in parts if key in one}) for one in (old, new))
-    changed = {path for path, value in after.items() if path not in before or before[path] != value}
-    removed = before.keys() - after.keys()
+    listed: object, old: schema.Json, new: schema.Json, *, owner: Owner, api_version: str, now: str
+) -> list[schema.Json]:
+    """Return ``managedFields``, now ``listed``, after a write that is no apply: who changed a field owns it alone.
+
+    It is not to be changed: thousands of objects that one client writes in the same way share it.
+    """
+    before, after = (fields(one) for one in _different(old, new))
+    changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
+    removed = frozenset(path for path in before if path not in after)
+    return _updated(_LIST(listed or []), changed, removed, Entry(owner, api_version, now, changed))
+
+
+@functools.lru_cache(4096)
+def _updated(listed: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry) -> list[schema.Json]:
+    entries = list(_read(_LISTED.decode(listed)))
     touched = changed | removed
     if not touched:
-        return entries
-    mine = next((one for one in entries if one.owner == owner), None)
-    others = [_without(one, touched) for one in entries if one.owner != owner]
+        return written(entries)
+    mine = next((one for one in entries if one.owner == entry.owner), None)
+    others = [_without(one, touched) for one in entries if one.owner != entry.owner]
     paths = ((mine.paths if mine else frozenset()) | changed) - removed
-    return [*others, Entry(owner, api_version, now, paths)]
+    return written([*others, msgspec.structs.replace(entry, paths=paths)])
+
+
+def _different(old: schema.Json, new: schema.Json) -> tuple[schema.Json, schema.Json]:
+    """Return of two objects those parts that differ, and of their metadata those fields."""
+    first: schema.Json = {}
+    second: schema.Json = {}
+    before, after = (cast("schema.Json", one.get("metadata") or _NONE) for one in (old, new))
+    for name in (*_METADATA, *_MAPS):
+        if before.get(name) != after.get(name):
+            first["metadata"], second["metadata"] = before, after
+            break
+    for key in {**old, **new}:
+        if key not in _HEAD and old.get(key) != new.get(key):
+            first |= {key: old[key]} if key in old else {}
+            second |= {key: new[key]} if key in new else {}
+    return first, second
 
 
 def _without(one: Entry, paths: Iterable[Path]) -> Entry:
@@ -192,8 +221,8 @@ def _set(tree: schema.Json, path: Path, value: object) -> schema.Json:
     """Return the object with a field set, or without it."""
     first, *rest = path
     if rest:
-        inside = cast("schema.Json", tree.get(first) or {})
-        return {**tree, first: _set(inside, tuple(rest), value)}
+        held = tree.get(first)
+        return {**tree, first: _set(held if isinstance(held, dict) else {}, tuple(rest), value)}
     if value is None:
         return {key: one for key, one in tree.items() if key != first}
     return {**tree, first: value}

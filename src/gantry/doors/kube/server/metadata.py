@@ -4,6 +4,7 @@ Who calls it: ``writes`` and ``collector``. Pure. ``read`` gives the metadata of
 without nulls; everything else works on that.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import cast
@@ -56,16 +57,21 @@ class _Known(msgspec.Struct, rename="camel"):
 _FIELDS = {one.encode_name for one in msgspec.structs.fields(_Known)} - {"selfLink"}
 _SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 """What the server alone says."""
+_NONE: schema.Json = {}
 
 
-def read(body: schema.Json) -> schema.Json:
-    """Return the metadata of a body, without nulls; StatusError 400 when a field has another type."""
+def read(body: schema.Json, old: schema.Json = _NONE) -> schema.Json:
+    """Return the metadata of a body, without nulls; StatusError 400 when a field has another type.
+
+    What it shares with ``old`` metadata, which has been read before, is not looked at again.
+    """
     given = body.get("metadata") or {}
     if not isinstance(given, dict):
         raise faults.bad("metadata is no JSON object")
     clean = {key: value for key, value in given.items() if value is not None}
+    fresh = {key: value for key, value in clean.items() if old.get(key) is not value}
     try:
-        msgspec.convert(clean, _Known)
+        msgspec.convert(fresh, _Known)
     except msgspec.ValidationError as error:
         raise faults.bad(f"metadata cannot be read: {error}") from None
     return clean
@@ -86,9 +92,9 @@ def owners(metadata: schema.Json) -> list[schema.Json]:
     return cast("list[schema.Json]", metadata.get("ownerReferences", []))
 
 
-def unknown(metadata: schema.Json) -> Iterator[str]:
-    """Yield the paths of the fields that metadata does not have."""
-    yield from (f"metadata.{one}" for one in metadata if one not in _FIELDS and one != "selfLink")
+def unknown(metadata: schema.Json) -> list[str]:
+    """Return the paths of the fields that metadata does not have."""
+    return [f"metadata.{one}" for one in metadata if one not in _FIELDS and one != "selfLink"]
 
 
 def ordered(body: schema.Json, metadata: schema.Json) -> schema.Json:
@@ -105,9 +111,20 @@ def born(metadata: schema.Json, *, uid: str, now: str) -> schema.Json:
 
 def kept(metadata: schema.Json, old: schema.Json) -> schema.Json:
     """Return the metadata that an update leads to: what the server says stays."""
-    mine = {key: value for key, value in metadata.items() if key not in _SERVERS}
-    servers = {key: old[key] for key in _SERVERS if key in old}
-    return {"managedFields": old.get("managedFields", []), **mine, **servers}
+    out = {"managedFields": old.get("managedFields", []), **metadata}
+    for key in _SERVERS:
+        if key in old:
+            out[key] = old[key]
+        else:
+            out.pop(key, None)
+    return out
+
+
+def is_same(metadata: schema.Json, old: schema.Json) -> bool:
+    """Tell whether a write leaves metadata as it is, apart from who manages the object."""
+    rest = ("managedFields", "resourceVersion")
+    mine, before = ({key: value for key, value in one.items() if key not in rest} for one in (metadata, old))
+    return mine == before
 
 
 def generated(prefix: str, below: Callable[[int], int]) -> str:
@@ -140,7 +157,7 @@ def check(definition: definitions.Definition, metadata: schema.Json, old: schema
         yield _bad("metadata.name", name, "must be no more than 253 characters")
     labels = cast("dict[str, str]", metadata.get("labels", {}))
     for key, value in labels.items():
-        if not re.fullmatch(_VALUE, value) or len(value) > 63:
+        if not _is_value(value):
             yield _bad("metadata.labels", value, f"a valid label must match '{_VALUE}', 63 characters at most")
         yield from _key("metadata.labels", key)
     for key in cast("dict[str, str]", metadata.get("annotations", {})):
@@ -151,10 +168,22 @@ def check(definition: definitions.Definition, metadata: schema.Json, old: schema
         for field in ("apiVersion", "kind", "name", "uid"):
             if not one.get(field):
                 yield _bad(f"metadata.ownerReferences[{place}].{field}", "", "must not be empty")
+    if "finalizers" in metadata and old.get("deletionTimestamp"):
+        yield from _new_finalizers(metadata, old)
+
+
+@functools.lru_cache(4096)
+def _is_value(text: str) -> bool:
+    return len(text) <= 63 and re.fullmatch(_VALUE, text) is not None
+
+
+@functools.lru_cache(4096)
+def _is_key(text: str) -> bool:
+    return re.fullmatch(_QUALIFIED, text) is not None
 
 
 def _key(field: str, key: str) -> Iterator[schema.Cause]:
-    if not re.fullmatch(_QUALIFIED, key):
+    if not _is_key(key):
         yield _bad(field, key, f"name part must match '{_PART}', with an optional DNS subdomain and '/' before it")
 
 
@@ -162,10 +191,10 @@ def _bad(field: str, value: str, text: str) -> schema.Cause:
     return schema.Cause(schema.INVALID, field, f'Invalid value: "{value}": {text}')
 
 
-def new_finalizers(metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
+def _new_finalizers(metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
     """Yield why the finalizers of an object that is being deleted may not become so: none may be added."""
     added = sorted(set(texts(metadata, "finalizers")) - set(texts(old, "finalizers")))
-    if old.get("deletionTimestamp") and added:
+    if added:
         listed = ", ".join(f'"{one}"' for one in added)
         text = (
             "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "

@@ -70,13 +70,15 @@ def wanted(target: kinds.Target, labels: str, fields: str) -> history.Wanted:
         if term.key not in ("metadata.name", "metadata.namespace", *known):
             raise faults.bad(f"field label not supported: {term.key}")
 
+    namespace, name = target.namespace, target.name
+
     def fits(item: history.Item) -> bool:
-        if target.namespace and item.key.namespace != target.namespace:
+        if (namespace and item.key.namespace != namespace) or (name and item.key.name != name):
             return False
-        if target.name and item.key.name != target.name:
-            return False
-        labelled = all(term.fits(item.labels.get(term.key)) for term in by_label)
-        return labelled and all(term.fits(_field(item, term.key)) for term in by_field)
+        for term in by_label:
+            if not term.fits(item.labels.get(term.key)):
+                return False
+        return not by_field or all(term.fits(_field(item, term.key)) for term in by_field)
 
     return fits
 

@@ -17,12 +17,13 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import msgspec
 
 from gantry import errors
 from gantry.doors.kube.server import faults, history, kinds, metadata
-from gantry.model.kube import meta, schema
+from gantry.model.kube import schema
 from gantry.runtime import interface
 from gantry.state import frame, journal
 
@@ -49,13 +50,8 @@ class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: bool = False
 
 
-class _Head(msgspec.Struct, frozen=True):
-    metadata: meta.ObjectMeta
-
-
 _HEADER = msgspec.json.Decoder(_Header)
 _RECORD = msgspec.json.Decoder(_Record)
-_HEAD = msgspec.json.Decoder(_Head)
 _ENCODE = msgspec.json.Encoder().encode
 
 Observer = Callable[[history.Event], None]
@@ -68,16 +64,19 @@ class _Change(msgspec.Struct, frozen=True):
     ticket: asyncio.Future[None]
 
 
-def _item(title: str, body: bytes) -> history.Item:
-    head = _HEAD.decode(body).metadata
+def _item(title: str, said: schema.Json, body: bytes) -> history.Item:
+    """Return an object by its metadata and its JSON."""
+    name, namespace, version, uid = (
+        cast("str", said.get(key, "")) for key in ("name", "namespace", "resourceVersion", "uid")
+    )
     return history.Item(
-        key=history.Key(title, head.namespace, head.name),
-        version=int(head.resource_version),
-        uid=head.uid,
-        labels=head.labels,
-        owners=tuple(one.uid for one in head.owner_references),
-        is_deleting=bool(head.deletion_timestamp),
-        finalizers=head.finalizers,
+        key=history.Key(title, namespace, name),
+        version=int(version),
+        uid=uid,
+        labels=cast("dict[str, str]", said.get("labels", {})),
+        owners=tuple(cast("str", one["uid"]) for one in metadata.owners(said)),
+        is_deleting="deletionTimestamp" in said,
+        finalizers=tuple(metadata.texts(said, "finalizers")),
         body=body,
     )
 
@@ -166,8 +165,8 @@ class Store:
         if not self.is_writing:
             raise errors.InternalError(f"{self._path} is not written any more", hint="start the server again")
         self._issued += 1
-        versioned = {**body, "metadata": {**metadata.of(body), "resourceVersion": str(self._issued)}}
-        item = _item(title, _ENCODE(versioned))
+        said = {**metadata.of(body), "resourceVersion": str(self._issued)}
+        item = _item(title, said, _ENCODE({**body, "metadata": said}))
         if len(item.body) > OBJECT_LIMIT and not item.is_deleting:
             raise faults.too_large("the object", OBJECT_LIMIT)
         change = _Change(item, gone, asyncio.get_running_loop().create_future())
@@ -292,7 +291,8 @@ class Store:
                     collection.floor = header.version
             for place, raw in enumerate(records):
                 record = _RECORD.decode(raw)
-                item = _item(record.title, bytes(record.object))
+                body = bytes(record.object)
+                item = _item(record.title, metadata.of(kinds.value(body)), body)
                 collection = self._collections[record.title]
                 if place < count:
                     collection.load(item)

@@ -104,15 +104,15 @@ class Writer:
         if there:
             raise faults.exists(definition, name, is_deleting=there.is_deleting)
         written = body if operation == managed.APPLY else checked
-        entries = managed.updated(
-            managed.read(new),
+        owned = managed.updated(
+            given.get("managedFields"),
             {},
             written,
             owner=_owner(target, options, operation),
             api_version=target.api_version,
             now=self._now(),
         )
-        return await self._stored(target, checked, managed.written(entries), options)
+        return await self._stored(target, checked, owned, options)
 
     async def update(self, target: kinds.Target, body: schema.Json, options: Options) -> bytes:
         """Replace an object, or its status, and return it; StatusError."""
@@ -132,20 +132,21 @@ class Writer:
         item = self._found(target)
         old = bodies.in_version(target, item)
         body = media.mapping(change(old), "the object")
-        given = metadata.read(body)
+        given = metadata.read(body, metadata.of(old))
         self._check_identity(target, given, item)
         placed = metadata.kept(self._placed(target, given), metadata.of(old))
-        new = {**bodies.typed(target, body), "metadata": {**placed, "name": target.name}}
-        new = bodies.confined(target, new, old)
-        base = managed.read(new)
+        placed["name"] = target.name
+        new = bodies.confined(target, {**bodies.typed(target, body), "metadata": placed}, old)
+        listed = metadata.of(new).get("managedFields")
+        owner, version = _owner(target, options), target.api_version
         return await self._replace(
             target,
             item,
             old,
             new,
             options,
-            entries=lambda checked: managed.updated(
-                base, old, checked, owner=_owner(target, options), api_version=target.api_version, now=self._now()
+            owned=lambda checked: managed.updated(
+                listed, old, checked, owner=owner, api_version=version, now=self._now()
             ),
         )
 
@@ -176,7 +177,8 @@ class Writer:
         new, owned = managed.applied(entries, old, config, owner=owner, api_version=target.api_version, now=self._now())
         placed = metadata.kept(metadata.of(new), metadata.of(old))
         new = bodies.confined(target, {**new, "metadata": placed}, old)
-        return await self._replace(target, item, old, new, options, entries=lambda checked: owned), False
+        fields = managed.written(owned)
+        return await self._replace(target, item, old, new, options, owned=lambda checked: fields), False
 
     async def delete(self, target: kinds.Target, how: Deletion, *, dry_run: bool = False) -> bytes | None:
         """Delete an object; return it if something holds it, None if it has gone; StatusError."""
@@ -242,29 +244,29 @@ class Writer:
         new: schema.Json,
         options: Options,
         *,
-        entries: Callable[[schema.Json], list[managed.Entry]],
+        owned: Callable[[schema.Json], list[schema.Json]],
     ) -> bytes:
         before = metadata.of(old)
         checked = self._admitted(target, new, old, options)
         said = metadata.of(checked)
-        causes = list(metadata.new_finalizers(said, before))
-        if causes:
-            raise faults.invalid(target.definition, target.name, causes)
-        owned = managed.written(entries(checked))
-        if bodies.is_same(checked, old) and owned == before.get("managedFields", []):
+        listed = owned(checked)
+        changed = bodies.changed(checked, old)
+        if not changed and listed == before.get("managedFields", []) and metadata.is_same(said, before):
             return item.body
-        if bodies.content(target.definition, checked) != bodies.content(target.definition, old):
+        if any(bodies.is_content(target.definition, part) for part in changed):
             generation = before.get("generation", 0)
             assert isinstance(generation, int)
             checked["metadata"] = {**said, "generation": generation + 1}
-        return await self._stored(target, checked, owned, options)
+        return await self._stored(target, checked, listed, options)
 
     async def _stored(
         self, target: kinds.Target, body: schema.Json, owned: list[schema.Json], options: Options
     ) -> bytes:
         definition = target.definition
         said = {**metadata.of(body), "managedFields": owned}
-        whole = metadata.ordered({**body, "apiVersion": kinds.api_version(definition)}, said)
+        if not owned:
+            del said["managedFields"]
+        whole = {**body, "apiVersion": kinds.api_version(definition), "metadata": said}
         if options.dry_run:
             return media.ENCODE(whole)
         title = faults.title(definition)
@@ -279,10 +281,11 @@ class Writer:
         """Return the object without unknown fields and with defaults, if it may become so; StatusError."""
         definition = target.definition
         # What is stored has passed, and is neither looked at again nor held against rules that are younger.
-        settled = frozenset(key for key in new.keys() & (old or {}).keys() if old and old[key] == new[key])
+        settled = frozenset(bodies.settled(new, old) if old else ())
         node = definition.schema(target.version, without=settled)
         changed = {key: value for key, value in new.items() if key not in settled}
-        strange = itertools.chain(schema.unknown(node, changed), metadata.unknown(metadata.of(new)))
+        is_plain = schema.fits(node, changed)
+        strange = itertools.chain(() if is_plain else schema.unknown(node, changed), metadata.unknown(metadata.of(new)))
         unknown = list(itertools.islice(strange, faults.CAUSES))
         if unknown and options.validation == STRICT:
             listed = ", ".join(f'unknown field "{one}"' for one in unknown)
@@ -292,17 +295,17 @@ class Writer:
             )
         if options.validation == WARN:
             options.warnings += [f'unknown field "{one}"' for one in unknown]
-        if unknown:
-            changed = media.mapping(schema.pruned(node, changed))
-        if definition.has_default(target.version, without=settled):
+        checked = new
+        if not is_plain:
+            changed = media.mapping(schema.pruned(node, changed)) if unknown else changed
             changed = media.mapping(schema.defaulted(node, changed))
-        checked = {**{key: value for key, value in new.items() if key in settled or key in changed}, **changed}
+            checked = {**{key: value for key, value in new.items() if key in settled or key in changed}, **changed}
         if definition is kinds.SECRETS:
             checked = bodies.encoded(checked)
         checked = metadata.ordered(checked, metadata.of(checked))
         said = metadata.of(checked)
         before = metadata.of(old) if old else {}
-        causes = [*metadata.check(definition, said, before), *schema.check(node, changed)]
+        causes = [*metadata.check(definition, said, before), *(() if is_plain else schema.check(node, changed))]
         if causes:
             raise faults.invalid(definition, str(said.get("name", "")), causes)
         if definition not in kinds.BUILT_IN and not (
@@ -334,8 +337,10 @@ class Writer:
         said = given.get("namespace", "")
         if said and said != target.namespace and target.definition.is_namespaced:
             raise faults.bad("the namespace of the provided object does not match the namespace sent on the request")
-        placed = {key: value for key, value in given.items() if key != "namespace"}
-        return {**placed, "namespace": target.namespace} if target.namespace else placed
+        placed = {**given, "namespace": target.namespace}
+        if not target.namespace:
+            del placed["namespace"]
+        return placed
 
     def _check_namespace(self, target: kinds.Target, name: str) -> None:
         """Refuse a new object in a namespace that is not there, or going."""
