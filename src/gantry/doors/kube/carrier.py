@@ -93,7 +93,7 @@ class Carrier:
         """Create an object; if one of its name is there, it is told."""
         path = self._path(made.ref, made.api_version)
         try:
-            self._note(await self._server.exchange("POST", path.rpartition("/")[0], made))
+            self._note(await self._server.exchange("POST", path.rpartition("/")[0], made), made.ref)
         except client.RefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -129,7 +129,7 @@ class Carrier:
             if error.reason == "AlreadyExists":
                 await self._collided(action)
             raise
-        self._note(answer)
+        self._note(answer, address.ref)
 
     async def _collided(self, action: actions.Create) -> NoReturn:
         """Tell whose the name is that was to be taken."""
@@ -162,7 +162,7 @@ class Carrier:
         if isinstance(action, actions.Delete) and client.is_status(answer):
             self._listener.gone(action.ref)
             return
-        found = self._note(answer)
+        found = self._note(answer, action.ref)
         if isinstance(action, actions.Delete) and action.finalizer in found.metadata.finalizers:
             step = actions.without_finalizer(found, action.finalizer)
             await self._change(msgspec.structs.replace(step, absent=action.absent, current=action.current))
@@ -196,10 +196,12 @@ class Carrier:
         if body is None:
             self._listener.gone(ref)
         else:
-            self._note(body)
+            self._note(body, ref)
 
-    def _note(self, body: bytes) -> meta.Resource:
-        found = definitions.decode(body)
+    def _note(self, body: bytes, ref: meta.Ref) -> meta.Resource:
+        """Tell of an object that was answered where ``ref`` is."""
+        known = definitions.by_kind(ref.group, ref.kind)
+        found = meta.decode(body, known.resource) if known else definitions.decode(body)
         self._listener.seen(found)
         return found
 

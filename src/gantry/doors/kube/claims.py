@@ -52,8 +52,10 @@ class ClaimController:
 
     def add(self, pool: meta.Ref) -> None:
         """Look at the claims of a pool."""
+        waiting = len(self._pools)
         self._pools.add(pool)
-        self._counts.set("gantry_kube_queue", len(self._pools))
+        if len(self._pools) != waiting:
+            self._counts.set("gantry_kube_queue", len(self._pools))
 
     async def run(self) -> None:
         """Decide and act until cancelled; what is under way is then decided about anew."""

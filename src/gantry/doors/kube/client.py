@@ -187,10 +187,8 @@ class Client:
         self._answered("WATCH", interface.HttpResponse(answer.status, body, answer.content_type, answer.headers))
 
     async def _turn(self) -> None:
-        before = self._runtime.clock.monotonic()
-        await self._limit.take()
-        waited = self._runtime.clock.monotonic() - before
-        if waited > 0:
+        waited = await self._limit.take()
+        if waited:
             self._counts.count("gantry_kube_throttled_seconds_total", waited)
 
     def _unheard(self, method: str, error: OSError) -> UnknownError:
@@ -245,10 +243,11 @@ async def _lines(pieces: AsyncGenerator[bytes, None], silence: float) -> AsyncGe
             raise UnknownError(f"the connection to the API server broke: {error}") from None
         *whole, rest = piece.split(b"\n")
         for line in whole:
-            left += line
-            if left.strip():
-                yield bytes(left)
-            left.clear()
+            if left:
+                line = bytes(left) + line
+                left.clear()
+            if line and not line.isspace():
+                yield line
         left += rest
         if len(left) > LINE_LIMIT:
             raise UnknownError(f"the API server sent an event of more than {LINE_LIMIT} bytes")
@@ -318,7 +317,7 @@ def _shallow(body: bytes) -> bytes:
     return b"".join([*out, body[begin:]])
 
 
-def head(body: bytes) -> Head:
+def head(body: bytes | msgspec.Raw) -> Head:
     """Return which object JSON is; what cannot be read of it is empty."""
     try:
         return _STATUS.decode(body).metadata
@@ -337,5 +336,9 @@ def is_status(body: bytes) -> bool:
 def path(ref: meta.Ref, *, plural: str, api_version: str) -> str:
     """Return the path of an object; a name may be what somebody wrote into a status, and ends no part of it."""
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    namespace, name = (parse.quote(one, safe="") for one in (ref.namespace, ref.name))
-    return f"{root}/namespaces/{namespace}/{plural}/{name}"
+    return f"{root}/namespaces/{_quoted(ref.namespace)}/{plural}/{_quoted(ref.name)}"
+
+
+@functools.lru_cache(4096)
+def _quoted(part: str) -> str:
+    return parse.quote(part, safe="")

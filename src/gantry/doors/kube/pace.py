@@ -23,12 +23,14 @@ class Limit:
         self._ahead = burst * self._interval
         self._next = clock.monotonic() - self._ahead
 
-    async def take(self) -> None:
-        """Return when the next request may go."""
+    async def take(self) -> float:
+        """Return when the next request may go; the seconds that it had to wait."""
         now = self._clock.monotonic()
         self._next = max(self._next, now - self._ahead) + self._interval
-        if self._next > now:
-            await self._clock.sleep(self._next - now)
+        wait = max(0.0, self._next - now)
+        if wait:
+            await self._clock.sleep(wait)
+        return wait
 
     def hold(self, seconds: float) -> None:
         """Let nothing new through for so long: the server asked for patience."""

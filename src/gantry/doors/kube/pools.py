@@ -12,7 +12,7 @@ from gantry.runtime import interface
 
 DELAY = 1.0
 """Seconds from a change of a pool to its status."""
-SHARE = 20
+SHARE = 50
 """A status waits so many times as long as the last one took to make: that of a large pool is written less often."""
 WORKERS = 4
 """How many pools are worked on at once."""

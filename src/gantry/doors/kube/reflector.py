@@ -218,21 +218,22 @@ class Reflector:
 
     def _note(self, event: client.Event) -> None:
         """Tell of an event, unless it is one of our own requests, whose answers are known before."""
-        body = bytes(event.body)
-        head = client.head(body)
+        head = client.head(event.body)
         self._at = head.resource_version or self._at
         if event.type == "BOOKMARK":
             return
+        count = len(self._refs)
         ref = meta.Ref(self._definition.group, self._definition.kind, head.namespace, head.name)
         if event.type == "DELETED":
             self._refs.discard(ref)
             self._listener.gone(ref)
         elif self._listener.knows(ref, head.resource_version):
             self._refs.add(ref)
-        elif one := self._read(body):
+        elif one := self._read(bytes(event.body)):
             self._refs.add(ref)
             self._listener.seen(one)
-        self._counts.set("gantry_kube_objects", len(self._refs), kind=self._kind)
+        if len(self._refs) != count:
+            self._counts.set("gantry_kube_objects", len(self._refs), kind=self._kind)
 
     def _replace(self, found: set[meta.Ref]) -> None:
         """Note what a list shows to be all that there is."""

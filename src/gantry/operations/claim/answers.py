@@ -69,6 +69,8 @@ def _with_owner(
     ref, uid = owner.ref, owner.metadata.uid
     for place, old in enumerate(known):
         if (old.group, old.kind, old.name) == (ref.group, ref.kind, ref.name):
+            if old.uid == uid:
+                return known
             return (*known[:place], msgspec.structs.replace(old, uid=uid), *known[place + 1 :])
     new = meta.OwnerReference(
         api_version=owner.api_version,

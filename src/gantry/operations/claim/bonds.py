@@ -132,8 +132,11 @@ class Bonds:
 
     def strays(self, claim: actions.Claim, held: Iterable[actions.Address]) -> tuple[actions.Release, ...]:
         """Return what gives back the numbers of a claim that no address object of it says."""
+        found = () if self.away else self._of_claim.get(claim.ref, ())
+        if not found:
+            return ()
         numbers = {room.parse(one.spec.address) for one in held}
-        listed = () if self.away else sorted(self._of_claim.get(claim.ref, ()))
+        listed = sorted(found)
         current = actions.version(claim)
         return tuple(actions.Release(one.claim, one, current=current) for one in listed if one.address not in numbers)
 

@@ -318,17 +318,18 @@ class Index:
         return [one for one in (self._state(sharer).room for sharer in self._sharers(ref)) if one]
 
     def _put_claim(self, seen: actions.Claim) -> Pools:
-        old = self._claims.get(seen.ref)
+        ref, pool = seen.ref, seen.pool
+        old = self._claims.get(ref)
         if old and standing.is_stale(seen, old):
             return set()
-        moved = old is not None and (old.pool, old.cluster) != (seen.pool, seen.cluster)
-        touched = self._remove_claim(seen.ref) if moved else set()
-        state = self._state(seen.pool)
-        self._claims[seen.ref] = state.claims[seen.ref] = seen
-        self.clusters.join(seen.ref.namespace, seen.cluster, member=seen.ref)
-        state.forget(seen.ref)
-        self._due(seen.pool, seen.ref)
-        return touched | {seen.pool}
+        moved = old is not None and (old.pool, old.cluster) != (pool, seen.cluster)
+        touched = self._remove_claim(ref) if moved else set()
+        state = self._state(pool)
+        self._claims[ref] = state.claims[ref] = seen
+        self.clusters.join(ref.namespace, seen.cluster, member=ref)
+        state.forget(ref)
+        self._due(pool, ref)
+        return touched | {pool}
 
     def _remove_claim(self, ref: meta.Ref) -> Pools:
         old = self._claims.pop(ref)
@@ -353,40 +354,41 @@ class Index:
         return {ref for ref in self._sharers(pool) if self._state(ref).give(number, holder)}
 
     def _put_address(self, seen: actions.Address) -> Pools:
-        old = self._addresses.get(seen.ref)
+        ref, pool, holder = seen.ref, seen.pool, seen.claim
+        old = self._addresses.get(ref)
         if old and standing.is_stale(seen, old):
             return set()
-        same = old is not None and (old.spec, old.pool, old.claim) == (seen.spec, seen.pool, seen.claim)
-        touched = self._remove_address(seen.ref) if old and not same else set()
-        state = self._state(seen.pool)
-        self._addresses[seen.ref] = state.addresses[seen.ref] = seen
-        self._of_claim.setdefault(seen.claim, {})[seen.ref] = seen
-        self.survivors.come(seen.ref, seen.claim)
-        number = room.parse(seen.spec.address)
-        if number and not same:
-            for shared in self._rooms(seen.pool):
-                shared.hold(number, seen.ref)
-        claim = self._claims.get(seen.claim)
-        asked = claim.pool if claim else seen.pool
-        touched |= self._unbook(asked, seen.claim)
-        self._due(asked, seen.claim)
-        return touched | self._sharers(seen.pool) | {seen.pool, asked}
+        same = old is not None and (old.spec, old.pool, old.claim) == (seen.spec, pool, holder)
+        touched = self._remove_address(ref) if old and not same else set()
+        state = self._state(pool)
+        self._addresses[ref] = state.addresses[ref] = seen
+        self._of_claim.setdefault(holder, {})[ref] = seen
+        self.survivors.come(ref, holder)
+        if not same and (number := room.parse(seen.spec.address)):
+            for shared in self._rooms(pool):
+                shared.hold(number, ref)
+        claim = self._claims.get(holder)
+        asked = claim.pool if claim else pool
+        touched |= self._unbook(asked, holder)
+        self._due(asked, holder)
+        return touched | self._sharers(pool) | {pool, asked}
 
     def _remove_address(self, ref: meta.Ref) -> Pools:
         old = self._addresses.pop(ref)
+        pool, holder = old.pool, old.claim
         self.survivors.remove(ref)
-        del self._state(old.pool).addresses[ref]
-        left = self._of_claim[old.claim]
+        del self._state(pool).addresses[ref]
+        left = self._of_claim[holder]
         del left[ref]
         if not left:
-            del self._of_claim[old.claim]
+            del self._of_claim[holder]
         number = room.parse(old.spec.address)
-        touched = self._give(old.pool, number, ref) if number else set()
-        claim = self._claims.get(old.claim)
+        touched = self._give(pool, number, ref) if number else set()
+        claim = self._claims.get(holder)
         if claim:
-            self._due(claim.pool, old.claim)
+            self._due(claim.pool, holder)
             touched.add(claim.pool)
-        return touched | self._sharers(old.pool) | {old.pool}
+        return touched | self._sharers(pool) | {pool}
 
     def _unblock(self, ref: meta.Ref) -> Pools:
         touched: Pools = set()

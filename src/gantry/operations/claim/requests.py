@@ -119,6 +119,8 @@ def _chosen(claim: actions.Claim, held: Sequence[actions.Address]) -> actions.Ad
     """
     known = (one for one in held if room.parse(one.spec.address))
     own = [one for one in known if not one.is_deleting or _is_kept(claim, one)]
+    if len(own) == 1:
+        return own[0]
     return min(
         own,
         key=lambda one: (one.metadata.name != claim.address_name, _owner(one) != claim.metadata.uid, one.metadata.name),
