@@ -8,7 +8,8 @@ HEAD = """# Benchmarks
 
 The figures of one run of `make bench`, which wrote this page: `make bench PAGE=docs/reference/benchmarks.md`. Each row
 is the median of its samples, with the smallest and the largest, beside what it must reach on two cores. Machines are
-noisy: compare the figures of one run with each other, and trust ratios before figures.
+noisy: compare the figures of one run with each other, and trust ratios before figures. What a hypervisor has stolen
+meanwhile, it has given to other machines; a tenth of the time is more than a tenth of a figure.
 
 """
 

@@ -80,6 +80,12 @@ def _machine() -> dict[str, object]:
     }
 
 
+def _jiffies() -> tuple[int, int]:
+    """Return the processor time that a hypervisor gave to others, and all that has passed (proc(5), /proc/stat)."""
+    times = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return times[7], sum(times)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", default="", help="file for the figures")
@@ -94,10 +100,14 @@ def main() -> int:
     chosen = [one for one in BENCHMARKS if options.only in one and not (options.but and options.but in one)]
     if left_out := [one for one in BENCHMARKS if one not in chosen]:
         machine["left out"] = ", ".join(left_out)
+    stolen, passed = _jiffies()
     for name in chosen:
         for figure in BENCHMARKS[name]():
             print(_line((figure.name, f"{figure.median:.4g}", figure.unit, figure.spread, _wanted(figure))), flush=True)
             figures.append(figure)
+    taken, now = _jiffies()
+    machine["stolen"] = f"{100 * (taken - stolen) / max(1, now - passed):.1f} % of the processors' time"
+    print(f"stolen by other machines: {machine['stolen']}")
     if options.json:
         Path(options.json).write_text(
             json.dumps({"machine": machine, "figures": [_plain(one) for one in figures]}, indent=1)
