@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import fcntl
 import ipaddress
+import itertools
 import os
 import signal
 import socket
@@ -25,7 +26,7 @@ from tests import ports
 
 import gantry
 from gantry.runtime import interface
-from gantry.runtime.real import RealRuntime, http
+from gantry.runtime.real import RealRuntime, http, processes
 
 
 @dataclass(frozen=True)
@@ -392,3 +393,20 @@ async def test_client_that_does_not_send_its_body_is_given_up(
         assert answer.endswith(b"127.0.0.1")
     finally:
         await server.close()
+
+
+async def test_a_started_program_is_known_by_its_arguments_at_once(
+    runtime: RealRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = processes.Processes.command_line
+    looks = itertools.count()
+
+    def late(self: processes.Processes, pid: int) -> list[str]:
+        return shown(self, pid) if next(looks) > 2 else []
+
+    monkeypatch.setattr(processes.Processes, "command_line", late)
+    pid = await runtime.processes.start(["/bin/sleep", "600"], environment={}, log=str(tmp_path / "log"))
+    assert runtime.processes.command_line(pid) == ["/bin/sleep", "600"]
+    runtime.processes.signal(pid, signal.SIGKILL)
+    pid = await runtime.processes.start(["/bin/true"], environment={}, log=str(tmp_path / "log"))
+    await poll(lambda: not runtime.processes.alive(pid))

@@ -10,6 +10,7 @@ import functools
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 
 from gantry.runtime import commands
@@ -18,6 +19,8 @@ from gantry.runtime import commands
 KILL_PATIENCE = 5.0
 # bytes: of a program that writes without end, what it wrote last is kept
 OUTPUT_LIMIT = 16 << 20
+# seconds that a program may take to show its arguments after it has begun to run
+BEGINNING = 0.1
 
 
 class _Output(asyncio.SubprocessProtocol):
@@ -135,7 +138,18 @@ class Processes:
         loop = asyncio.get_running_loop()
         ended = os.pidfd_open(process.pid)
         loop.add_reader(ended, functools.partial(_reap, process, ended, loop))
+        self._let_begin(process.pid)
         return process.pid
+
+    def _let_begin(self, pid: int) -> None:
+        """Return when the arguments of a program that was started just now can be read, in microseconds.
+
+        The kernel says that it runs before it shows them, and who looked then would not know it for ours. Nobody else
+        gets a turn meanwhile: who is cancelled here would not know what he started.
+        """
+        until = time.monotonic() + BEGINNING
+        while self.alive(pid) and not self.command_line(pid) and time.monotonic() < until:
+            os.sched_yield()
 
     def alive(self, pid: int) -> bool:
         """Tell whether a process exists and is no zombie.
