@@ -201,9 +201,7 @@ def _parse_end(text: str, *, mapped: bool) -> Address:
 
 def format_address(family: Family, value: int) -> str:
     """Write an address canonically: a dotted quad, or IPv6 as RFC 5952 has it."""
-    if family is Family.IPV6:
-        return str(ipaddress.IPv6Address(value))
-    return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
+    return str(ipaddress.IPv4Address(value) if family is Family.IPV4 else ipaddress.IPv6Address(value))
 
 
 def parse_cidr(text: str) -> Cidr:

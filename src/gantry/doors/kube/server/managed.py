@@ -138,7 +138,8 @@ def updated(
     return _updated(_LIST(listed or []), changed, removed, Entry(owner, api_version, now, changed))
 
 
-@functools.lru_cache(4096)
+# Few at a time are alike, as the time is in them; what a client lists may be as long as an object.
+@functools.lru_cache(256)
 def _updated(listed: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry) -> list[schema.Json]:
     entries = list(_read(_LISTED.decode(listed)))
     touched = changed | removed
