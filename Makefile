@@ -3,6 +3,8 @@
 .NOTPARALLEL:
 
 BIN = .venv/bin
+# Debian's Python is built with profile-guided optimization, others that stand before it in PATH often are not.
+PYTHON = /usr/bin/python3
 PYTEST = $(BIN)/pytest -n 2 --dist loadfile
 JSON =
 PAGE =
@@ -29,9 +31,9 @@ system: ## installs the Debian packages that are missing, as root
 venv: .venv/stamp ## the virtual environment with the libraries that requirements.lock names
 
 .venv/stamp: pyproject.toml requirements.lock
-	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	{ echo "Gantry needs Python 3.11 or newer; python3 is $$(python3 --version 2>&1)" >&2; exit 1; }
-	@test -x $(BIN)/pip || python3 -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "Gantry needs Python 3.11 or newer: make venv PYTHON=...; $(PYTHON): $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[dev]'
 	@touch $@
 

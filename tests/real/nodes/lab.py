@@ -18,6 +18,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +79,7 @@ def made(name: str, *scripts: Path, suffix: str = "", arguments: Sequence[str | 
 def environment(name: str, constraints: Path, *requirements: str) -> Path:
     """Return a virtual environment with other people's programs, made once for all checkouts (``environment.sh``)."""
     script = Path(__file__).parents[2] / "environment.sh"
-    return made(name, script, constraints, arguments=(constraints, *requirements))
+    return made(name, script, constraints, arguments=(sys.executable, constraints, *requirements))
 
 
 def until(condition: Callable[[], Found | None], what: str | Callable[[], str], *, patience: float = 90) -> Found:
