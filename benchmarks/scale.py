@@ -152,7 +152,7 @@ def creation() -> Iterable[Figure]:
     logging.getLogger("gantry").setLevel(logging.ERROR)
     means = []
     for nodes, instances in (SMALL, LARGE):
-        with tempfile.TemporaryDirectory(prefix="gb", dir="/tmp") as folder:
+        with tempfile.TemporaryDirectory() as folder:
             samples, messages = asyncio.run(_costs(folder, nodes, instances))
         means.append(sum(samples) / len(samples))
         name = f"scale: an instance more in {nodes} nodes and {instances} instances"

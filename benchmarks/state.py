@@ -68,7 +68,7 @@ async def _commit_costs(folder: str, count: int) -> list[float]:
 def transactions() -> Iterable[Figure]:
     medians = {}
     for count in (500, 50_000):
-        with tempfile.TemporaryDirectory(prefix="gb", dir="/tmp") as folder:
+        with tempfile.TemporaryDirectory() as folder:
             samples = asyncio.run(_commit_costs(folder, count))
         figure = Figure(f"transaction: one durable change among {count} instances, CPU", "us", samples)
         medians[count] = figure.median

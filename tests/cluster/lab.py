@@ -275,8 +275,8 @@ class Luxi:
 
 @contextlib.contextmanager
 def lab() -> Iterator[Lab]:
-    """A folder for a lab, with a path short enough for sockets; everything ends with it."""
-    made = Lab(Path(tempfile.mkdtemp(prefix="gl", dir="/tmp")))
+    """A folder for a lab, with a path short enough for sockets where that of ``tempfile`` is; all ends with it."""
+    made = Lab(Path(tempfile.mkdtemp(prefix="gl")))
     try:
         yield made
     finally:
