@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -21,17 +23,24 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/gantry-kube"
 
 
 @contextlib.contextmanager
-def serving(folder: Path, port: int, *arguments: str) -> Iterator[None]:
+def serving(folder: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run the program, and kill it at the end."""
     command = [sys.executable, "-m", "gantry.daemons.kube", "serve", "--data", str(folder), "--port", str(port)]
-    running = subprocess.Popen([*command, *arguments])
-    try:
-        lab.wait_until(lambda: lab.listens(port) or running.poll() is not None, "the API server")
-        assert running.poll() is None
-        yield
-    finally:
-        running.kill()
-        running.wait()
+    with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True) as running:
+        try:
+            lab.wait_until(lambda: lab.listens(port) or running.poll() is not None, "the API server")
+            assert running.poll() is None
+            yield running
+        finally:
+            running.kill()
+
+
+def controllers_of(server: subprocess.Popen[str]) -> int:
+    """Return the process id of the controllers that a server has started, when it has."""
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    lab.wait_until(lambda: bool(children.read_text()), "the controllers")
+    (pid,) = children.read_text().split()
+    return int(pid)
 
 
 @contextlib.asynccontextmanager
@@ -60,6 +69,14 @@ async def bound(user: client.Client, name: str) -> str:
             if found.address_name:
                 return found.address_name
             await asyncio.sleep(0.05)
+
+
+async def serve_one(folder: Path) -> None:
+    """Make a pool and a claim, and wait until it has its address."""
+    async with talking(folder) as user:
+        await user.send("POST", f"{HERE}/ippools", here(server.pool()))
+        await user.send("POST", f"{HERE}/ipclaims", here(server.claim("one")))
+        await bound(user, "one")
 
 
 @pytest.fixture
@@ -94,3 +111,55 @@ async def test_without_controllers_nobody_cares_for_claims(tmp_path: Path, port:
         async with talking(tmp_path) as user:
             with pytest.raises(client.RefusedError, match="404"):
                 await user.get(LEASE)
+
+
+async def test_controllers_do_not_outlive_a_server_that_is_killed(tmp_path: Path, port: int) -> None:
+    runtime = real.RealRuntime()
+    with serving(tmp_path, port) as running:
+        controllers = controllers_of(running)
+        await serve_one(tmp_path)
+        running.kill()
+        lab.wait_until(lambda: not runtime.processes.alive(controllers), "the end of the controllers")
+
+
+async def test_a_server_whose_controllers_die_ends_and_says_so(tmp_path: Path, port: int) -> None:
+    with serving(tmp_path, port) as running:
+        os.kill(controllers_of(running), signal.SIGKILL)
+        _, said = running.communicate(timeout=lab.PATIENCE)
+    assert running.returncode == 1
+    assert "gantry-kube: the controllers have ended, with exit code -9; see what they said before" in said
+
+
+async def test_a_server_that_cannot_have_controllers_says_why(tmp_path: Path, port: int) -> None:
+    with serving(tmp_path, port, "--site", "a b") as running:
+        _, said = running.communicate(timeout=lab.PATIENCE)
+    assert running.returncode == 1
+    assert "gantry-kube: 'a b' is no name of a site" in said
+    assert "the controllers have ended, with exit code 1" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_server_that_is_told_to_end_lets_its_controllers_give_the_lease_back(
+    tmp_path: Path, port: int, number: signal.Signals
+) -> None:
+    runtime = real.RealRuntime()
+    with serving(tmp_path, port) as running:
+        controllers = controllers_of(running)
+        await serve_one(tmp_path)
+        running.send_signal(number)
+        _, said = running.communicate(timeout=lab.PATIENCE)
+        assert running.returncode == 0, said
+        assert not runtime.processes.alive(controllers)
+    (tmp_path / "kubeconfig").unlink()
+    with serving(tmp_path, port, "--no-controllers"):
+        async with talking(tmp_path) as user:
+            holder = (await user.get(LEASE))["spec"]
+    assert isinstance(holder, dict)
+    assert holder["holderIdentity"] == ""
+
+
+def test_controllers_that_nobody_attends_say_so() -> None:
+    command = [sys.executable, "-m", "gantry.daemons.kube", "controllers", "--attended"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "gantry-kube: Socket operation on non-socket\n"

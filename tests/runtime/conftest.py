@@ -23,6 +23,22 @@ async def _program(call: processes.Invocation) -> commands.Completed:
     return commands.Completed(3, call.environment.get("WORD", "").encode() + b"\n", b"bad\n")
 
 
+async def _attended(call: processes.Invocation) -> commands.Completed:
+    """Stand for the scripts in /bin/bash that the checks attend."""
+    assert call.connection
+    reader, writer = call.connection
+    writer.write(b"begin\n")
+    try:
+        if "trap" in call.arguments[-1]:
+            await asyncio.sleep(600)
+        if word := (await reader.readline()).strip():
+            writer.write(word + b" again\n")
+    except asyncio.CancelledError:
+        writer.write(b"last\n")
+        raise
+    return commands.Completed(5, b"", b"")
+
+
 def _on_real(check: Check) -> None:
     async def main() -> None:
         with tempfile.TemporaryDirectory() as folder:  # short: a socket's path ends at 107 bytes
@@ -35,6 +51,7 @@ def _on_simulated(check: Check) -> None:
     with World(seed=1) as world:
         machine = world.machine("node1")
         machine.processes.programs |= dict.fromkeys(("/bin/cat", "/bin/sleep", "/bin/sh"), _program)
+        machine.processes.programs["/bin/bash"] = _attended
         world.run(machine.disk.make_directory("/t"))
 
         async def main() -> None:

@@ -435,3 +435,58 @@ def test_signal_to_no_process_raises_and_reaches_nobody(drive: Drive, pid: int) 
             runtime.processes.signal(pid, 0)
 
     drive(check)
+
+
+def test_attended_program_has_a_connection_to_us_for_its_standard_input(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        heard = list[bytes]()
+
+        async def talk(reader: interface.Reader, writer: interface.Writer) -> None:
+            heard.append(await reader.readuntil())
+            writer.write(b"end\n")
+            heard.append(await reader.read())
+
+        script = 'echo begin >&0; read word; echo "$word" again >&0; exit 5'
+        assert await runtime.processes.attend(["/bin/bash", "-c", script], talk) == 5
+        assert heard == [b"begin\n", b"end again\n"]
+        with pytest.raises(FileNotFoundError):
+            await runtime.processes.attend(["/no/such/program"], talk)
+
+    drive(check)
+
+
+def test_what_is_wrong_with_who_serves_a_program_is_raised_at_its_end(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        async def fail(reader: interface.Reader, writer: interface.Writer) -> None:
+            await reader.readuntil()
+            raise ValueError("no word of ours")
+
+        script = "echo begin >&0; read word; exit 5"
+        with pytest.raises(ValueError, match="no word of ours"):
+            await runtime.processes.attend(["/bin/bash", "-c", script], fail)
+
+    drive(check)
+
+
+def test_who_stops_to_attend_a_program_ends_it_and_is_served_meanwhile(drive: Drive) -> None:
+    async def check(runtime: interface.Runtime, folder: str) -> None:
+        heard, began = list[bytes](), asyncio.Event()
+
+        async def hear(reader: interface.Reader, writer: interface.Writer) -> None:
+            while line := await reader.read():
+                heard.append(line)
+
+        async def talk(reader: interface.Reader, writer: interface.Writer) -> None:
+            heard.append(await reader.readuntil())
+            began.set()
+            await hear(reader, writer)
+
+        script = 'trap "echo last >&0; exit" TERM; echo begin >&0; while :; do sleep 0.05; done'
+        task = asyncio.ensure_future(runtime.processes.attend(["/bin/bash", "-c", script], talk))
+        await began.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert heard == [b"begin\n", b"last\n"]
+
+    drive(check)

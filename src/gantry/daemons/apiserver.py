@@ -3,7 +3,8 @@
     gantry-kube serve [--data DIR] [--bind ADDRESS] [--port PORT] [--name NAME] [--no-ssl] [--no-controllers]
                       [--no-templates] [--cluster [SOCKET]] [--site NAME] [--debug]
 
-The controllers are those of ``gantry-kube controllers``, in this process: what they ask of the server goes on no wire.
+The controllers are those of ``gantry-kube controllers``, in a process that this one starts; neither goes on without the
+other. Their requests come over a connection that nobody else has (``doors.kube.channel``).
 
 All that it keeps is in one folder, which nobody else may read::
 
@@ -30,8 +31,8 @@ import yaml
 from gantry import errors, security
 from gantry.daemons import program
 from gantry.doors import http
-from gantry.doors.kube import access, server
-from gantry.doors.kube.server import inside
+from gantry.doors.kube import server
+from gantry.doors.kube.server import channel
 from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
@@ -40,10 +41,10 @@ DATA = "/var/lib/gantry/kube"
 PORT = 6443
 ADMIN = "admin"
 BESIDE = "gantry-kube"
-"""Who the controllers in this process are to the server."""
+"""Who the controllers that it starts are to the server."""
 
-Beside = Callable[[access.Access, interface.HttpClient], Awaitable[None]]
-"""Works with the server until it is told to stop."""
+Beside = Callable[[channel.Server], Awaitable[None]]
+"""Works with the server, whose requests are answered there, until it is told to stop."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -94,7 +95,7 @@ async def serve(
         await runtime.disk.write(f"{options.data}/kubeconfig", _kubeconfig(runtime, options, tokens), mode=0o600)
         log.info("listening on %s port %d", options.bind, options.port)
         if beside:
-            await beside(access.Access(host=BESIDE, port=0, token=own), inside.Inside(listening.answer))
+            await beside(channel.Server(listening.answer, headers={"authorization": f"Bearer {own}"}))
         else:
             await stop.wait()
     finally:

@@ -4,7 +4,7 @@
                             [--no-leader-elect] [--lease-namespace NAME] [--templates] [--qps N] [--burst N]
                             [--cluster [SOCKET]] [--site NAME] [--concurrency N] [--bind ADDRESS]
                             [--health-port PORT] [--webhook-cert-dir DIR] [--webhook-port PORT]
-                            [--run-folder DIR] [--debug]
+                            [--run-folder DIR] [--attended] [--debug]
     gantry-kube serve       see daemons.apiserver
 
 ``controllers`` works on any API server that has the definitions in ``deploy/kubernetes/crd``, or those of Metal3. It
@@ -21,9 +21,10 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 
-from gantry import __version__
+from gantry import __version__, errors
 from gantry.daemons import apiserver, binding, logs, program, webhook
-from gantry.doors.kube import access, client, controllers, election, metrics, pace, reflector
+from gantry.doors.kube import access, channel, client, controllers, election, metrics, pace, reflector
+from gantry.doors.kube.server import channel as channel_server
 from gantry.runtime import interface, real
 
 log = logging.getLogger(__name__)
@@ -32,10 +33,10 @@ HEALTH_PORT = 9440
 QPS = 500.0
 BURST = 1000
 BODY_LIMIT = 1 << 16
-UNLIMITED = 1e6
-"""Requests a second inside a process: nothing needs to be held back."""
-INSIDE = 256
-"""Claims that are worked on at once inside a process: their changes share a sync."""
+UNLIMITED = 999_999
+"""Requests a second of controllers that their server has started: nothing needs to be held back."""
+BESIDE = 512
+"""Claims that they work on at once: their changes share a sync."""
 COLLECT = (100_000, 20, 100)
 """How seldom garbage in cycles is looked for (``gc.set_threshold``): there is little, among many objects that stay."""
 LEASE_QPS = 10.0
@@ -51,15 +52,23 @@ def _access(runtime: interface.Runtime, options: argparse.Namespace) -> access.A
 
 
 async def control(
-    runtime: interface.Runtime, target: access.Access, *, options: argparse.Namespace, stop: asyncio.Event
+    runtime: interface.Runtime,
+    target: access.Access,
+    *,
+    options: argparse.Namespace,
+    stop: asyncio.Event,
+    way: channel.Channel | None = None,
 ) -> None:
-    """Run the controllers of an API server until ``stop``; the lease is given back then."""
+    """Run the controllers of an API server until ``stop``; the lease is given back then.
+
+    ``way`` leads to one that has started us, and is the end of us with it.
+    """
     counts = metrics.Metrics()
-    tls = await access.tls(runtime, target, folder=options.run_folder)
+    tls = None if way else await access.tls(runtime, target, folder=options.run_folder)
     limit = pace.Limit(runtime.clock, per_second=options.qps, burst=options.burst)
-    server = client.Client(runtime, target, tls=tls, limit=limit, counts=counts)
+    server = client.Client(runtime, target, tls=tls, http=way, limit=limit, counts=counts)
     lease_limit = pace.Limit(runtime.clock, per_second=LEASE_QPS, burst=int(LEASE_QPS))
-    leases = client.Client(runtime, target, tls=tls, limit=lease_limit, counts=counts)
+    leases = client.Client(runtime, target, tls=tls, http=way, limit=lease_limit, counts=counts)
     scope = reflector.Scope(namespace=options.namespace, watch_filter=options.watch_filter)
     made = controllers.Controllers(
         runtime,
@@ -71,15 +80,18 @@ async def control(
         cluster=binding.ledger_of(runtime, options),
     )
     namespace = options.lease_namespace or target.namespace
-    elected = election.Election(runtime, leases, namespace=namespace, counts=counts)
+    # A server starts one of us, so it is no other that held the lease in this name before a kill.
+    identity = f"{runtime.host}_serve" if way else ""
+    elected = election.Election(runtime, leases, namespace=namespace, identity=identity, counts=counts)
     health = metrics.Health(counts, is_ready=lambda: made.is_ready)
     listening = None
     if options.health_port:
         listening = await runtime.network.serve_http(
             options.bind, options.health_port, health, tls=None, body_limit=BODY_LIMIT
         )
-    log.info("the API server is %s port %d", target.host, target.port)
     work = [made.run(), elected.run(made.lead) if options.leader_elect else made.lead()]
+    if way:
+        work.append(way.ended())
     if options.webhook_cert_dir:
         work.append(webhook.serve(runtime, options, made))
     try:
@@ -89,33 +101,6 @@ async def control(
             await listening.close()
         await server.close()
         await leases.close()
-
-
-async def control_beside(
-    runtime: interface.Runtime,
-    target: access.Access,
-    *,
-    http: interface.HttpClient,
-    options: argparse.Namespace,
-    stop: asyncio.Event,
-) -> None:
-    """Run controllers beside the API server of this process, which ``http`` leads to, until ``stop``."""
-    counts = metrics.Metrics()
-    limit = pace.Limit(runtime.clock, per_second=UNLIMITED, burst=BURST)
-    server = client.Client(runtime, target, http=http, limit=limit, counts=counts)
-    made = controllers.Controllers(
-        runtime,
-        server,
-        scope=reflector.Scope(),
-        counts=counts,
-        concurrency=INSIDE,
-        with_templates=options.templates,
-        cluster=binding.ledger_of(runtime, options),
-    )
-    # There is one for a server, so it is no other that held the lease before a kill.
-    identity = f"{runtime.host}_serve"
-    elected = election.Election(runtime, server, namespace=target.namespace, identity=identity, counts=counts)
-    await _until(stop, made.run(), elected.run(made.lead))
 
 
 async def _until(stop: asyncio.Event, *work: Coroutine[object, object, None]) -> None:
@@ -134,15 +119,36 @@ async def _until(stop: asyncio.Event, *work: Coroutine[object, object, None]) ->
 
 
 async def _controllers(runtime: interface.Runtime, options: argparse.Namespace) -> None:
-    target = _access(runtime, options)
-    await control(runtime, target, options=options, stop=_stopped())
+    if options.attended:
+        target = access.Access(host="gantry-kube serve", port=0)
+        way = channel.Channel(*await runtime.network.inherited(limit=channel.PIECE))
+    else:
+        target, way = _access(runtime, options), None
+        log.info("the API server is %s port %d", target.host, target.port)
+    await control(runtime, target, options=options, stop=_stopped(), way=way)
+
+
+async def _attend(runtime: interface.Runtime, options: argparse.Namespace, requests: channel_server.Server) -> None:
+    """Run controllers of an API server until they end; ExecutionError, for they should not."""
+    code = await runtime.processes.attend(_attended(options), requests.serve)
+    raise errors.ExecutionError(f"the controllers have ended, with exit code {code}", hint="see what they said before")
+
+
+def _attended(options: argparse.Namespace) -> list[str]:
+    """Return the command line of controllers that nothing needs to hold back."""
+    said = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
+    said += [f"--qps={UNLIMITED}", f"--concurrency={BESIDE}"]
+    flags = {"--templates": options.templates, "--debug": options.debug}
+    values = {"--cluster": options.cluster, "--site": options.site}
+    said += [flag for flag, is_set in flags.items() if is_set]
+    return said + [f"{option}={value}" for option, value in values.items() if value]
 
 
 async def _serve(runtime: interface.Runtime, options: argparse.Namespace) -> None:
     stop = _stopped()
 
-    async def beside(target: access.Access, inside: interface.HttpClient) -> None:
-        await control_beside(runtime, target, http=inside, options=options, stop=stop)
+    async def beside(requests: channel_server.Server) -> None:
+        await _until(stop, _attend(runtime, options, requests))
 
     await apiserver.serve(runtime, options, stop=stop, beside=beside if options.controllers else None)
 
@@ -201,6 +207,9 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         default=_run_folder(),
         metavar="DIR",
         help="where a client key of the kubeconfig is put while it is read (default: %(default)s)",
+    )
+    made.add_argument(
+        "--attended", action="store_true", help="reach the API server by the standard input: how it starts us itself"
     )
     made.add_argument("--debug", action="store_true", help="log more")
     made.set_defaults(run=_controllers)

@@ -7,7 +7,10 @@ never a shell.
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from gantry.runtime import interface
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,15 @@ class Processes(Protocol):
         """Start a program that lives on by itself, in a session of its own; return its process id.
 
         Standard output and error are appended to the file ``log``.
+        """
+        ...
+
+    async def attend(self, arguments: Sequence[str], handler: "interface.StreamHandler") -> int:
+        """Run a program whose standard input is a connection to us, which ``handler`` serves; return its exit code.
+
+        Its standard output and error are ours. Of the two, each sees by the end of the connection that the other has
+        ended, by whatever death. When this is cancelled it ends the program, by SIGTERM first, and waits for that.
+        Raises what ``handler`` raises, when the program has ended; FileNotFoundError.
         """
         ...
 

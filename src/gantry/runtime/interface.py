@@ -326,6 +326,10 @@ class Network(Protocol):
         """Connect to a UNIX socket."""
         ...
 
+    async def inherited(self, *, limit: int) -> tuple[Reader, Writer]:
+        """Return the connection that is our standard input (``Processes.attend``); OSError when it is none."""
+        ...
+
     async def pass_connection(self, writer: Writer, message: bytes, *, host: str, port: int, patience: float) -> None:
         """Connect to a TCP port and give the connection, with ``message``, to the program behind a UNIX socket.
 

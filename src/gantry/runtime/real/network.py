@@ -106,6 +106,10 @@ class Network:
         """Connect to a UNIX socket."""
         return await asyncio.open_unix_connection(path, limit=limit)
 
+    async def inherited(self, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
+        """Return the connection that is our standard input."""
+        return await asyncio.open_connection(sock=socket.socket(fileno=os.dup(0)), limit=limit)
+
     async def pass_connection(
         self, writer: interface.Writer, message: bytes, *, host: str, port: int, patience: float
     ) -> None:

@@ -9,14 +9,19 @@ import contextlib
 import functools
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from gantry.runtime import commands
+from gantry.runtime import commands, interface
 
 # seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
 KILL_PATIENCE = 5.0
+# seconds that a program may take to end in order when it is told to
+END_PATIENCE = 10.0
+# bytes that are taken from a program on a connection before they are asked for
+READ_AHEAD = 1 << 20
 # bytes: of a program that writes without end, what it wrote last is kept
 OUTPUT_LIMIT = 16 << 20
 # seconds that a program may take to show its arguments after it has begun to run
@@ -94,6 +99,36 @@ def _reap(process: subprocess.Popen[bytes], descriptor: int, loop: asyncio.Abstr
     process.wait()
 
 
+def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start a program that has one end of a connection for its standard input; return the other end, and it."""
+    own, other = socket.socketpair()
+    with other:
+        try:
+            return own, subprocess.Popen(arguments, stdin=other.fileno(), start_new_session=True)
+        except OSError:
+            own.close()
+            raise
+
+
+async def _serve(connection: socket.socket, handler: interface.StreamHandler) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection, limit=READ_AHEAD)
+    try:
+        with contextlib.suppress(ConnectionError):  # it hung up while we wrote
+            await handler(reader, writer)
+    finally:
+        writer.close()
+
+
+async def _end(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:
+    """Let a program end, by force if it does not do so itself in time."""
+    for number, patience in ((signal.SIGTERM, END_PATIENCE), (signal.SIGKILL, KILL_PATIENCE)):
+        if not ended.is_set():
+            process.send_signal(number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await ended.wait()
+
+
 class Processes:
     """The programs of this machine (see ``commands.Processes``)."""
 
@@ -140,6 +175,29 @@ class Processes:
         loop.add_reader(ended, functools.partial(_reap, process, ended, loop))
         self._let_begin(process.pid)
         return process.pid
+
+    async def attend(self, arguments: Sequence[str], handler: interface.StreamHandler) -> int:
+        """Run a program that has a connection to us for its standard input."""
+        own, process = _connected(arguments)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        descriptor = os.pidfd_open(process.pid)
+        loop.add_reader(descriptor, ended.set)
+        serving = asyncio.ensure_future(_serve(own, handler))
+        try:
+            await ended.wait()
+        finally:
+            await _end(process, ended)
+            # What it has written before its end is still taken in.
+            await asyncio.wait([serving], timeout=KILL_PATIENCE)
+            serving.cancel()
+            await asyncio.wait([serving])
+            if ended.is_set():
+                _reap(process, descriptor, loop)
+            else:  # it hangs in the kernel
+                loop.add_reader(descriptor, functools.partial(_reap, process, descriptor, loop))
+        if not serving.cancelled():
+            serving.result()
+        return process.returncode
 
     def _let_begin(self, pid: int) -> None:
         """Return when the arguments of a program that was started just now can be read, in microseconds.

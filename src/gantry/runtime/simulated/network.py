@@ -354,6 +354,10 @@ class Network:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), path)
         return server.accept(limit)
 
+    async def inherited(self, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
+        """Raise OSError: a simulated daemon has no standard input."""
+        raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
+
     async def pass_connection(
         self, writer: interface.Writer, message: bytes, *, host: str, port: int, patience: float
     ) -> None:

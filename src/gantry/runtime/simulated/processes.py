@@ -5,6 +5,7 @@ Programs are functions that a test registers under the path of a program. Daemon
 """
 
 import asyncio
+import contextlib
 import errno
 import itertools
 import os
@@ -12,18 +13,25 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gantry.runtime import commands
-from gantry.runtime.simulated import boot, disk, opened
+from gantry.runtime import commands, interface
+from gantry.runtime.simulated import boot, disk, opened, streams
+
+READ_AHEAD = 1 << 20
+"""Bytes that are taken from a program on a connection before they are asked for."""
+
+PATIENCE = 5.0
+"""Seconds in which what a program has written is taken in when it has ended."""
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a program was called."""
+    """How a program was called; ``connection`` is the standard input of one that is attended."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str | None = None
     stdin: bytes = b""
+    connection: streams.End | None = None
 
 
 # A program does its work, in virtual time, and says how it ended; it is cancelled when it is killed.
@@ -104,6 +112,22 @@ class Processes:
         self._running[pid] = (list(arguments), task)
         return pid
 
+    async def attend(self, arguments: Sequence[str], handler: interface.StreamHandler) -> int:
+        """Run a program that has a connection to us for its standard input."""
+        program = self._find(arguments)
+        end, (reader, writer) = streams.pair(READ_AHEAD, READ_AHEAD)
+        serving = asyncio.ensure_future(_serve(handler, reader, writer))
+        try:
+            await asyncio.sleep(0)
+            completed = await program(Invocation(arguments, connection=end))
+        finally:
+            end[1].close()
+            await asyncio.wait([serving], timeout=PATIENCE)
+            serving.cancel()
+            await asyncio.wait([serving])
+        serving.result()
+        return completed.code
+
     async def _live(self, program: Program, call: Invocation, output: opened.AppendFile) -> None:
         completed = await program(call)
         await output.append(completed.stdout + completed.stderr)
@@ -147,6 +171,14 @@ class Processes:
         if arguments[0] not in self.programs:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), arguments[0])
         return self.programs[arguments[0]]
+
+
+async def _serve(handler: interface.StreamHandler, reader: interface.Reader, writer: interface.Writer) -> None:
+    try:
+        with contextlib.suppress(ConnectionError):  # it hung up while we wrote
+            await handler(reader, writer)
+    finally:
+        writer.close()
 
 
 def _cancel(task: asyncio.Task[object]) -> None:

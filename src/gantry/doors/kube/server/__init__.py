@@ -14,7 +14,7 @@ It is an application of ``doors.http``::
     protobuf    bodies of newer kubectl     metadata    what of an object the server says
     managed     who manages which field     guard       the admission rules
     collector   what follows a deletion     store       what survives, in one file
-    faults      refusals                    inside      requests from the same process
+    faults      refusals                    channel     requests of controllers of its own
 
 Whoever shows a token of the list may do everything; there are no roles.
 """

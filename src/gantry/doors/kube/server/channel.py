@@ -1,0 +1,98 @@
+"""The server's end of a channel (``doors.kube.channel``): requests of controllers that it has started itself.
+
+Who calls it: ``daemons.apiserver``. Each request is a task, and the handler that answers those of HTTP answers it too.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from gantry.doors.kube import channel
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+LIMIT = 4 << 20
+"""Bytes of a request, with its body."""
+_REQUEST = msgspec.msgpack.Decoder(channel.Request)
+
+
+class Server:
+    """Answers the requests of channels; ``headers``, such as who asks, are added to each."""
+
+    def __init__(self, handler: interface.HttpHandler, *, headers: Mapping[str, str]) -> None:
+        self._handler = handler
+        self._headers = headers
+
+    async def serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
+        """Answer until the connection ends; what is under way then is cancelled.
+
+        ProtocolError for what is no request. From who takes no answers no more requests are taken.
+        """
+        end = _End(self._handler, writer, self._headers)
+        try:
+            async for batch in channel.messages(reader, _REQUEST, limit=LIMIT):
+                for request in batch:
+                    end.take(request)
+                await writer.drain()
+        finally:
+            await end.close()
+
+
+class _End:
+    """One connection and its requests."""
+
+    def __init__(self, handler: interface.HttpHandler, writer: interface.Writer, headers: Mapping[str, str]) -> None:
+        self._handler = handler
+        self._writer = writer
+        self._headers = headers
+        self._outlet = channel.Outlet(writer)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def take(self, request: channel.Request) -> None:
+        """Begin with a request, or end with one."""
+        if request.method != channel.CANCEL:
+            self._tasks[request.number] = asyncio.create_task(self._answer(request))
+        elif found := self._tasks.get(request.number):
+            found.cancel()
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(self, request: channel.Request) -> None:
+        number, headers = request.number, {**request.headers, **self._headers}
+        try:
+            answer = await self._handler(interface.HttpRequest(request.method, request.path, request.body, headers))
+            told = {name.lower(): value for name, value in answer.headers.items()}
+            if request.is_stream:
+                self._outlet.send(channel.Answer(number, answer.status, b"", False, answer.content_type, told))
+                await self._send(number, answer)
+            else:
+                self._outlet.send(channel.Answer(number, answer.status, answer.body, True, answer.content_type, told))
+        except Exception:  # the wall between one request's bug and the others
+            log.exception("%s %s failed", request.method, request.path)
+            self._outlet.send(channel.Answer(number, 500, b""))
+        finally:
+            del self._tasks[number]
+
+    async def _send(self, number: int, answer: interface.HttpResponse) -> None:
+        """Send the body of an answer in pieces, as fast as the other side takes them."""
+        self._send_piece(number, answer.body)
+        if answer.pieces:
+            async with contextlib.aclosing(answer.pieces) as pieces:
+                async for piece in pieces:
+                    self._send_piece(number, piece)
+                    await self._writer.drain()
+        self._outlet.send(channel.Answer(number, 0, b""))
+
+    def _send_piece(self, number: int, piece: bytes) -> None:
+        for begin in range(0, len(piece), channel.PIECE):
+            part = piece[begin : begin + channel.PIECE]
+            self._outlet.send(channel.Answer(number, 0, part, is_last=False))
