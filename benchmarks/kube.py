@@ -33,7 +33,7 @@ from pathlib import Path
 from urllib import parse
 
 import msgspec
-from tests import ports
+from tests import ports, processes
 
 from benchmarks.figure import Figure
 from gantry.doors.kube import access, client, metrics, pace
@@ -266,8 +266,7 @@ def _processor_time(running: subprocess.Popen[bytes]) -> float:
 
 def _family(running: subprocess.Popen[bytes]) -> list[int]:
     """Return the process ids of a process and of those that it has started."""
-    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text()
-    return [running.pid, *map(int, children.split())]
+    return [running.pid, *processes.children(running.pid)]
 
 
 def _kill(running: subprocess.Popen[bytes]) -> None:

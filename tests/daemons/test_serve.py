@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests import ports
+from tests import ports, processes
 from tests.cluster import lab
 from tests.operations.claim import server
 
@@ -37,10 +37,9 @@ def serving(folder: Path, port: int, *arguments: str) -> Iterator[subprocess.Pop
 
 def controllers_of(server: subprocess.Popen[str]) -> int:
     """Return the process id of the controllers that a server has started, when it has."""
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
-    lab.wait_until(lambda: bool(children.read_text()), "the controllers")
-    (pid,) = children.read_text().split()
-    return int(pid)
+    lab.wait_until(lambda: bool(processes.children(server.pid)), "the controllers")
+    (pid,) = processes.children(server.pid)
+    return pid
 
 
 @contextlib.asynccontextmanager

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests import processes
 from tests.cluster import lab
 from tests.kubernetes import site
 
@@ -42,11 +43,6 @@ def sockets(process: int) -> dict[str, list[list[str]]]:
     return {name: [line.split() for line in lines if own & set(line.split())] for name, lines in listed.items()}
 
 
-def children(process: int) -> list[int]:
-    """Return the processes that a process has started."""
-    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
 @pytest.mark.promise("claims-11")
 def test_who_serves_claims_listens_for_http_alone(tmp_path: Path) -> None:
     with site.site(tmp_path, with_controllers=True) as here:
@@ -59,6 +55,6 @@ def test_who_serves_claims_listens_for_http_alone(tmp_path: Path) -> None:
         heard = [row for name in ("tcp", "tcp6") for row in found[name] if row[3] == LISTENS]
         assert [int(row[1].rpartition(":")[2], 16) for row in heard] == [here.port]
         assert not [name for name, rows in found.items() if rows and not name.startswith("tcp")]
-        (controllers,) = children(here.running.pid)
+        (controllers,) = processes.children(here.running.pid)
         assert not [name for name, rows in sockets(controllers).items() if rows]
-        assert not children(controllers)
+        assert not processes.children(controllers)

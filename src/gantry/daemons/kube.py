@@ -35,7 +35,7 @@ BURST = 1000
 BODY_LIMIT = 1 << 16
 UNLIMITED = 999_999
 """Requests a second of controllers that their server has started: nothing needs to be held back."""
-BESIDE = 512
+CONCURRENCY = 512
 """Claims that they work on at once: their changes share a sync."""
 COLLECT = (100_000, 20, 100)
 """How seldom garbage in cycles is looked for (``gc.set_threshold``): there is little, among many objects that stay."""
@@ -137,7 +137,7 @@ async def _attend(runtime: interface.Runtime, options: argparse.Namespace, reque
 def _attended(options: argparse.Namespace) -> list[str]:
     """Return the command line of controllers that nothing needs to hold back."""
     said = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
-    said += [f"--qps={UNLIMITED}", f"--concurrency={BESIDE}"]
+    said += [f"--qps={UNLIMITED}", f"--concurrency={CONCURRENCY}"]
     flags = {"--templates": options.templates, "--debug": options.debug}
     values = {"--cluster": options.cluster, "--site": options.site}
     said += [flag for flag, is_set in flags.items() if is_set]

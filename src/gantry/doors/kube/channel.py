@@ -29,7 +29,6 @@ PIECE = 1 << 20
 TOGETHER = 64
 """Messages that go in one write at most: the other side begins with them while the next are made."""
 _SIZE = 4
-_LONGEST = (1 << 8 * _SIZE) - 1
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -57,7 +56,6 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _ENCODE = msgspec.msgpack.Encoder().encode
 _ANSWER = msgspec.msgpack.Decoder(Answer)
 
-
 Message = TypeVar("Message", Request, Answer)
 
 
@@ -84,21 +82,15 @@ class Outlet:
 
 
 async def messages(
-    reader: interface.Reader, decoder: msgspec.msgpack.Decoder[Message], *, limit: int = _LONGEST
+    reader: interface.Reader, decoder: msgspec.msgpack.Decoder[Message]
 ) -> AsyncGenerator[list[Message], None]:
-    """Yield what comes, as lists of messages, until the connection ends.
-
-    ProtocolError for one of more than ``limit`` bytes, and for what is none.
-    """
+    """Yield what comes, as lists of messages, until the connection ends; ProtocolError for what is none."""
     left = bytearray()
     while piece := await reader.read(PIECE):
         left += piece
         found, begin = list[Message](), 0
         while begin + _SIZE <= len(left):
-            size = int.from_bytes(left[begin : begin + _SIZE], "big")
-            if size > limit:
-                raise errors.ProtocolError(f"a message has {size} bytes, {limit} are allowed")
-            end = begin + _SIZE + size
+            end = begin + _SIZE + int.from_bytes(left[begin : begin + _SIZE], "big")
             if end > len(left):
                 break
             try:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from gantry.runtime import commands, interface
+from gantry.runtime.real import network
 
 # seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
 KILL_PATIENCE = 5.0
@@ -112,11 +113,7 @@ def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Pope
 
 async def _serve(connection: socket.socket, handler: interface.StreamHandler) -> None:
     reader, writer = await asyncio.open_connection(sock=connection, limit=READ_AHEAD)
-    try:
-        with contextlib.suppress(ConnectionError):  # it hung up while we wrote
-            await handler(reader, writer)
-    finally:
-        writer.close()
+    await network.serve(handler, reader, writer)
 
 
 async def _end(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:

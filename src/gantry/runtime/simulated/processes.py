@@ -5,7 +5,6 @@ Programs are functions that a test registers under the path of a program. Daemon
 """
 
 import asyncio
-import contextlib
 import errno
 import itertools
 import os
@@ -116,7 +115,7 @@ class Processes:
         """Run a program that has a connection to us for its standard input."""
         program = self._find(arguments)
         end, (reader, writer) = streams.pair(READ_AHEAD, READ_AHEAD)
-        serving = asyncio.ensure_future(_serve(handler, reader, writer))
+        serving = asyncio.ensure_future(streams.serve(handler, reader, writer))
         try:
             await asyncio.sleep(0)
             completed = await program(Invocation(arguments, connection=end))
@@ -125,7 +124,8 @@ class Processes:
             await asyncio.wait([serving], timeout=PATIENCE)
             serving.cancel()
             await asyncio.wait([serving])
-        serving.result()
+        if not serving.cancelled():
+            serving.result()
         return completed.code
 
     async def _live(self, program: Program, call: Invocation, output: opened.AppendFile) -> None:
@@ -171,14 +171,6 @@ class Processes:
         if arguments[0] not in self.programs:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), arguments[0])
         return self.programs[arguments[0]]
-
-
-async def _serve(handler: interface.StreamHandler, reader: interface.Reader, writer: interface.Writer) -> None:
-    try:
-        with contextlib.suppress(ConnectionError):  # it hung up while we wrote
-            await handler(reader, writer)
-    finally:
-        writer.close()
 
 
 def _cancel(task: asyncio.Task[object]) -> None:

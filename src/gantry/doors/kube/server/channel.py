@@ -1,6 +1,7 @@
 """The server's end of a channel (``doors.kube.channel``): requests of controllers that it has started itself.
 
-Who calls it: ``daemons.apiserver``. Each request is a task, and the handler that answers those of HTTP answers it too.
+Who calls it: ``daemons.apiserver``. Each request is a task, and the handler that answers those of HTTP answers it too,
+and refuses what is too large: the connection has no limit of its own, which would end it, and with it the server.
 """
 
 import asyncio
@@ -15,8 +16,6 @@ from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
 
-LIMIT = 4 << 20
-"""Bytes of a request, with its body."""
 _REQUEST = msgspec.msgpack.Decoder(channel.Request)
 
 
@@ -34,7 +33,7 @@ class Server:
         """
         end = _End(self._handler, writer, self._headers)
         try:
-            async for batch in channel.messages(reader, _REQUEST, limit=LIMIT):
+            async for batch in channel.messages(reader, _REQUEST):
                 for request in batch:
                     end.take(request)
                 await writer.drain()
@@ -56,7 +55,7 @@ class _End:
         """Begin with a request, or end with one."""
         if request.method != channel.CANCEL:
             self._tasks[request.number] = asyncio.create_task(self._answer(request))
-        elif found := self._tasks.get(request.number):
+        elif found := self._tasks.pop(request.number, None):
             found.cancel()
 
     async def close(self) -> None:
@@ -80,7 +79,7 @@ class _End:
             log.exception("%s %s failed", request.method, request.path)
             self._outlet.send(channel.Answer(number, 500, b""))
         finally:
-            del self._tasks[number]
+            self._tasks.pop(number, None)
 
     async def _send(self, number: int, answer: interface.HttpResponse) -> None:
         """Send the body of an answer in pieces, as fast as the other side takes them."""
