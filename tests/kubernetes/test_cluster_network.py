@@ -164,7 +164,6 @@ async def test_instances_and_claims_never_get_one_address_while_controllers_are_
             made = asyncio.get_running_loop().run_in_executor(None, create_instances, cluster)
             for number in range(1, CLAIMS):
                 await ask(talk, number)
-            await until_served(talk, 2)
         # killed, perhaps between a reservation and its address
         instances = await made
         with controllers(kubeconfig, cluster):

@@ -65,15 +65,17 @@ class Cluster:
 
 @dataclass
 class Controller(server.Controller):
-    """Reads the cluster when it begins, and when ``read`` is called."""
+    """Reads the cluster when it begins, unless it ``is_late``, and when ``read`` is called."""
 
     cluster: Cluster = field(default_factory=Cluster)
     left: leftovers.Known = field(default_factory=dict)
+    is_late: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.known.bonds.expect()
-        self.read()
+        if not self.is_late:
+            self.read()
 
     def read(self) -> None:
         bonds = self.known.bonds

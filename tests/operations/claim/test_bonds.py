@@ -73,6 +73,18 @@ def test_it_is_free_for_instances_again_when_the_claim_has_gone(site: Site) -> N
     assert site.cluster.held == {}
 
 
+def test_so_it_is_when_the_claim_is_deleted_before_a_new_controller_has_read_the_network(site: Site) -> None:
+    site.ask("a")
+    site.controller = bound.Controller(site.server, cluster=site.cluster, is_late=True)
+    site.delete("a")
+    assert site.cluster.owner("10.0.0.1") == "a"
+    assert claim_ref("a") in site.server.objects
+    site.controller.read()
+    site.settle()
+    assert site.cluster.held == {}
+    assert claim_ref("a") not in site.server.objects
+
+
 def test_what_an_instance_has_is_given_to_no_claim(site: Site) -> None:
     site.cluster.take("10.0.0.1", "vm1")
     site.controller.read()

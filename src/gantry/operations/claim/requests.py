@@ -174,7 +174,8 @@ def _released(seen: index.Index, claim: actions.Claim, held: Sequence[actions.Ad
             return _removed(address, current=None if is_own else actions.version(claim))
     if any(address.is_deleting and _owner(address) == claim.metadata.uid for address in held):
         return ()
-    if claim.finalizer not in claim.metadata.finalizers:
+    if claim.finalizer not in claim.metadata.finalizers or seen.bonds.is_pending(claim.pool):
+        # What it has reserved may not have been read yet, and would be left over.
         return ()
     return *_given_up(seen, claim), actions.without_finalizer(claim, claim.finalizer)
 
