@@ -153,6 +153,11 @@ def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
     assert (lost in files(cluster), sizes(cluster)) == (True, "12,4")
     for path in files(cluster):
         Path(path).unlink()
+    cluster.run("gnt-instance", "recreate-disks", "-n", "node2", NAME)
+    assert cluster.rows("gnt-instance", "pnode", NAME) == [["node2"]]
+    assert sorted(files(cluster, "node2").values()) == [4, 12]
+    for path in files(cluster, "node2"):
+        Path(path).unlink()
     cluster.run("gnt-instance", "recreate-disks", "-I", ".", NAME)
     ((node,),) = cluster.rows("gnt-instance", "pnode", NAME)
     assert sorted(files(cluster, node).values()) == [4, 12]

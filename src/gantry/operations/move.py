@@ -8,15 +8,10 @@ if it is wanted up, and the old disks are removed.
 
 from dataclasses import dataclass, replace
 
-from msgspec import structs
-
 from gantry import errors
 from gantry.model import instance, opcodes
 from gantry.operations import base, filled, moving, transfer, volumes
-from gantry.rpc import calls
 from gantry.state import snapshot as states
-
-LOCAL = ("file", "plain")
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         op, vm = self.op, snapshot.instance(self.op.instance_name)
         node = snapshot.nodes[vm.primary_node]
         moving.check_in_use(vm)
-        if vm.disk_template not in LOCAL:
+        if vm.disk_template not in moving.LOCAL:
             raise errors.WrongStateError(
                 f"the disks of instance {vm.name} ({vm.disk_template}) need not be copied",
                 hint=f"gnt-instance failover {vm.name}, or migrate it while it runs",
@@ -59,18 +54,13 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         wanted = moving.need(snapshot, vm, runs=up, disks=True)
         units = moving.units(vm)
         await moving.check_room(self.environment, snapshot, vm, node=target, wanted=wanted, units=units)
-        uuids = tuple(disk.uuid for disk in vm.disks)
-        paths = calls.BlockdevPath(dev_type=vm.disk_template, instance=vm.name, uuids=uuids)
-        names = await self.environment.nodes.call(snapshot.target(target), paths)
+        names = await moving.names(self.environment, snapshot, vm, node=target)
         return Facts(running is not None, names)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Stop it, copy, record the target, start it there, remove what is left."""
         vm, target = snapshot.instance(self.op.instance_name), snapshot.node(self.op.target_node)
-        disks = tuple(
-            structs.replace(disk, logical_id=(disk.logical_id[0], name))
-            for disk, name in zip(vm.disks, facts.names, strict=True)
-        )
+        disks = moving.renamed(vm.disks, facts.names)
         new = moving.moved(vm, self.environment.inputs.now, primary=target.uuid, lingering=(), disks=disks)
         work = moving.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
         old = volumes.Volumes(self.environment, snapshot, vm)

@@ -9,6 +9,8 @@ node is the target; then it begins there. Whoever starts what is down (``doors.w
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from gantry import errors
 from gantry.model import cluster, instance, parameters, templates
 from gantry.operations import allocation, base, filled, hooks, levels, placement, volumes
@@ -17,6 +19,9 @@ from gantry.state import snapshot as states
 
 ANYWHERE = ("diskless", *templates.SHARED)
 """Templates whose disks every node reaches."""
+
+LOCAL = ("file", "plain")
+"""Templates whose disks only their own node has."""
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance, *, target: str | None) -> base.LockSet:
@@ -131,6 +136,21 @@ def units(*vms: instance.Instance) -> tuple[calls.StorageUnit, ...]:
         kept = disk.dev_type in templates.IN_VOLUME_GROUPS
         found += [calls.StorageUnit(kind=disk.dev_type, name=name if kept else "") for name in groups]
     return tuple(dict.fromkeys(found))
+
+
+async def names(
+    environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, *, node: cluster.Node
+) -> tuple[str, ...]:
+    """Ask a node what the disks of an instance that are its own alone are called there."""
+    paths = calls.BlockdevPath(dev_type=vm.disk_template, instance=vm.name, uuids=tuple(disk.uuid for disk in vm.disks))
+    return await environment.nodes.call(snapshot.target(node), paths)
+
+
+def renamed(disks: Sequence[instance.Disk], names: Sequence[str]) -> tuple[instance.Disk, ...]:
+    """Return disks as they are called on another node."""
+    return tuple(
+        structs.replace(disk, logical_id=(disk.logical_id[0], name)) for disk, name in zip(disks, names, strict=True)
+    )
 
 
 async def running(

@@ -20,11 +20,12 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """The disks that are made (UUIDs), the nodes that they are made on if others, and the physical volumes for them."""
+    """The disks that are made (UUIDs); the nodes that get them if others, and their names there; physical volumes."""
 
     chosen: frozenset[str]
     nodes: Sequence[cluster.Node]
     places: volumes.Places
+    names: tuple[str, ...] = ()
     why: Sequence[str] = ()
 
 
@@ -54,9 +55,13 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
         if op.iallocator:
             choice = await self._choose(snapshot, self._resized(vm))
             facts = replace(facts, nodes=choice.nodes, why=choice.why)
-        new = self._placed(snapshot, vm, facts.nodes)
+        new = self._placed(snapshot, vm, facts)
         if new.nodes != vm.nodes and len(chosen) < len(vm.disks):
             raise errors.InvalidError("other nodes get all disks of an instance", hint="leave --disk out")
+        if new.nodes != vm.nodes and vm.disk_template in moving.LOCAL:
+            names = await moving.names(self.environment, snapshot, vm, node=facts.nodes[0])
+            facts = replace(facts, names=names)
+            new = self._placed(snapshot, vm, facts)
         levels.check_policy(snapshot, new, before=vm)
         own = volumes.Volumes(self.environment, snapshot, new, only=chosen)
         for target, seen in own.seats():
@@ -114,11 +119,9 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             taken, why = [*taken, *choice.nodes], [*why, *choice.why]
         return allocation.Choice(taken, why)
 
-    def _placed(
-        self, snapshot: states.Snapshot, vm: instance.Instance, nodes: Sequence[cluster.Node]
-    ) -> instance.Instance:
+    def _placed(self, snapshot: states.Snapshot, vm: instance.Instance, facts: Facts) -> instance.Instance:
         """Return the instance as it shall be, on other nodes if there are any; raises InvalidError, WrongStateError."""
-        new = self._resized(vm)
+        new, nodes = self._resized(vm), facts.nodes
         if not nodes:
             return new
         if len({node.uuid for node in nodes}) != len(vm.nodes):
@@ -142,12 +145,13 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             else disk
             for disk in new.disks
         )
+        made = moving.renamed(made, facts.names) if facts.names else made
         return structs.replace(new, primary_node=nodes[0].uuid, disks=made)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Record nodes and sizes, then make the disks."""
         vm = snapshot.instance(self.op.instance_name)
-        new = self._placed(snapshot, vm, facts.nodes)
+        new = self._placed(snapshot, vm, facts)
         own = volumes.Volumes(self.environment, snapshot, new, only=facts.chosen)
         steps = own.create(facts.places)
         if any(disk.mirror for disk in new.disks):
