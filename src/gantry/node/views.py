@@ -64,8 +64,10 @@ class Views:
                 await self._disk.remove(file)
 
     def _pid(self, view: str) -> int:
-        """Return the process behind a view, 0 when there is none."""
-        record = f"{view}.pid"
-        pid = int(self._disk.read(record)) if self._disk.exists(record) else 0
-        ours = pid and self._runtime.processes.command_line(pid)[:1] == [PROGRAM]
-        return pid if ours and self._runtime.processes.alive(pid) else 0
+        """Return the process behind a view, 0 when there is none; it takes its record away a moment before it ends."""
+        try:
+            pid = int(self._disk.read(f"{view}.pid"))
+        except (FileNotFoundError, ValueError):
+            return 0
+        processes = self._runtime.processes
+        return pid if processes.command_line(pid)[:1] == [PROGRAM] and processes.alive(pid) else 0
