@@ -12,7 +12,7 @@ import ssl
 import stat
 import struct
 
-from gantry.runtime import interface
+from gantry.runtime import interface, serving
 from gantry.runtime.real import http
 
 BACKLOG = 1024
@@ -52,16 +52,6 @@ def _bind(path: str, mode: int) -> socket.socket:
     return bound
 
 
-async def serve(handler: interface.StreamHandler, reader: interface.Reader, writer: interface.Writer) -> None:
-    """Have a connection served, and end it then."""
-    try:
-        await handler(reader, writer)
-    except ConnectionError:
-        pass  # the peer hung up while we wrote
-    finally:
-        writer.close()
-
-
 class UnixServer:
     """A listening UNIX socket and the tasks of its connections."""
 
@@ -77,7 +67,7 @@ class UnixServer:
         self._server = await asyncio.start_unix_server(self._accept, sock=bound, limit=limit, backlog=BACKLOG)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(serve(self._handler, reader, writer))
+        task = asyncio.get_running_loop().create_task(serving.serve(self._handler, reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -14,8 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from gantry.runtime import commands, interface
-from gantry.runtime.real import network
+from gantry.runtime import commands, interface, serving
 
 # seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
 KILL_PATIENCE = 5.0
@@ -113,7 +112,7 @@ def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Pope
 
 async def _serve(connection: socket.socket, handler: interface.StreamHandler) -> None:
     reader, writer = await asyncio.open_connection(sock=connection, limit=READ_AHEAD)
-    await network.serve(handler, reader, writer)
+    await serving.serve(handler, reader, writer)
 
 
 async def _end(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:
@@ -179,21 +178,21 @@ class Processes:
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         descriptor = os.pidfd_open(process.pid)
         loop.add_reader(descriptor, ended.set)
-        serving = asyncio.ensure_future(_serve(own, handler))
+        task = asyncio.ensure_future(_serve(own, handler))
         try:
             await ended.wait()
         finally:
             await _end(process, ended)
             # What it has written before its end is still taken in.
-            await asyncio.wait([serving], timeout=KILL_PATIENCE)
-            serving.cancel()
-            await asyncio.wait([serving])
+            await asyncio.wait([task], timeout=KILL_PATIENCE)
+            task.cancel()
+            await asyncio.wait([task])
             if ended.is_set():
                 _reap(process, descriptor, loop)
             else:  # it hangs in the kernel
                 loop.add_reader(descriptor, functools.partial(_reap, process, descriptor, loop))
-        if not serving.cancelled():
-            serving.result()
+        if not task.cancelled():
+            task.result()
         return process.returncode
 
     def _let_begin(self, pid: int) -> None:

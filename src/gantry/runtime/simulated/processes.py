@@ -12,7 +12,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gantry.runtime import commands, interface
+from gantry.runtime import commands, interface, serving
 from gantry.runtime.simulated import boot, disk, opened, streams
 
 READ_AHEAD = 1 << 20
@@ -115,17 +115,17 @@ class Processes:
         """Run a program that has a connection to us for its standard input."""
         program = self._find(arguments)
         end, (reader, writer) = streams.pair(READ_AHEAD, READ_AHEAD)
-        serving = asyncio.ensure_future(streams.serve(handler, reader, writer))
+        task = asyncio.ensure_future(serving.serve(handler, reader, writer))
         try:
             await asyncio.sleep(0)
             completed = await program(Invocation(arguments, connection=end))
         finally:
             end[1].close()
-            await asyncio.wait([serving], timeout=PATIENCE)
-            serving.cancel()
-            await asyncio.wait([serving])
-        if not serving.cancelled():
-            serving.result()
+            await asyncio.wait([task], timeout=PATIENCE)
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
         return completed.code
 
     async def _live(self, program: Program, call: Invocation, output: opened.AppendFile) -> None:

@@ -8,7 +8,7 @@ kernel's buffers do. After either side has closed, the other reads what was sent
 import asyncio
 from collections.abc import Callable
 
-from gantry.runtime import interface
+from gantry.runtime import interface, serving
 from gantry.runtime.simulated import boot
 
 
@@ -76,16 +76,6 @@ def pair(limit: int, other_limit: int) -> tuple[End, End]:
     return (reader, writer), (other_reader, other_writer)
 
 
-async def serve(handler: interface.StreamHandler, reader: interface.Reader, writer: interface.Writer) -> None:
-    """Have a stream served, and end it then."""
-    try:
-        await handler(reader, writer)
-    except ConnectionError:
-        pass  # the peer hung up while we wrote
-    finally:
-        writer.close()
-
-
 class Server:
     """A listening UNIX socket of a simulated machine; ``forget`` removes its entry from the disk."""
 
@@ -107,7 +97,7 @@ class Server:
     def accept(self, client_limit: int) -> End:
         """Start the handler of a new connection; return the client's end."""
         end, (reader, writer) = pair(client_limit, self._limit)
-        task = self._owner.spawn(serve(self._handler, reader, writer))
+        task = self._owner.spawn(serving.serve(self._handler, reader, writer))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         # a task that is cancelled before its first step never runs its ``finally``
