@@ -22,7 +22,8 @@ import msgspec
 from msgspec import inspect as types
 
 from gantry import errors
-from gantry.cli import command, main
+from gantry.cli import main
+from gantry.cli.framework import command
 from gantry.doors import rapi
 from gantry.doors.neutron import attributes, discovery, resources
 from gantry.model import fields, opcodes, parameters, policy, texts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import ETX, Fault, Gnt, Master
 
-from gantry.cli import client, failures, machine
+from gantry.cli import client, errors, machine
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_an_error_keeps_its_class_and_arguments(luxi: client.Client, master: Mas
         raise Fault("OpPrereqError", "there is no node5", "unknown_entity")
 
     master.answers["Fail"] = refuse
-    with pytest.raises(failures.ServerError) as caught:
+    with pytest.raises(errors.ServerError) as caught:
         luxi.call("Fail")
     assert (caught.value.name, caught.value.arguments) == ("OpPrereqError", ["there is no node5", "unknown_entity"])
 
@@ -39,7 +39,7 @@ def test_an_error_keeps_its_class_and_arguments(luxi: client.Client, master: Mas
 @pytest.mark.parametrize("answer", [b"no json" + ETX, b"[1, 2]" + ETX, json.dumps({"result": 1}).encode() + ETX])
 def test_an_answer_that_is_none_is_one_clear_line(luxi: client.Client, master: Master, answer: bytes) -> None:
     master.answers["Odd"] = answer
-    with pytest.raises(failures.CommandError, match="not understood"):
+    with pytest.raises(errors.CommandError, match="not understood"):
         luxi.call("Odd")
 
 
@@ -48,7 +48,7 @@ def test_a_daemon_that_hangs_up_is_said_so(luxi: client.Client, master: Master) 
         raise ConnectionError
 
     master.answers["Bye"] = hang_up
-    with pytest.raises(failures.ConnectionLostError, match="lost the connection"):
+    with pytest.raises(errors.ConnectionLostError, match="lost the connection"):
         luxi.call("Bye")
     master.answers["Back"] = 5
     assert luxi.call("Back") == 5
@@ -112,6 +112,6 @@ def test_a_master_that_is_slow_is_not_waited_for_without_end(
     monkeypatch.setattr(client, "ANSWER_LIMIT", 0.05)
     release = threading.Event()
     master.answers["Slow"] = release.wait
-    with pytest.raises(failures.CommandError, match="did not answer Slow"):
+    with pytest.raises(errors.CommandError, match="did not answer Slow"):
         luxi.call("Slow")
     release.set()

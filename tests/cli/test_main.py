@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Fault, Gnt, Master, table
 
 from gantry import __version__
-from gantry.cli import client, failures, main
+from gantry.cli import client, errors, main
 
 EMPTY = table("name:Instance:text", rows=[])
 
@@ -154,4 +154,4 @@ def test_a_list_imports_nothing_that_is_slow(root: Path, master: Master) -> None
 
 
 def test_failures_are_one_line_with_a_hint() -> None:
-    assert failures.CommandError("it broke", hint="mend it").text() == "Failure: it broke; mend it"
+    assert errors.CommandError("it broke", hint="mend it").text() == "Failure: it broke; mend it"

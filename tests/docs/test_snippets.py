@@ -17,7 +17,8 @@ from tests import leftovers, ports
 from tests.cluster import lab
 from tests.docs import pages
 
-from gantry.cli import command, failures, main
+from gantry.cli import errors, main
+from gantry.cli.framework import command
 
 HOW_TO = sorted(page for page in (pages.DOCS / "how-to").glob("*.md") if page.name != "README.md")
 TUTORIAL = pages.DOCS / "tutorial/first-cluster.md"
@@ -243,5 +244,5 @@ def test_every_command_of_a_page_has_options_that_exist(page: Path) -> None:
             assert words[0] in known, line
             try:
                 command.parse(program, known[words[0]], words=words[1:])
-            except failures.CommandError as error:
+            except errors.CommandError as error:
                 pytest.fail(f"{line}: {error.text()}")

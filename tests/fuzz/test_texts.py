@@ -9,8 +9,8 @@ from tests.fuzz import budget, damage
 
 from gantry import errors, security
 from gantry.address import ranges
-from gantry.cli import failures
-from gantry.cli import filters as typed
+from gantry.cli import errors as cli_errors
+from gantry.cli.grammar import filters as typed
 from gantry.operations.query import cells, filters
 
 JSON = st.recursive(
@@ -55,7 +55,7 @@ WORDS = st.lists(
 def test_a_typed_filter_is_one_that_queries_take_or_refused(words: list[str]) -> None:
     try:
         found = typed.parse(" ".join(words))
-    except failures.CommandError:
+    except cli_errors.CommandError:
         return
     try:
         filters.compile_filter(json.loads(json.dumps(found)))

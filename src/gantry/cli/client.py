@@ -1,7 +1,7 @@
 """The LUXI client: JSON and an ETX byte on the master daemon's UNIX socket, one answer per request, in order.
 
 One ``Client`` serves one run of a command and keeps its connection. While the socket refuses (the daemon is just
-starting, or its backlog is full) it tries again; an error that comes back is raised as ``failures.ServerError``
+starting, or its backlog is full) it tries again; an error that comes back is raised as ``errors.ServerError``
 (contract: LUXI).
 """
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from gantry.cli import failures, machine
+from gantry.cli import errors, machine
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Change(NamedTuple):
 def expect(value: object, kind: type[T]) -> T:
     """Return ``value`` as what it has to be; raises CommandError that shows what came instead."""
     if not isinstance(value, kind):
-        raise failures.CommandError(f"the master daemon's answer is not understood: {value!r:.200}")
+        raise errors.CommandError(f"the master daemon's answer is not understood: {value!r:.200}")
     return value
 
 
@@ -83,12 +83,12 @@ class Client:
             raw = self._receive(self._socket)
         except TimeoutError:
             self.close()
-            raise failures.CommandError(
+            raise errors.CommandError(
                 f"the master daemon did not answer {method} within {ANSWER_LIMIT:.0f} s"
             ) from None
         except OSError as error:
             self.close()
-            raise failures.ConnectionLostError(
+            raise errors.ConnectionLostError(
                 f"lost the connection to the master daemon: {error.strerror or error}",
                 hint=f"see {machine.master_log()}",
             ) from None
@@ -110,17 +110,17 @@ class Client:
                 raise self._unreachable(error) from None
             made.settimeout(ANSWER_LIMIT)
             return made
-        raise failures.CommandError(
+        raise errors.CommandError(
             f"the master daemon does not answer on {self._path}",
             hint=f"is gantry-masterd running? see {machine.master_log()}",
         )
 
-    def _unreachable(self, error: OSError) -> failures.CommandError:
+    def _unreachable(self, error: OSError) -> errors.CommandError:
         if isinstance(error, FileNotFoundError):
             return machine.without_master()
         if isinstance(error, PermissionError):
-            return failures.CommandError(f"no permission to use {self._path}", hint="run the command as root")
-        return failures.CommandError(f"cannot connect to {self._path}: {error.strerror or error}")
+            return errors.CommandError(f"no permission to use {self._path}", hint="run the command as root")
+        return errors.CommandError(f"cannot connect to {self._path}: {error.strerror or error}")
 
     def _receive(self, connection: socket.socket) -> bytes:
         parts = [self._rest]
@@ -146,7 +146,7 @@ class Client:
         """Wait until fields differ from ``previous`` or the log passed ``serial``; None after ``limit`` seconds."""
         answer = self.call("WaitForJobChange", job, fields, previous, serial, limit)
         if answer is None:
-            raise failures.ServerError("JobLost", [f"job {job} does not exist"])
+            raise errors.ServerError("JobLost", [f"job {job} does not exist"])
         if answer == "nochange":
             return None
         values, log = expect(answer, list)
@@ -193,16 +193,16 @@ def _result(raw: bytes) -> object:
     except ValueError:
         answer = None
     if not isinstance(answer, dict) or "success" not in answer:
-        raise failures.CommandError(f"the master daemon's answer is not understood: {raw[:200]!r}")
+        raise errors.CommandError(f"the master daemon's answer is not understood: {raw[:200]!r}")
     if answer["success"]:
         result: object = answer.get("result")
         return result
     raise server_error(answer.get("result"))
 
 
-def server_error(encoded: object, *, prefix: str = "") -> failures.CommandError:
+def server_error(encoded: object, *, prefix: str = "") -> errors.CommandError:
     """Return the exception for an error as LUXI and job results carry it: class name and arguments."""
     match encoded:
         case [str(name), [*arguments]]:
-            return failures.ServerError(name, arguments, prefix=prefix)
-    return failures.CommandError(f"{prefix}{encoded}")
+            return errors.ServerError(name, arguments, prefix=prefix)
+    return errors.CommandError(f"{prefix}{encoded}")

@@ -7,7 +7,8 @@ instances, nodes and the like come from the list commands when they are asked fo
 import sys
 from collections.abc import Iterator, Sequence
 
-from gantry.cli import command, main
+from gantry.cli import main
+from gantry.cli.framework import command
 
 NAMES = {
     "instance": "gnt-instance list --no-headers -o name",

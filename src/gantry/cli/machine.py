@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 
-from gantry.cli import failures
+from gantry.cli import errors
 
 SYSTEM = {"lib": "/var/lib/gantry", "run": "/run/gantry", "log": "/var/log/gantry"}
 
@@ -34,7 +34,7 @@ def ssconf(key: str) -> str:
     """Return a value of ssconf, empty when this machine has none (contract: ssconf keys)."""
     try:
         return read_file(f"{folder('lib')}/ssconf/ssconf_{key}").strip()
-    except failures.CommandError:
+    except errors.CommandError:
         return ""
 
 
@@ -46,9 +46,9 @@ def read_file(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except OSError as error:
-        raise failures.InvalidError(f"cannot read {path}: {error.strerror}") from None
+        raise errors.InvalidError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise failures.InvalidError(f"cannot read {path}: it is no text") from None
+        raise errors.InvalidError(f"cannot read {path}: it is no text") from None
 
 
 def write_file(path: str, text: str) -> None:
@@ -64,7 +64,7 @@ def write_file(path: str, text: str) -> None:
         else:
             _replace(os.path.realpath(path), text)
     except OSError as error:
-        raise failures.CommandError(f"cannot write {path}: {error.strerror}") from None
+        raise errors.CommandError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _replace(path: str, text: str) -> None:
@@ -113,20 +113,20 @@ def _can_bind(family: int, where: tuple[object, ...]) -> bool:
     return True
 
 
-def without_master() -> failures.CommandError:
+def without_master() -> errors.CommandError:
     """Say why there is no socket: no cluster here, a master elsewhere, or a master daemon that is down."""
     master = ssconf("master_node")
     if not master:
-        return failures.CommandError(
+        return errors.CommandError(
             "this machine is not part of a cluster: it has no ssconf and no master daemon",
             hint="gnt-cluster init makes a cluster, gnt-node add on a master takes this machine into one",
             exit_code=5,
         )
     if is_here(master):
-        return failures.CommandError(
+        return errors.CommandError(
             f"the master daemon is not running: no socket {master_socket()}",
             hint=f"start gantry-masterd; it writes what happens to {master_log()}",
         )
-    return failures.CommandError(
+    return errors.CommandError(
         f"this is not the master node; the master is {master}", hint="run the command there", exit_code=11
     )

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from gantry import __version__
-from gantry.cli import command, failures
+from gantry.cli import errors
+from gantry.cli.framework import command
 
 PROGRAMS = {
     "gnt-cluster": "cluster",
@@ -18,11 +19,11 @@ PROGRAMS = {
     "gnt-group": "group",
     "gnt-instance": "instance",
     "gnt-network": "network",
-    "gnt-os": "systems",
+    "gnt-os": "os",
     "gnt-backup": "backup",
     "gnt-job": "job",
     "gnt-debug": "debug",
-    "gantry": "chronicle",
+    "gantry": "gantry",
 }
 """Program to the module of ``gantry.cli.programs`` that declares its commands."""
 
@@ -40,7 +41,7 @@ def run(program: str, words: Sequence[str]) -> int:
     try:
         code = _dispatch(program, words)
         sys.stdout.flush()
-    except failures.CommandError as failure:
+    except errors.CommandError as failure:
         sys.stdout.flush()
         print(failure.text(), file=sys.stderr)
         return failure.exit_code
@@ -82,7 +83,7 @@ def _dispatch(program: str, words: Sequence[str]) -> int:
                 return _call(program, one, rest=words[len(parts) :])
     print(command.usage(program, known, about=about), file=sys.stderr)
     fault = f"there is no command {first!r}" if first else "a command is missing"
-    raise failures.MisuseError(f"\n{program}: {fault}", hint="the commands are listed above", exit_code=1)
+    raise errors.MisuseError(f"\n{program}: {fault}", hint="the commands are listed above", exit_code=1)
 
 
 def _call(program: str, chosen: command.Command, *, rest: Sequence[str]) -> int:
@@ -107,7 +108,7 @@ def _from_environment(program: str, chosen: command.Command) -> list[str]:
     try:
         return shlex.split(system.environ[variable])
     except ValueError as error:
-        raise failures.InvalidError(f"the variable {variable} is not understood: {error}") from None
+        raise errors.InvalidError(f"the variable {variable} is not understood: {error}") from None
 
 
 def cluster() -> int:

@@ -1,6 +1,10 @@
 """``gnt-backup``: exports of instances, on the nodes."""
 
-from gantry.cli import command, creation, failures, filters, query, terminal, waiting
+from gantry.cli import errors
+from gantry.cli.commands import creation
+from gantry.cli.framework import command, query, submit
+from gantry.cli.grammar import filters
+from gantry.cli.output import terminal
 
 ABOUT = "Exports virtual machines to nodes, and imports them again."
 
@@ -12,7 +16,7 @@ def export(call: command.Call) -> int:
     """Export an instance."""
     name, options = call.arguments[0], call.options
     if not options.node:
-        raise failures.MisuseError("Target node must be specified", hint="-n NODE", exit_code=1)
+        raise errors.MisuseError("Target node must be specified", hint="-n NODE", exit_code=1)
     if options.remove_instance and not (options.force or options.dry_run):
         terminal.confirm(f"This removes the instance {name} when its export is complete. Continue?")
     op = {
@@ -26,7 +30,7 @@ def export(call: command.Call) -> int:
         "remove_instance": options.remove_instance,
         "ignore_remove_failures": options.ignore_remove_failures,
     }
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 def restore(call: command.Call) -> int:
@@ -36,7 +40,7 @@ def restore(call: command.Call) -> int:
     if not options.net and not options.no_nics:
         op["nics"] = []
     given = {"src_node": options.src_node, "src_path": options.src_dir}
-    return waiting.carry_out(call, op | {key: value for key, value in given.items() if value})
+    return submit.carry_out(call, op | {key: value for key, value in given.items() if value})
 
 
 def show_list(call: command.Call) -> int:
@@ -47,7 +51,7 @@ def show_list(call: command.Call) -> int:
 
 def remove(call: command.Call) -> int:
     """Remove the exports of an instance."""
-    return waiting.carry_out(call, {"OP_ID": "OP_BACKUP_REMOVE", "instance_name": call.arguments[0]})
+    return submit.carry_out(call, {"OP_ID": "OP_BACKUP_REMOVE", "instance_name": call.arguments[0]})
 
 
 _, LIST_FIELDS = query.commands(LISTING, "exports", arguments=())

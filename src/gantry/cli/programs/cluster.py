@@ -13,22 +13,11 @@ import subprocess
 import sys
 import time
 
-from gantry.cli import (
-    client,
-    command,
-    description,
-    failures,
-    machine,
-    output,
-    policies,
-    settings,
-    ssh,
-    storage,
-    syntax,
-    tags,
-    terminal,
-    waiting,
-)
+from gantry.cli import client, errors, machine
+from gantry.cli.commands import policies, settings, ssh, storage, tags
+from gantry.cli.framework import command, submit
+from gantry.cli.grammar import syntax
+from gantry.cli.output import documents, object_info, terminal
 
 ABOUT = "Makes, checks, shows and destroys the cluster."
 
@@ -51,7 +40,7 @@ def init(call: command.Call) -> int:
     }
     _make_state({key: value for key, value in document.items() if value is not None})
     _start_daemon()
-    waiting.results(call.client, waiting.submit(call, {"OP_ID": "OP_CLUSTER_POST_INIT"}), log=sys.stdout)
+    submit.results(call.client, submit.submit(call, {"OP_ID": "OP_CLUSTER_POST_INIT"}), log=sys.stdout)
     print(f"The cluster {call.arguments[0]} is up; {node} is its master")
     return 0
 
@@ -61,9 +50,9 @@ def _resolve(node: str) -> str:
     try:
         address = str(socket.getaddrinfo(node, 0, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
-        raise failures.InvalidError(f"the address of {node} is not known: {error.strerror}", hint=hint) from None
+        raise errors.InvalidError(f"the address of {node} is not known: {error.strerror}", hint=hint) from None
     if address.startswith("127.") or address == "::1":
-        raise failures.InvalidError(f"{node} resolves to {address}, where no other node can reach it", hint=hint)
+        raise errors.InvalidError(f"{node} resolves to {address}, where no other node can reach it", hint=hint)
     return address
 
 
@@ -74,10 +63,8 @@ def _run(words: list[str], document: object) -> subprocess.CompletedProcess[str]
         raise _no_daemon(words[0], error) from None
 
 
-def _no_daemon(path: str, error: OSError) -> failures.CommandError:
-    return failures.CommandError(
-        f"cannot run {path}: {error.strerror}", hint="is Gantry's master daemon installed here?"
-    )
+def _no_daemon(path: str, error: OSError) -> errors.CommandError:
+    return errors.CommandError(f"cannot run {path}: {error.strerror}", hint="is Gantry's master daemon installed here?")
 
 
 def _make_state(document: dict[str, object]) -> None:
@@ -86,14 +73,14 @@ def _make_state(document: dict[str, object]) -> None:
     if done.returncode:
         # Lines of its log may stand before the one that is for us.
         said = done.stderr.rpartition("gantry-masterd: ")[2].strip() or f"it ended with exit code {done.returncode}"
-        raise failures.CommandError(said, exit_code=done.returncode if done.returncode > 0 else 1)
+        raise errors.CommandError(said, exit_code=done.returncode if done.returncode > 0 else 1)
 
 
 def _start_daemon() -> None:
     daemon = _launch([])
     _await_daemon(daemon)
     if daemon.returncode is not None:
-        raise failures.CommandError(
+        raise errors.CommandError(
             f"the cluster is made, but the master daemon ended at once (exit code {daemon.returncode})",
             hint=f"see {machine.master_log()}",
         )
@@ -120,7 +107,7 @@ def _await_daemon(daemon: subprocess.Popen[str]) -> None:
             if daemon.poll() is not None:
                 return
             if waited > START_LIMIT:
-                raise failures.CommandError(
+                raise errors.CommandError(
                     f"the master daemon does not answer after {START_LIMIT:.0f} s", hint=f"see {machine.master_log()}"
                 )
             progress.show(f"Waiting for the master daemon, {waited:.0f} s")
@@ -133,7 +120,7 @@ def _answers() -> bool:
     luxi = client.Client(attempts=1)
     try:
         luxi.cluster_info()
-    except failures.CommandError:
+    except errors.CommandError:
         return False
     finally:
         luxi.close()
@@ -149,13 +136,13 @@ def master_failover(call: command.Call) -> int:
         *(("--ignore-offline-nodes",) if options.ignore_offline_nodes else ()),
     ]
     if os.path.exists(machine.master_socket()) and _answers():
-        raise failures.CommandError("a master daemon runs here already", hint="gnt-cluster getmaster names the master")
+        raise errors.CommandError("a master daemon runs here already", hint="gnt-cluster getmaster names the master")
     daemon = _launch(["failover", *words], heard=True)
     _await_daemon(daemon)
     if daemon.returncode is not None:
         said = daemon.stderr.read() if daemon.stderr else ""
         reason = said.rpartition("gantry-masterd: ")[2].strip() or f"it ended with exit code {daemon.returncode}"
-        raise failures.CommandError(reason, exit_code=daemon.returncode if daemon.returncode > 0 else 1)
+        raise errors.CommandError(reason, exit_code=daemon.returncode if daemon.returncode > 0 else 1)
     name = machine.ssconf("master_node")
     print(f"{name} is the master of the cluster")
     return 0
@@ -176,7 +163,7 @@ def queue(call: command.Call) -> int:
     elif action in ("drain", "undrain"):
         call.client.call("SetDrainFlag", action == "drain")
     else:
-        raise failures.InvalidError(f"{action!r} is nothing that can be done with the queue: drain, undrain, info")
+        raise errors.InvalidError(f"{action!r} is nothing that can be done with the queue: drain, undrain, info")
     return 0
 
 
@@ -193,7 +180,7 @@ def watcher(call: command.Call) -> int:
         (until,) = client.expect(call.client.call("QueryConfigValues", ["watcher_pause"]), list)
         print(_watcher_state(until))
     else:
-        raise failures.InvalidError(f"{' '.join(call.arguments)!r} is not pause TIME, continue or info")
+        raise errors.InvalidError(f"{' '.join(call.arguments)!r} is not pause TIME, continue or info")
     return 0
 
 
@@ -205,22 +192,22 @@ def _watcher_state(until: object) -> str:
 
 def redist_conf(call: command.Call) -> int:
     """Send the cluster's files to all nodes again."""
-    return waiting.carry_out(call, {"OP_ID": "OP_CLUSTER_REDIST_CONF"})
+    return submit.carry_out(call, {"OP_ID": "OP_CLUSTER_REDIST_CONF"})
 
 
 def destroy(call: command.Call) -> int:
     """Take the cluster apart."""
     if not call.options.yes_do_it:
-        raise failures.CommandError("destroying a cluster cannot be undone", hint="if you mean it, add --yes-do-it")
-    job = waiting.submit(call, {"OP_ID": "OP_CLUSTER_DESTROY"})
+        raise errors.CommandError("destroying a cluster cannot be undone", hint="if you mean it, add --yes-do-it")
+    job = submit.submit(call, {"OP_ID": "OP_CLUSTER_DESTROY"})
     # The daemon ends with its cluster, perhaps before we heard of the job's end.
-    with contextlib.suppress(failures.ConnectionLostError):
-        waiting.results(call.client, job, log=sys.stdout)
+    with contextlib.suppress(errors.ConnectionLostError):
+        submit.results(call.client, job, log=sys.stdout)
     call.client.close()
     began = time.monotonic()
     while os.path.exists(machine.master_socket()) and _answers():
         if time.monotonic() - began > STOP_LIMIT:
-            raise failures.CommandError("the master daemon goes on", hint=f"see {machine.master_log()}")
+            raise errors.CommandError("the master daemon goes on", hint=f"see {machine.master_log()}")
         time.sleep(POLL)
     return 0
 
@@ -229,17 +216,17 @@ def verify(call: command.Call) -> int:
     """Check the cluster; the exit code is 1 when something is wrong."""
     options = call.options
     op = {"OP_ID": "OP_CLUSTER_VERIFY", "verbose": options.verbose, "error_codes": options.error_codes}
-    job = waiting.submit(call, op)
-    found = waiting.results(call.client, job, log=sys.stdout)
+    job = submit.submit(call, op)
+    found = submit.results(call.client, job, log=sys.stdout)
     if options.dry_run:
-        waiting.print_plan(found[0])
+        submit.print_plan(found[0])
         return 0
     return 0 if all(found) else 1
 
 
 def info(call: command.Call) -> int:
     """Show the cluster."""
-    print(output.document(description.cluster(call.client.cluster_info())))
+    print(documents.document(object_info.cluster(call.client.cluster_info())))
     return 0
 
 
@@ -267,7 +254,7 @@ def getmaster(call: command.Call) -> int:
     if os.path.exists(machine.master_socket()) or not name:
         try:
             (name,) = client.expect(call.client.call("QueryConfigValues", ["master_node"]), list)
-        except failures.CommandError:
+        except errors.CommandError:
             if not name:
                 raise
     print(name)

@@ -4,7 +4,10 @@ import json
 import sys
 import time
 
-from gantry.cli import client, command, failures, machine, query, syntax, tables, waiting
+from gantry.cli import client, errors, machine
+from gantry.cli.framework import command, query, submit
+from gantry.cli.grammar import syntax
+from gantry.cli.output import tables
 
 ABOUT = "Tests the job queue and shows the locks."
 
@@ -38,14 +41,14 @@ def delay(call: command.Call) -> int:
         "repeat": options.repeat,
         "no_locks": options.no_locks,
     }
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise failures.InvalidError(f"{text!r} is not a number of seconds") from None
+        raise errors.InvalidError(f"{text!r} is not a number of seconds") from None
 
 
 def submit_job(call: command.Call) -> int:
@@ -54,13 +57,13 @@ def submit_job(call: command.Call) -> int:
     jobs = []
     for path in call.arguments:
         ops = _read_opcodes(path)
-        jobs += [[waiting.prepare(call, op) for op in ops * options.op_repeat]] * options.job_repeat
+        jobs += [[submit.prepare(call, op) for op in ops * options.op_repeat]] * options.job_repeat
     began = time.monotonic()
     ids = [call.client.submit(ops) for ops in jobs] if options.each else _submitted(call.client.submit_many(jobs))
     submitted = time.monotonic()
     print(f"Submitted {len(ids)} jobs: {', '.join(str(job) for job in ids)}", flush=True)
     for job in ids:
-        for result in waiting.results(call.client, job, log=sys.stdout):
+        for result in submit.results(call.client, job, log=sys.stdout):
             if options.verbose:
                 print(f"Job {job}: {json.dumps(result)}")
     if options.timing_stats:
@@ -79,16 +82,16 @@ def _read_opcodes(path: str) -> list[dict[str, object]]:
     try:
         ops = json.loads(machine.read_file(path))
     except ValueError as error:
-        raise failures.InvalidError(f"{path} is not JSON: {error}") from None
+        raise errors.InvalidError(f"{path} is not JSON: {error}") from None
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
-        raise failures.InvalidError(f'{path} is not a list of opcodes like [{{"OP_ID": "OP_TEST_DELAY", ...}}]')
+        raise errors.InvalidError(f'{path} is not a list of opcodes like [{{"OP_ID": "OP_TEST_DELAY", ...}}]')
     return ops
 
 
 def _submitted(answers: list[tuple[bool, object]]) -> list[int]:
     refused = [str(answer) for good, answer in answers if not good]
     if refused:
-        raise failures.CommandError(f"{len(refused)} jobs were not accepted: {refused[0]}")
+        raise errors.CommandError(f"{len(refused)} jobs were not accepted: {refused[0]}")
     return [client.expect(answer, int) for _, answer in answers]
 
 

@@ -1,6 +1,8 @@
 """``gnt-group``: node groups, what their nodes and instances have in common."""
 
-from gantry.cli import command, description, moves, output, policies, query, tags, waiting
+from gantry.cli.commands import moves, policies, tags
+from gantry.cli.framework import command, query, submit
+from gantry.cli.output import documents, object_info
 
 ABOUT = "Makes and changes node groups, and puts nodes into them."
 
@@ -19,37 +21,37 @@ def add(call: command.Call) -> int:
     op = {"OP_ID": "OP_GROUP_ADD", **_settings(call)}
     if call.options.tags:
         op["tags"] = call.options.tags
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 def modify(call: command.Call) -> int:
     """Change a node group."""
-    return waiting.carry_out(call, {"OP_ID": "OP_GROUP_SET_PARAMS", **_settings(call)})
+    return submit.carry_out(call, {"OP_ID": "OP_GROUP_SET_PARAMS", **_settings(call)})
 
 
 def rename(call: command.Call) -> int:
     """Give a node group another name."""
     name, new_name = call.arguments
-    return waiting.carry_out(call, {"OP_ID": "OP_GROUP_RENAME", "group_name": name, "new_name": new_name})
+    return submit.carry_out(call, {"OP_ID": "OP_GROUP_RENAME", "group_name": name, "new_name": new_name})
 
 
 def remove(call: command.Call) -> int:
     """Remove a node group."""
-    return waiting.carry_out(call, {"OP_ID": "OP_GROUP_REMOVE", "group_name": call.arguments[0]})
+    return submit.carry_out(call, {"OP_ID": "OP_GROUP_REMOVE", "group_name": call.arguments[0]})
 
 
 def assign_nodes(call: command.Call) -> int:
     """Put nodes into a node group."""
     name, *nodes = call.arguments
     op = {"OP_ID": "OP_GROUP_ASSIGN_NODES", "group_name": name, "nodes": nodes, "force": call.options.force}
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 def info(call: command.Call) -> int:
     """Show node groups in full."""
     where = query.names_filter(call.arguments, LISTING)
-    records = call.client.records("group", list(description.GROUP_FIELDS), where=where)
-    print(output.document([description.group(record) for record in records]))
+    records = call.client.records("group", list(object_info.GROUP_FIELDS), where=where)
+    print(documents.document([object_info.group(record) for record in records]))
     return 0
 
 

@@ -2,24 +2,11 @@
 
 import os
 
-from gantry.cli import (
-    command,
-    creation,
-    description,
-    disks,
-    failures,
-    machine,
-    moves,
-    nics,
-    output,
-    query,
-    renewal,
-    selection,
-    syntax,
-    tags,
-    terminal,
-    waiting,
-)
+from gantry.cli import errors, machine
+from gantry.cli.commands import creation, disks, moves, reinstall, selection, tags
+from gantry.cli.framework import command, query, submit
+from gantry.cli.grammar import nics, syntax
+from gantry.cli.output import documents, object_info, terminal
 
 ABOUT = "Creates, runs and shows virtual machines."
 
@@ -29,7 +16,7 @@ ONE = (command.Argument("INSTANCE", completes="instance"),)
 
 def add(call: command.Call) -> int:
     """Create an instance."""
-    return waiting.carry_out(call, creation.opcode(call))
+    return submit.carry_out(call, creation.opcode(call))
 
 
 def modify(call: command.Call) -> int:
@@ -48,7 +35,7 @@ def modify(call: command.Call) -> int:
         "conflicts_check": not options.no_conflicts_check,
     }
     if options.offline and options.online:
-        raise failures.InvalidError("--offline and --online exclude each other")
+        raise errors.InvalidError("--offline and --online exclude each other")
     op |= {"ignore_ipolicy": True} if options.ignore_ipolicy else {}
     op |= {"wait_for_sync": False} if options.no_wait_for_sync else {}
     op |= {"runtime_mem": options.runtime_memory} if options.runtime_memory is not None else {}
@@ -58,18 +45,16 @@ def modify(call: command.Call) -> int:
     if not any(
         op.get(key) for key in ("nics", "disks", "hvparams", "beparams", "osparams", "runtime_mem", "disk_template")
     ) and not op.keys() & {"offline", "osparams_private"}:
-        raise failures.InvalidError(
-            "Please give at least one of the parameters.", hint="--net, --disk, -t, -H, -B or -O"
-        )
+        raise errors.InvalidError("Please give at least one of the parameters.", hint="--net, --disk, -t, -H, -B or -O")
     if options.no_hotplug and (options.hotplug or options.hotplug_if_possible):
-        raise failures.InvalidError("--hotplug and --no-hotplug exclude each other")
+        raise errors.InvalidError("--hotplug and --no-hotplug exclude each other")
 
     def report(result: object) -> None:
         print(f"Modified instance {name}")
         for parameter, value in result if isinstance(result, list) else []:
             print(f" - {parameter:<5} -> {_shown(value)}")
 
-    return waiting.carry_out(call, op, report=report)
+    return submit.carry_out(call, op, report=report)
 
 
 def _shown(value: object) -> str:
@@ -79,14 +64,14 @@ def _shown(value: object) -> str:
 def info(call: command.Call) -> int:
     """Show instances in full."""
     if bool(call.arguments) == bool(call.options.all):
-        raise failures.InvalidError("name instances, or give --all alone")
+        raise errors.InvalidError("name instances, or give --all alone")
     op = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": call.arguments, "static": call.options.static}
-    found = waiting.ask(call, op)
-    print(output.document([description.instance(one) for one in _values(found)]))
+    found = submit.ask(call, op)
+    print(documents.document([object_info.instance(one) for one in _values(found)]))
     return 0
 
 
-def _values(found: object) -> list[description.Record]:
+def _values(found: object) -> list[object_info.Record]:
     return list(found.values()) if isinstance(found, dict) else []
 
 
@@ -129,7 +114,7 @@ def reboot(call: command.Call) -> int:
 
 def _each(call: command.Call, op: dict[str, object], *, verb: str) -> int:
     names = selection.instances(call, verb=verb)
-    return waiting.carry_out_many(call, [(name, op | {"instance_name": name}) for name in names])
+    return submit.carry_out_many(call, [(name, op | {"instance_name": name}) for name in names])
 
 
 def remove(call: command.Call) -> int:
@@ -144,14 +129,14 @@ def remove(call: command.Call) -> int:
         "ignore_failures": options.ignore_failures,
         "shutdown_timeout": options.shutdown_timeout,
     }
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 def console(call: command.Call) -> int:
     """Connect to an instance's console; returns only when there is none, or it is only shown."""
     import shlex
 
-    found = waiting.ask(call, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": call.arguments[0]})
+    found = submit.ask(call, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": call.arguments[0]})
     answer = found if isinstance(found, dict) else {}
     words = [str(word) for word in answer.get("command") or []]
     if not words:
@@ -169,7 +154,7 @@ def console(call: command.Call) -> int:
     try:
         os.execvp(words[0], words)
     except OSError as error:
-        raise failures.CommandError(
+        raise errors.CommandError(
             f"cannot run {words[0]}: {error.strerror}", hint="--show-cmd prints the command"
         ) from None
 
@@ -178,7 +163,7 @@ def _own_hypervisor(text: str) -> syntax.Parameters:
     """Parse the parameters of an instance's hypervisor, which is the one it was made with for ever."""
     name, colon, _ = text.partition(":")
     if colon and "=" not in name:
-        raise failures.InvalidError(
+        raise errors.InvalidError(
             f"-H {text}: the hypervisor of an instance is fixed",
             hint=f"leave {name}: out; to have another, make it anew",
         )
@@ -339,7 +324,7 @@ COMMANDS = (
         ONE,
         (command.Option(("--show-cmd",), "Print the command instead of running it"), *command.PRIORITY),
     ),
-    *renewal.COMMANDS,
+    *reinstall.COMMANDS,
     *moves.INSTANCE,
     *disks.COMMANDS,
     *tags.commands("instance", *ONE),

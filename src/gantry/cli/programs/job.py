@@ -3,7 +3,10 @@
 import sys
 from collections.abc import Callable, Sequence
 
-from gantry.cli import client, command, description, failures, filters, output, query, syntax, terminal, waiting
+from gantry.cli import client, errors
+from gantry.cli.framework import command, query, submit
+from gantry.cli.grammar import filters, syntax
+from gantry.cli.output import documents, object_info, terminal
 
 ABOUT = "Shows jobs, waits for them, cancels and archives them."
 
@@ -11,7 +14,7 @@ LISTING = query.Listing(
     "job",
     ("id", "status", "summary"),
     name="id",
-    formatters=dict.fromkeys(("received_ts", "start_ts", "end_ts"), output.moment),
+    formatters=dict.fromkeys(("received_ts", "start_ts", "end_ts"), documents.moment),
 )
 STATES = {
     "pending": ("queued", "waiting"),
@@ -19,7 +22,7 @@ STATES = {
     "waiting": ("waiting",),
     "running": ("running", "canceling"),
     "error": ("error",),
-    "finished": waiting.FINAL,
+    "finished": submit.FINAL,
 }
 """What the options of that name choose."""
 REFUSED = 13
@@ -40,11 +43,11 @@ def _chosen_states(call: command.Call) -> list[str]:
 def info(call: command.Call) -> int:
     """Show jobs in full."""
     ids = _ids(call)
-    rows = call.client.jobs(ids, description.JOB_FIELDS)
+    rows = call.client.jobs(ids, object_info.JOB_FIELDS)
     lost = [str(one) for one, row in zip(ids, rows, strict=True) if row is None]
-    print(output.document([description.job(row) for row in rows if row is not None]))
+    print(documents.document([object_info.job(row) for row in rows if row is not None]))
     if lost:
-        raise failures.InvalidError(f"there is no job {', '.join(lost)}")
+        raise errors.InvalidError(f"there is no job {', '.join(lost)}")
     return 0
 
 
@@ -57,7 +60,7 @@ def watch(call: command.Call) -> int:
     (job,) = _ids(call)
     print(f"Output from job {job} follows")
     print("-" * 24, flush=True)
-    waiting.results(call.client, job, log=sys.stdout)
+    submit.results(call.client, job, log=sys.stdout)
     print(f"Job {job} ended with success")
     return 0
 
@@ -65,7 +68,7 @@ def watch(call: command.Call) -> int:
 def wait(call: command.Call) -> int:
     """Wait for a job without its log."""
     (job,) = _ids(call)
-    waiting.results(call.client, job, log=None)
+    submit.results(call.client, job, log=None)
     return 0
 
 
@@ -73,7 +76,7 @@ def cancel(call: command.Call) -> int:
     """Cancel jobs that have not begun."""
     extra = [True] if call.options.kill else []
     if extra and not call.options.yes_do_it:
-        raise failures.InvalidError("--kill may leave things half done", hint="if you mean it, add --yes-do-it")
+        raise errors.InvalidError("--kill may leave things half done", hint="if you mean it, add --yes-do-it")
     ids = _chosen(call, "cancel")
     return _each(ids, lambda job: call.client.call("CancelJob", job, *extra))
 
@@ -81,7 +84,7 @@ def cancel(call: command.Call) -> int:
 def change_priority(call: command.Call) -> int:
     """Change which jobs go first."""
     if not call.options.priority:
-        raise failures.InvalidError("say which priority, by --priority low, normal or high")
+        raise errors.InvalidError("say which priority, by --priority low, normal or high")
     priority = command.PRIORITIES[call.options.priority]
     ids = _chosen(call, "change the priority of")
     return _each(ids, lambda job: call.client.call("ChangeJobPriority", job, priority))
@@ -91,7 +94,7 @@ def _chosen(call: command.Call, verb: str) -> list[int]:
     """Return the jobs named, or those in the chosen states after asking."""
     states = _chosen_states(call)
     if bool(call.arguments) == bool(states):
-        raise failures.InvalidError("name jobs, or choose some by their state, as with --pending")
+        raise errors.InvalidError("name jobs, or choose some by their state, as with --pending")
     if call.arguments:
         return _ids(call)
     found = call.client.records("job", ["id", "summary"], where=filters.any_of("status", states))

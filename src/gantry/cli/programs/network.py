@@ -1,7 +1,10 @@
 """``gnt-network``: networks with their subnets and pools, and where they are plugged in."""
 
-from gantry.cli import command, description, failures, output, query, subnets, syntax, tags, waiting
-from gantry.cli.programs import records, segments
+from gantry.cli import errors
+from gantry.cli.commands import address_records, segment_ranges, tags
+from gantry.cli.framework import command, query, submit
+from gantry.cli.grammar import subnets, syntax
+from gantry.cli.output import documents, object_info
 
 ABOUT = "Creates and changes networks with their subnets and pools, and connects them to node groups."
 
@@ -38,7 +41,7 @@ def add(call: command.Call) -> int:
         "project": options.project or "",
         **_edits(call),
     }
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 def _edits(call: command.Call) -> dict[str, object]:
@@ -46,7 +49,7 @@ def _edits(call: command.Call) -> dict[str, object]:
     names = ("network", "gateway", "network6", "gateway6", "mac_prefix", "add_reserved_ips", "remove_reserved_ips")
     given = {name: call.option(name) for name in names}
     checks = {"conflicts_check": not call.options.no_conflicts_check, "force": call.options.force}
-    return checks | {name: value for name, value in given.items() if value} | segments.asked(call)
+    return checks | {name: value for name, value in given.items() if value} | segment_ranges.asked(call)
 
 
 def modify(call: command.Call) -> int:
@@ -58,13 +61,13 @@ def modify(call: command.Call) -> int:
         "pools": call.options.pool,
         **_edits(call),
     }
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 def rename(call: command.Call) -> int:
     """Give a network another name."""
     name, new_name = call.arguments
-    return waiting.carry_out(call, {"OP_ID": "OP_NETWORK_RENAME", "network_name": name, "new_name": new_name})
+    return submit.carry_out(call, {"OP_ID": "OP_NETWORK_RENAME", "network_name": name, "new_name": new_name})
 
 
 def connect(call: command.Call) -> int:
@@ -72,7 +75,7 @@ def connect(call: command.Call) -> int:
     given = call.options.nic_parameters or {}
     unknown = sorted(given.keys() - {"mode", "link", "vlan"})
     if unknown:
-        raise failures.InvalidError(f"-N: unknown {', '.join(unknown)}", hint="there are mode, link, vlan")
+        raise errors.InvalidError(f"-N: unknown {', '.join(unknown)}", hint="there are mode, link, vlan")
     plug = {**_nic_defaults(call), **given}
     op = {
         "OP_ID": "OP_NETWORK_CONNECT",
@@ -81,7 +84,7 @@ def connect(call: command.Call) -> int:
         **{f"network_{key}": plug[key] for key in ("mode", "link", "vlan") if plug.get(key)},
     }
     groups = call.arguments[1:] or [str(record["name"]) for record in call.client.records("group", ["name"])]
-    return waiting.carry_out_many(call, [(group, op | {"group_name": group}) for group in groups])
+    return submit.carry_out_many(call, [(group, op | {"group_name": group}) for group in groups])
 
 
 def _nic_defaults(call: command.Call) -> dict[str, object]:
@@ -96,8 +99,8 @@ def disconnect(call: command.Call) -> int:
     op: dict[str, object] = {"OP_ID": "OP_NETWORK_DISCONNECT", "network_name": name}
     groups = call.arguments[1:] or _connected(call, name)
     if not groups:
-        raise failures.InvalidError(f"the network {name} is not connected to any node group")
-    return waiting.carry_out_many(call, [(group, op | {"group_name": group}) for group in groups])
+        raise errors.InvalidError(f"the network {name} is not connected to any node group")
+    return submit.carry_out_many(call, [(group, op | {"group_name": group}) for group in groups])
 
 
 def _connected(call: command.Call, name: str) -> list[str]:
@@ -109,17 +112,17 @@ def _connected(call: command.Call, name: str) -> list[str]:
 def info(call: command.Call) -> int:
     """Show networks in full."""
     if call.option("at") is not None:
-        return records.info_at(call)
+        return address_records.info_at(call)
     where = query.names_filter(call.arguments, LISTING)
-    found = call.client.records("network", description.NETWORK_FIELDS, where=where)
-    print(output.document([description.network(record) for record in found]))
+    found = call.client.records("network", object_info.NETWORK_FIELDS, where=where)
+    print(documents.document([object_info.network(record) for record in found]))
     return 0
 
 
 def remove(call: command.Call) -> int:
     """Remove a network."""
     op = {"OP_ID": "OP_NETWORK_REMOVE", "network_name": call.arguments[0], "force": call.options.force}
-    return waiting.carry_out(call, op)
+    return submit.carry_out(call, op)
 
 
 NO_CONFLICTS_CHECK = command.Option(
@@ -152,7 +155,7 @@ ADD_OPTIONS = (
     command.Option(("--gateway",), "Gateway of --network", "ADDRESS"),
     command.Option(("--network6",), "IPv6 subnet with one pool over all of it", "CIDR"),
     command.Option(("--gateway6",), "Gateway of --network6", "ADDRESS"),
-    *segments.options("Segmentation id; next, or a type alone, gives the next free one"),
+    *segment_ranges.options("Segmentation id; next, or a type alone, gives the next free one"),
     command.Option(("--project",), "Project that it belongs to, from whose segment ranges it gets its id", "PROJECT"),
     MAC_PREFIX,
     RESERVE,
@@ -187,7 +190,7 @@ MODIFY_OPTIONS = (
     command.Option(("--gateway",), "Gateway of the first IPv4 subnet; none takes it away", "ADDRESS"),
     command.Option(("--network6",), "CIDR of the first IPv6 subnet; none removes it", "CIDR"),
     command.Option(("--gateway6",), "Gateway of the first IPv6 subnet; none takes it away", "ADDRESS"),
-    *segments.options("Segmentation id; next, or a type alone, gives the next free one; none takes it away"),
+    *segment_ranges.options("Segmentation id; next, or a type alone, gives the next free one; none takes it away"),
     MAC_PREFIX,
     NO_CONFLICTS_CHECK,
     LARGE,
@@ -235,8 +238,8 @@ COMMANDS = (
         (*command.DRY_RUN, *command.PRIORITY),
     ),
     *query.commands(LISTING, "networks", arguments=SOME),
-    command.Command("info", info, "Show networks in full", SOME, (records.AT,), aliases=("show",)),
-    *records.COMMANDS,
+    command.Command("info", info, "Show networks in full", SOME, (address_records.AT,), aliases=("show",)),
+    *address_records.COMMANDS,
     command.Command(
         "remove",
         remove,

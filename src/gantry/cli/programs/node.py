@@ -1,6 +1,10 @@
 """``gnt-node``: the machines of the cluster."""
 
-from gantry.cli import command, description, failures, machine, moves, output, query, storage, syntax, tags, waiting
+from gantry.cli import errors, machine
+from gantry.cli.commands import moves, storage, tags
+from gantry.cli.framework import command, query, submit
+from gantry.cli.grammar import syntax
+from gantry.cli.output import documents, object_info
 
 ABOUT = "Adds, shows and removes the machines of the cluster."
 
@@ -13,7 +17,7 @@ def add(call: command.Call) -> int:
     """Take a machine into the cluster."""
     options = call.options
     if bool(options.join_token) == bool(options.join_token_file):
-        raise failures.InvalidError(
+        raise errors.InvalidError(
             "the node's join token is needed, by --join-token-file or --join-token",
             hint="gantry-noded on the new node writes it to /var/lib/gantry/join-token",
         )
@@ -31,14 +35,14 @@ def add(call: command.Call) -> int:
         "group": options.node_group,
         "ndparams": options.node_parameters,
     }
-    return waiting.carry_out(call, op | {key: value for key, value in given.items() if value})
+    return submit.carry_out(call, op | {key: value for key, value in given.items() if value})
 
 
 def info(call: command.Call) -> int:
     """Show nodes in full."""
     where = query.names_filter(call.arguments, LISTING)
-    records = call.client.records("node", list(description.NODE_FIELDS), where=where)
-    print(output.document([description.node(record) for record in records]))
+    records = call.client.records("node", list(object_info.NODE_FIELDS), where=where)
+    print(documents.document([object_info.node(record) for record in records]))
     return 0
 
 
@@ -52,7 +56,7 @@ def modify(call: command.Call) -> int:
     op: dict[str, object] = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": call.arguments[0], "force": options.force}
     if options.auto_promote:
         op["auto_promote"] = True
-    return waiting.carry_out(call, op | given, report=_print_changes)
+    return submit.carry_out(call, op | given, report=_print_changes)
 
 
 def _print_changes(result: object) -> None:
@@ -70,7 +74,7 @@ def _flag(names: tuple[str, ...], text: str) -> command.Option:
 
 def remove(call: command.Call) -> int:
     """Send a node out of the cluster."""
-    return waiting.carry_out(call, {"OP_ID": "OP_NODE_REMOVE", "node_name": call.arguments[0]})
+    return submit.carry_out(call, {"OP_ID": "OP_NODE_REMOVE", "node_name": call.arguments[0]})
 
 
 def _truth(name: str) -> command.Option:

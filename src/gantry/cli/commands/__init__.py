@@ -1,0 +1,1 @@
+"""Commands and options by subject, for the programs that offer them."""

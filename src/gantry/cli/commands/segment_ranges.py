@@ -1,0 +1,215 @@
+"""``gantry segment range``: which segmentation ids the networks of a project get.
+
+The options are those of the seed (``--network_type``, ``--project_id``, ``--shared yes``, ``--not-used``) and those of
+the ``openstack`` command (``--network-type``, ``--private``, a name in front, ``--unused``); ``options`` has those by
+which ``gnt-network`` asks for a segment.
+"""
+
+from gantry.cli import errors
+from gantry.cli.framework import command, query, submit
+from gantry.cli.grammar import filters, syntax
+from gantry.cli.output import documents
+
+LISTING = query.Listing(
+    "segmentrange",
+    (
+        *("uuid", "name", "default", "shared", "project", "network_type", "physical_network"),
+        *("minimum", "maximum", "used_count", "available_count"),
+    ),
+)
+LONG = ("used", "available_ranges")
+SHOWN = {
+    "uuid": "UUID",
+    "name": "Name",
+    "description": "Description",
+    "default": "From segments.ini",
+    "shared": "Shared",
+    "project": "Project",
+    "network_type": "Network type",
+    "physical_network": "Physical network",
+    "minimum": "Minimum",
+    "maximum": "Maximum",
+    "used_count": "Ids in use",
+    "available_count": "Free ids",
+    "used": "In use, by project",
+    "available_ranges": "Free",
+    "tags": "Tags",
+}
+TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+NEXT, NONE = "next", "none"
+
+
+def show_list(call: command.Call) -> int:
+    """List segment ranges."""
+    tests: list[filters.Filter] = []
+    for field, some, none in (("used_count", "used", "not_used"), ("available_count", "available", "not_available")):
+        if call.option(some) and call.option(none):
+            raise errors.InvalidError(f"--{some} and --{none.replace('_', '-')} are asked for at once")
+        tests += [[">", field, 0]] if call.option(some) else []
+        tests += [["=", field, 0]] if call.option(none) else []
+    if call.options.long and not call.options.output:
+        call.options.output = "+" + ",".join(LONG)
+    return query.show(call, LISTING, where=filters.all_of(*tests))
+
+
+def show(call: command.Call) -> int:
+    """Show segment ranges in full."""
+    found = call.client.records("segmentrange", [*SHOWN], where=query.names_filter(call.arguments, LISTING))
+    print(documents.document([{title: record.get(name) for name, title in SHOWN.items()} for record in found]))
+    return 0
+
+
+def create(call: command.Call) -> int:
+    """Make a segment range."""
+    options, words = call.options, list(call.arguments)
+    shared = options.shared
+    if shared is not None and shared.lower() not in TRUTHS:
+        # Behind the flag of today's client stands the name.
+        words, shared = [shared, *words], "yes"
+    if len(words) + (options.name is not None) > 1:
+        raise errors.InvalidError(f"more than one name is given: {', '.join([*words, options.name or ''])}")
+    missing = [name for name in ("network_type", "minimum", "maximum") if getattr(options, name) is None]
+    if missing:
+        raise errors.InvalidError(f"--{missing[0].replace('_', '-')} is missing")
+    if shared is not None and options.private and TRUTHS[shared.lower()]:
+        raise errors.InvalidError("--shared and --private are asked for at once")
+    open_to_all = not options.private if shared is None else TRUTHS[shared.lower()]
+    if open_to_all and options.project:
+        raise errors.InvalidError("a shared range belongs to no project", hint="--private makes it the project's")
+    spec = {
+        "name": words[0] if words else options.name or "",
+        "shared": open_to_all,
+        "network_type": options.network_type,
+        **{
+            field: value
+            for field in ("minimum", "maximum", "physical_network", "project", "description", "tags")
+            if (value := getattr(options, field)) not in (None, ())
+        },
+    }
+    return submit.carry_out(call, {"OP_ID": "OP_SEGMENT_RANGE_ADD", "ranges": [spec]}, report=_report)
+
+
+def _report(result: object) -> None:
+    for made in result if isinstance(result, list) else []:
+        print(made.get("uuid"))
+
+
+def change(call: command.Call) -> int:
+    """Change a segment range."""
+    given = {
+        name: value
+        for name in ("name", "minimum", "maximum", "description")
+        if (value := call.option(name)) is not None
+    }
+    if not given:
+        raise errors.InvalidError("nothing is asked to be changed", hint="there are --name, --minimum, --maximum")
+    return submit.carry_out(call, {"OP_ID": "OP_SEGMENT_RANGE_SET_PARAMS", "range": call.arguments[0], **given})
+
+
+def delete(call: command.Call) -> int:
+    """Remove segment ranges."""
+    named = [(name, {"OP_ID": "OP_SEGMENT_RANGE_REMOVE", "range": name}) for name in call.arguments]
+    return submit.carry_out_many(call, named)
+
+
+def asked(call: command.Call) -> dict[str, object]:
+    """Return what ``options`` of ``gnt-network`` ask for, as the opcode has it."""
+    found: dict[str, object] = {
+        field: value for field in ("network_type", "physical_network") if (value := call.option(field))
+    }
+    word = call.option("segment")
+    if word in (NEXT, NONE):
+        found["segmented"] = word == NEXT
+    elif word is not None:
+        found["segment"] = syntax.number(word)
+    return found
+
+
+def options(segment: str) -> tuple[command.Option, ...]:
+    """Return the options that ask for a segment of a network; ``segment`` is the text of ``--segment``."""
+    return (
+        command.Option(
+            ("--type",), "Network type of its segment: vlan, vxlan, gre or geneve", "TYPE", dest="network_type"
+        ),
+        command.Option(("--physical-network",), "Physical network of its VLAN", "NAME"),
+        command.Option(("--segment",), segment, "ID"),
+    )
+
+
+ONE = command.Argument("RANGE", completes="range")
+BOUNDS = (
+    command.Option(("--minimum",), "Lowest segmentation id", "ID", parse=syntax.number),
+    command.Option(("--maximum",), "Highest segmentation id", "ID", parse=syntax.number),
+    command.Option(("--description",), "Description", "TEXT"),
+)
+CREATE_TEXT = """
+    A range is for every project, or with --private for one. One id is a minimum and a maximum that are the same.
+      gantry segment range create --name lab --network_type vlan --physical_network physnet1 --minimum 100 --maximum 199
+      gantry segment range create --private --project P tenant-a --network-type vxlan --minimum 5000 --maximum 5999
+"""
+
+COMMANDS = (
+    command.Command(
+        "segment range list",
+        show_list,
+        "List segment ranges",
+        (command.Argument("RANGE", least=0, most=None, completes="range"),),
+        (
+            command.Option(("--used",), "Only those with an id in use"),
+            command.Option(("--not-used", "--unused"), "Only those without an id in use", dest="not_used"),
+            command.Option(("--available",), "Only those with a free id"),
+            command.Option(("--not-available", "--unavailable"), "Only those without a free id", dest="not_available"),
+            command.Option(("--long",), "Show which ids are in use and which are free, too"),
+            *command.QUERY,
+            *command.FILTER,
+        ),
+        text=query.LIST_TEXT,
+    ),
+    command.Command(
+        "segment range show",
+        show,
+        "Show segment ranges in full",
+        (command.Argument("RANGE", least=1, most=None, completes="range"),),
+    ),
+    command.Command(
+        "segment range create",
+        create,
+        "Make a segment range",
+        (command.Argument("NAME", least=0),),
+        (
+            command.Option(("--name",), "Name; need not be unique", "NAME"),
+            command.Option(
+                ("--shared",), "For every project; this is so if nothing is said", "[YES|NO]", optional=True
+            ),
+            command.Option(("--private",), "For one project alone"),
+            command.Option(("--project", "--project_id", "--project-id"), "Which project", "PROJECT", dest="project"),
+            command.Option(
+                ("--network-type", "--network_type"), "vlan, vxlan, gre or geneve", "TYPE", dest="network_type"
+            ),
+            command.Option(
+                ("--physical-network", "--physical_network"),
+                "Physical network of VLANs",
+                "NAME",
+                dest="physical_network",
+            ),
+            *BOUNDS,
+            command.TAGS,
+            *command.JOB,
+        ),
+        text=CREATE_TEXT,
+    ),
+    command.Command(
+        "segment range set",
+        change,
+        "Change a segment range; ids that are in use have to stay in it",
+        (ONE,),
+        (command.Option(("--name",), "Its new name", "NAME"), *BOUNDS, *command.JOB),
+    ),
+    command.Command(
+        "segment range delete",
+        delete,
+        "Remove segment ranges of which no id is in use",
+        (command.Argument("RANGE", least=1, most=None, completes="range"),),
+        command.JOB,
+    ),
+)

@@ -1,0 +1,1 @@
+"""What all commands share: the tables that declare them, list commands, submitting jobs, shell completion."""

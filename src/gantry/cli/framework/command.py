@@ -1,0 +1,270 @@
+"""What a command is: the table rows that the programs declare, and what a run of one gets.
+
+Each program's module has ``COMMANDS``; ``main`` finds the row, this module makes the option parser of that row alone,
+``completion`` and the help read the same rows. A function of a command takes a ``Call`` and returns an exit code.
+Groups of options that many commands share are declared here once, under the letters of the contract.
+"""
+
+import argparse
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from gantry.cli import client, errors
+from gantry.cli.grammar import syntax
+from gantry.cli.output import tables
+
+
+class Option(NamedTuple):
+    """An option; without a metavar it is a flag. ``completes`` names what the shell offers as its value.
+
+    An ``optional`` value may be left out: then it is "yes".
+    """
+
+    names: tuple[str, ...]
+    help: str
+    metavar: str = ""
+    dest: str = ""
+    default: object = None
+    choices: tuple[str, ...] = ()
+    many: bool = False
+    counted: bool = False
+    optional: bool = False
+    parse: Callable[[str], object] = str
+    completes: str = ""
+
+    @property
+    def target(self) -> str:
+        """Return the attribute that holds its value."""
+        return self.dest or max(self.names, key=len).lstrip("-").replace("-", "_")
+
+    @property
+    def takes_value(self) -> bool:
+        """Tell whether a value follows."""
+        return bool(self.metavar)
+
+
+class Argument(NamedTuple):
+    """The positional arguments; ``most`` is None for any number."""
+
+    metavar: str
+    least: int = 1
+    most: int | None = 1
+    completes: str = ""
+
+    @property
+    def usage(self) -> str:
+        """Return how it is written in the usage line."""
+        word = self.metavar + ("..." if self.most is None else "")
+        return word if self.least else f"[{word}]"
+
+
+class Call:
+    """One run of a command: its options and arguments, and the connection to the master daemon."""
+
+    def __init__(
+        self, program: str, command: "Command", *, options: argparse.Namespace, arguments: Sequence[str]
+    ) -> None:
+        self.program = program
+        self.command = command
+        self.options = options
+        self.arguments = list(arguments)
+
+    @functools.cached_property
+    def client(self) -> client.Client:
+        """Return the connection, made when first asked for."""
+        return client.Client()
+
+    def option(self, name: str) -> Any:
+        """Return an option's value, None when the command does not have the option."""
+        return getattr(self.options, name, None)
+
+
+class Command(NamedTuple):
+    """A sub-command: ``help`` is one line, ``text`` what its own help says besides. Its name may be several words.
+
+    Of a ``verbatim`` one nothing behind its first argument is an option.
+    """
+
+    name: str
+    function: Callable[[Call], int]
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    aliases: tuple[str, ...] = ()
+    text: str = ""
+    verbatim: bool = False
+
+
+EVERY = (
+    Option(("-d", "--debug"), "Show what goes wrong in full; again for more", counted=True, default=0),
+    Option(("--reason",), "Why you do it; kept with the job", metavar="TEXT"),
+    Option(("-h", "--help"), "Show this help"),
+)
+SUBMIT = (
+    Option(("--submit",), "Submit the job and do not wait for it"),
+    Option(("--print-jobid",), "Print the job's number on the first line"),
+)
+DRY_RUN = (Option(("--dry-run",), "Show what would be done, change nothing"),)
+PRIORITIES = {"low": 10, "normal": 0, "high": -10}
+PRIORITY = (Option(("--priority",), "Who goes first among waiting jobs", metavar="PRIORITY", choices=(*PRIORITIES,)),)
+JOB = (*DRY_RUN, *PRIORITY, *SUBMIT)
+FORCE = Option(("-f", "--force"), "Do not ask, go on")
+FIELDS_QUERY = (
+    Option(("--no-headers",), "Leave the titles out"),
+    Option(("--separator",), "Put this between columns, without padding", metavar="SEP"),
+    Option(("--format",), "How to print", metavar="FORMAT", choices=tables.FORMATS, default="table"),
+)
+QUERY = (
+    *FIELDS_QUERY,
+    Option(("--units",), "Unit of sizes: h picks one for each", metavar="UNIT", choices=tables.UNITS),
+    Option(("-o", "--output"), "Columns, or +more columns; list-fields names them", metavar="FIELDS"),
+    Option(("-v", "--verbose"), "Say in words why a value is missing"),
+)
+FILTER = (Option(("-F", "--filter"), "Take the argument for a filter, not for a name"),)
+
+NODE = Option(("-n", "--node"), "Node", metavar="NODE", completes="node")
+GROUP = Option(("-g", "--node-group"), "Node group", metavar="GROUP", completes="group")
+ALLOCATOR = Option(
+    ("-I", "--iallocator"), "Program that chooses; . for the cluster's own, gantry for the built-in one", "NAME"
+)
+BACKEND = Option(
+    ("-B", "--backend-parameters"), "Backend parameters, as in memory=1g,vcpus=2", "PARAMS", parse=syntax.backend
+)
+OS_PARAMETERS = Option(
+    ("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters
+)
+OS_PRIVATE = Option(
+    ("--os-parameters-private",), "Those that are kept, but shown to nobody", "PARAMS", parse=syntax.parameters
+)
+OS_SECRET = Option(
+    ("--os-parameters-secret",),
+    "Those that are for this job alone, and stored nowhere",
+    "PARAMS",
+    parse=syntax.parameters,
+)
+HYPERVISOR_NAMES = ("-H", "--hypervisor-parameters", "--hypervisor")
+TAGS = Option(("--tags",), "Tags, with commas between", metavar="TAGS", parse=syntax.words, default=())
+SHUTDOWN_TIMEOUT = Option(
+    ("--shutdown-timeout",), "Seconds until the power is cut", "SECONDS", parse=syntax.number, default=120
+)
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Return what every option's metavar is tried with; without a width each looks for that of the terminal anew."""
+    return argparse.HelpFormatter(prog, width=80)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise errors.MisuseError(f"{self.prog}: {message}", hint=f"see {self.prog} --help")
+
+
+def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:
+    """Make the run of a command from the words behind its name; raises MisuseError, InvalidError."""
+    options = (*command.options, *EVERY)
+    parser = _Parser(prog=f"{program} {command.name}", add_help=False, formatter_class=_formatter)
+    for option in options:
+        parser.add_argument(*option.names, **_keywords(option))
+    parser.add_argument("arguments", nargs="*")
+    split = words.index("--") if "--" in words else len(words)
+    if command.verbatim:
+        split = _first_argument(words, options)
+    rest = words[split + 1 :] if words[split : split + 1] == ["--"] else words[split:]
+    namespace = parser.parse_intermixed_args(_joined(words[:split], options))
+    call = Call(program, command, options=namespace, arguments=[*namespace.arguments, *rest])
+    if not namespace.help:
+        _check_count(call)
+    return call
+
+
+def _first_argument(words: Sequence[str], options: Sequence[Option]) -> int:
+    """Return where the words stop to be options and their values."""
+    names = {name for option in options if option.takes_value for name in option.names}
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] != "--":
+        place += 2 if words[place] in names else 1
+    return min(place, len(words))
+
+
+def _keywords(option: Option) -> dict[str, Any]:
+    if option.counted:
+        return {"action": "count", "dest": option.target, "default": option.default}
+    if not option.takes_value:
+        return {"action": "store_true", "dest": option.target}
+    keywords: dict[str, Any] = {"dest": option.target, "default": option.default, "type": option.parse}
+    if option.optional:
+        keywords |= {"nargs": "?", "const": "yes"}
+    if option.choices:
+        keywords["choices"] = option.choices
+    if option.many:
+        keywords |= {"action": "append", "default": option.default or []}
+    return keywords
+
+
+def _joined(words: Sequence[str], options: Sequence[Option]) -> list[str]:
+    """Tie values to their options, so that one that starts with a dash (``--net -1:add``) is taken for a value."""
+    names = {name for option in options if option.takes_value and not option.optional for name in option.names}
+    joined: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        value = next(rest, None) if word in names else None
+        if value is None:
+            joined.append(word)
+        elif value.startswith("-"):
+            joined.append(f"{word}={value}" if word.startswith("--") else f"{word}{value}")
+        else:
+            joined += [word, value]
+    return joined
+
+
+def _check_count(call: Call) -> None:
+    least = sum(argument.least for argument in call.command.arguments)
+    most = [argument.most for argument in call.command.arguments]
+    given = len(call.arguments)
+    if given >= least and (None in most or given <= sum(count or 0 for count in most)):
+        return
+    wanted = " ".join(argument.usage for argument in call.command.arguments) or "no arguments"
+    raise errors.MisuseError(
+        f"Error: Command {call.command.name} expects {wanted}; given were {given}",
+        hint=f"see {call.program} {call.command.name} --help",
+        exit_code=1,
+    )
+
+
+def usage(program: str, commands: Sequence[Command], *, about: str) -> str:
+    """Return the help of a program: its commands, one a line."""
+    width = max(len(command.name) for command in commands)
+    lines = [f"  {command.name:{width}}  {command.help}{_aliases(command)}" for command in commands]
+    head = [f"Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]", "", about, "", "Commands:"]
+    return "\n".join([*head, *lines, "", f"{program} COMMAND --help shows the options of a command."])
+
+
+def _aliases(command: Command) -> str:
+    return f" (also: {', '.join(command.aliases)})" if command.aliases else ""
+
+
+def help_text(program: str, command: Command) -> str:
+    """Return the help of one command."""
+    import textwrap
+
+    arguments = "".join(f" {argument.usage}" for argument in command.arguments)
+    lines = [f"Usage: {program} {command.name} [OPTIONS]{arguments}", "", command.help + "."]
+    lines += ["", *textwrap.dedent(command.text).strip().splitlines()] if command.text else []
+    lines += ["", "Options:"]
+    for option in (*command.options, *EVERY):
+        lines += _described(option)
+    return "\n".join(lines)
+
+
+def _described(option: Option) -> list[str]:
+    import textwrap
+
+    names = ", ".join(option.names) + (f" {option.metavar}" if option.takes_value else "")
+    notes = [f"one of {', '.join(option.choices)}"] if option.choices else []
+    notes += ["may be given again"] if option.many else []
+    if option.takes_value and isinstance(option.default, str | int):
+        notes.append(f"default {option.default}")
+    text = option.help + (f" ({'; '.join(notes)})" if notes else "")
+    wrapped = textwrap.wrap(text, 70)
+    return [f"  {names}", *(f"      {line}" for line in wrapped)]

@@ -1,0 +1,123 @@
+"""The ``list`` and ``list-fields`` commands: what a program declares of a resource, and how both run.
+
+The arguments of ``list`` are names, names with ``*`` and ``?``, or one filter (contract: query language).
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gantry.cli import client, errors
+from gantry.cli.framework import command
+from gantry.cli.grammar import filters, syntax
+from gantry.cli.output import tables
+
+UNKNOWN_FIELD = 14
+"""The exit code when a column does not exist."""
+
+
+LIST_TEXT = """
+    The arguments are names, names with * and ?, or one filter, like
+      'mfree > 1024 and not offline'    'name =~ m/web.*/'    '"blue" in tags'
+"""
+
+
+class Listing(NamedTuple):
+    """A resource as ``list`` shows it: its name on the wire, its columns, the field that arguments name."""
+
+    what: str
+    columns: tuple[str, ...]
+    name: str = "name"
+    formatters: Mapping[str, tables.Formatter] = tables.NO_FORMATTERS
+
+
+def commands(
+    listing: Listing, nouns: str, *, arguments: tuple[command.Argument, ...]
+) -> tuple[command.Command, command.Command]:
+    """Declare the ``list`` and ``list-fields`` commands of a resource."""
+    options = (*command.QUERY, *command.FILTER)
+    names = (command.Argument("FIELD", least=0, most=None),)
+    return (
+        command.Command("list", lambda call: show(call, listing), f"List {nouns}", arguments, options, text=LIST_TEXT),
+        command.Command(
+            "list-fields",
+            lambda call: show_fields(call, listing),
+            "List the columns that the list can have",
+            names,
+            command.FIELDS_QUERY,
+        ),
+    )
+
+
+def show(call: command.Call, listing: Listing, *, where: filters.Filter | None = None) -> int:
+    """Print the objects that the arguments choose and ``where`` lets pass."""
+    columns = chosen_columns(call.options.output, listing.columns)
+    chosen = filters.all_of(where, _from_arguments(call, listing))
+    table = call.client.query(listing.what, columns, where=chosen)
+    return print_table(call, table, formatters=listing.formatters)
+
+
+def show_fields(call: command.Call, listing: Listing) -> int:
+    """Print the fields of a resource, all or those that the arguments name."""
+    found = call.client.fields(listing.what, call.arguments or None)
+    return print_fields(call, found)
+
+
+def print_fields(call: command.Call, found: Sequence[client.Field]) -> int:
+    """Print fields as a table of name, type, title and description."""
+    titles = ("Name", "Type", "Title", "Description")
+    heads = [client.Field(title.lower(), title, "text", "") for title in titles]
+    rows: list[client.Row] = [
+        [(0, value) for value in (field.name, field.kind, field.title, field.doc)] for field in found
+    ]
+    print_table(call, client.Table(heads, rows))
+    return _warn_of_unknown([field.name for field in found if field.kind == "unknown"])
+
+
+def print_table(
+    call: command.Call, table: client.Table, *, formatters: Mapping[str, tables.Formatter] = tables.NO_FORMATTERS
+) -> int:
+    """Print a table as the options say; the exit code tells of columns that do not exist."""
+    style = tables.Style(
+        format=call.option("format"),
+        headers=not call.option("no_headers"),
+        separator=call.option("separator"),
+        units=call.option("units") or "",
+        verbose=bool(call.option("verbose")),
+    )
+    text = tables.render(table, style, formatters)
+    if text:
+        print(text)
+    return _warn_of_unknown([field.name for field in table.fields if field.kind == "unknown"])
+
+
+def chosen_columns(option: str | None, default: Sequence[str]) -> list[str]:
+    """Return the columns of ``-o``: a list, or one that ``+`` appends to the default."""
+    if not option:
+        return list(default)
+    more = syntax.words(option.removeprefix("+"))
+    return [*default, *more] if option.startswith("+") else more
+
+
+def names_filter(names: Sequence[str], listing: Listing) -> filters.Filter | None:
+    """Choose by name; a name with ``*`` or ``?`` is a pattern."""
+    if listing.name == "id":
+        return filters.any_of("id", [syntax.number(name) for name in names])
+    if any(character in name for name in names for character in "*?"):
+        return ["|", *(filters.glob(listing.name, name) for name in names)]
+    return filters.any_of(listing.name, names)
+
+
+def _from_arguments(call: command.Call, listing: Listing) -> filters.Filter | None:
+    if call.option("filter") or filters.looks_like(call.arguments):
+        if len(call.arguments) != 1:
+            raise errors.InvalidError("-F takes exactly one argument, the filter")
+        return filters.parse(call.arguments[0])
+    return names_filter(call.arguments, listing)
+
+
+def _warn_of_unknown(names: Sequence[str]) -> int:
+    if not names:
+        return 0
+    print(f"Warning: unknown fields: {', '.join(names)}; list-fields shows those there are", file=sys.stderr)
+    return UNKNOWN_FIELD

@@ -1,0 +1,1 @@
+"""What commands print: tables, documents, pool maps, files for other programs."""

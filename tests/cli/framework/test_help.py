@@ -1,0 +1,82 @@
+"""Help texts and completion scripts against golden files; ``make golden`` rewrites them."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gantry.cli import completion, main
+from gantry.cli.framework import command
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
+
+
+def compare(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("program", main.PROGRAMS)
+def test_help_is_as_it_was_written_down(program: str) -> None:
+    known, about = main.commands(program)
+    pages = [command.usage(program, known, about=about), *(command.help_text(program, one) for one in known)]
+    compare(f"{program}.txt", ("\n\n" + "-" * 80 + "\n\n").join(pages) + "\n")
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_completion_is_as_it_was_written_down(shell: str) -> None:
+    compare(f"completion.{shell}", completion.SHELLS[shell]() + "\n")
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_shells_understand_their_completion(shell: str, tmp_path: Path) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "script").write_text(completion.SHELLS[shell]())
+    subprocess.run([program, "-n", tmp_path / "script"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("gnt-instance reb", "reboot"),
+        ("gnt-instance reboot --type s", "soft"),
+        ("gnt-instance remove --ig", "--ignore-failures"),
+        ("gnt-instance add -n n", "node1 node2"),
+        ("gnt-node remove n", "node1 node2"),
+        ("gnt-node list --format j", "json"),
+        ("gnt-cluster init --port 1", ""),
+        ("gantry seg", "segment"),
+        ("gantry segment r", "range"),
+        ("gantry segment range cr", "create"),
+        ("gantry segment range list --unav", "--unavailable"),
+        ("gantry segment range delete u", "u1 u2"),
+    ],
+)
+def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(completion.bash())
+    last = len(words.split()) - 1
+    lines = [
+        f"source {tmp_path}/script",
+        "gnt-node() { echo node1; echo node2; }",
+        "gantry() { echo u1; echo u2; }",
+        f"COMP_WORDS=({words}); COMP_CWORD={last}; _gantry",
+        'echo "${COMPREPLY[@]}"',
+    ]
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == (offered, "")
+
+
+def test_every_option_has_a_help_text_and_names_are_given_once() -> None:
+    for program in main.PROGRAMS:
+        for one in main.commands(program)[0]:
+            options = (*one.options, *command.EVERY)
+            names = [name for option in options for name in option.names]
+            assert len(names) == len(set(names)), (program, one.name)
+            assert all(option.help for option in options)

@@ -1,0 +1,97 @@
+"""The commands of ``gantry``, against a master of a few lines."""
+
+import json
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Fault, Gnt, Master
+
+from gantry.cli.programs import gantry
+
+
+def event(serial: int, **more: Any) -> dict[str, Any]:
+    change = {"kind": "instance", "key": "u-1", "name": "web1", "what": "added"}
+    cause = {"job": 7, "opcode": "OP_INSTANCE_CREATE", "user": "gnt:user"}
+    return {"serial": serial, "time": 1_700_000_000.0, "cause": cause, "changes": [change], **more}
+
+
+def test_the_history_is_a_table_of_the_last_changes(gnt: Gnt, master: Master) -> None:
+    master.answers["QueryHistory"] = {"events": [event(3), event(4, cause={}, changes=[]), event(5)], "serial": 5}
+    ran = gnt("gantry history --limit 2 --kind instance --name web1 --since 3 --no-headers --separator '|'")
+    assert master.requests == [("QueryHistory", ["instance", "web1", 3, None, 3])]
+    first, second = ran.out.splitlines()
+    assert first.split("|")[0] == "4"
+    assert second.split("|")[2:] == ["7", "OP_INSTANCE_CREATE", "gnt:user", "-", "instance web1 added"]
+    assert ran.err == "Only the last 2 are shown; --limit shows more\n"
+
+
+def test_since_is_a_serial_or_a_time(gnt: Gnt, master: Master) -> None:
+    master.answers["QueryHistory"] = {"events": [], "serial": 5}
+    gnt("gantry history --since 2026-05-04T13:00+00:00")
+    assert master.requests[0][1][2:4] == [None, 1_777_899_600.0]
+    assert gnt("gantry history --since yesterday").code == 1
+    assert gnt("gantry history --limit 0").code == 1
+
+
+def test_events_are_lines_of_json_up_to_now(gnt: Gnt, master: Master) -> None:
+    parts = iter([[event(4), event(5)], [event(6)], []])
+    master.answers["WaitForEvents"] = lambda *_: {"events": next(parts), "serial": 6}
+    ran = gnt("gantry events --from 4")
+    assert [json.loads(line) for line in ran.out.splitlines()] == [event(4), event(5), event(6)]
+    assert [arguments for _, arguments in master.requests] == [[3, 1000, 0], [5, 1000, 0], [6, 1000, 0]]
+    assert ran.err == ""
+
+
+def test_events_that_are_not_kept_any_more_are_told_of(gnt: Gnt, master: Master) -> None:
+    parts = iter([[event(8)], []])
+    master.answers["WaitForEvents"] = lambda *_: {"events": next(parts), "serial": 8}
+    assert gnt("gantry events --from 4").err == "events 4 to 7 are not kept on this master\n"
+
+
+def test_a_stream_goes_on_where_it_was_when_the_master_comes_back(
+    gnt: Gnt, master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gantry, "GAP", 0.01)
+    away = ConnectionError()
+    answers: list[object] = [[event(1)], away, away, [event(2)], Fault("OpExecError", "enough")]
+
+    def answer(*_: object) -> object:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return {"events": found, "serial": 2}
+
+    master.answers["WaitForEvents"] = answer
+    ran = gnt("gantry events --follow")
+    assert [json.loads(line)["serial"] for line in ran.out.splitlines()] == [1, 2]
+    assert [arguments[0] for _, arguments in master.requests] == [0, 1, 1, 1, 2]
+    assert "enough" in ran.err
+
+
+def test_an_export_is_printed_or_written_to_a_file_of_its_owner(gnt: Gnt, master: Master, root: Path) -> None:
+    master.answers["ExportConfig"] = {"cluster": {"name": "c.example"}}
+    assert json.loads(gnt("gantry export-config").out) == {"cluster": {"name": "c.example"}}
+    file = root / "export.json"
+    ran = gnt(f"gantry export-config --output {file}")
+    assert (ran.code, ran.out) == (0, "")
+    assert json.loads(file.read_text()) == {"cluster": {"name": "c.example"}}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "No such file" in gnt(f"gantry export-config --output {root}/no/where").err
+
+
+def test_a_simulation_runs_its_program_with_one_order_of_names(gnt: Gnt, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[tuple[list[str], object]] = []
+
+    def run(words: list[str], *, env: dict[str, str], check: bool) -> subprocess.CompletedProcess[str]:
+        called.append((words[1:], env["PYTHONHASHSEED"]))
+        return subprocess.CompletedProcess(words, 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert gnt("gantry simulate --seed 7").code == 1
+    assert gnt("gantry simulate --seeds 0-99 --processes 3").code == 1
+    assert called == [(["--seed", "7"], "0"), (["--seeds", "0-99", "--processes", "3"], "0")]
+    assert "needed" in gnt("gantry simulate").err
+    assert gnt("gantry simulate --seed 1 --seeds 1-2").code == 1
