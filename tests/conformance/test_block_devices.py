@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.node import samples, storages
-from tests.node.storages import OWNER, Storage
+from tests.node import samples
+from tests.node.storage import storages
+from tests.node.storage.storages import OWNER, Storage
 
 from gantry import errors
 from gantry.rpc import calls

@@ -7,11 +7,17 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.node import chroots, samples, xens
+from tests.node import samples
+from tests.node.hypervisors import chroots
+from tests.node.hypervisors.xen import stand_in
 
 from gantry import errors
-from gantry.node import chroot, drivers, fake, kvm, migration, nic, probe, segments
-from gantry.node.xen import machine
+from gantry.node import drivers
+from gantry.node.hypervisors import chroot, fake
+from gantry.node.hypervisors.kvm import accelerator_probe, migration
+from gantry.node.hypervisors.kvm import driver as kvm_driver
+from gantry.node.hypervisors.xen import machine
+from gantry.node.network import segment_bridges, taps
 from gantry.rpc import calls
 from gantry.runtime import paths
 from gantry.runtime.real import RealRuntime
@@ -24,24 +30,24 @@ Make = Callable[[paths.Paths, str], drivers.Hypervisor]
 
 def make_kvm(folders: paths.Paths, namespace: str) -> drivers.Hypervisor:
     runtime = samples.runtime(namespace=namespace)
-    accelerators = probe.Accelerators(runtime, folders, bootid="")
-    bridged = nic.Bridged(runtime, folders.etc, made=segments.Segments(runtime))
+    accelerators = accelerator_probe.Accelerators(runtime, folders, bootid="")
+    bridged = taps.Bridged(runtime, folders.etc, made=segment_bridges.Segments(runtime))
     parts = drivers.Registry("node1", nics={"bridged": bridged})
-    return kvm.Kvm(runtime, folders, parts=parts, accelerators=accelerators)
+    return kvm_driver.Kvm(runtime, folders, parts=parts, accelerators=accelerators)
 
 
 DRIVERS: dict[str, Make] = {
     "fake": lambda folders, _: fake.Fake(RealRuntime().disk, folders.instances),
     "kvm": make_kvm,
-    machine.PARAVIRTUAL: lambda folders, _: xens.driver(machine.PARAVIRTUAL, folders),
-    machine.FULL: lambda folders, _: xens.driver(machine.FULL, folders),
+    machine.PARAVIRTUAL: lambda folders, _: stand_in.driver(machine.PARAVIRTUAL, folders),
+    machine.FULL: lambda folders, _: stand_in.driver(machine.FULL, folders),
     chroot.NAME: lambda folders, _: chroots.driver(folders),
 }
 PARAMETERS: dict[str, Callable[[], dict[str, calls.Value]]] = {
     "fake": dict,
     "kvm": samples.kvm,
-    machine.PARAVIRTUAL: lambda: xens.parameters(machine.PARAVIRTUAL),
-    machine.FULL: lambda: xens.parameters(machine.FULL),
+    machine.PARAVIRTUAL: lambda: stand_in.parameters(machine.PARAVIRTUAL),
+    machine.FULL: lambda: stand_in.parameters(machine.FULL),
     chroot.NAME: lambda: {"init_script": "/ganeti-chroot"},
 }
 
@@ -75,7 +81,7 @@ class Case:
         if self.kind == "kvm":
             patch.setattr(migration, "MIB", 1 << 10)
         elif self.kind != "fake":
-            (xens.folder(self._folders) / "slow").touch()
+            (stand_in.folder(self._folders) / "slow").touch()
 
     async def unplug(self, driver: drivers.Hypervisor, plugged: calls.Nic) -> None:
         """Unplug a NIC; a guest that sits in its firmware releases it when it is reset."""
@@ -106,8 +112,8 @@ class Case:
     ],
 )
 async def case(request: pytest.FixtureRequest) -> AsyncIterator[Case]:
-    if request.param == "kvm" and shutil.which(probe.QEMU) is None:
-        pytest.skip(f"{probe.QEMU} is not installed")
+    if request.param == "kvm" and shutil.which(accelerator_probe.QEMU) is None:
+        pytest.skip(f"{accelerator_probe.QEMU} is not installed")
     if request.param == chroot.NAME and not chroots.NEEDED:
         pytest.skip("mounting needs root, loop devices, busybox and fuser")
     real = request.param == "kvm" and samples.HAS_NAMESPACES

@@ -13,7 +13,7 @@ from tests.state import build as state_build
 from gantry import errors
 from gantry.daemons import distribution
 from gantry.model import network
-from gantry.node import ssconf as files
+from gantry.node.membership import ssconf as files
 from gantry.rpc import calls, client, targets
 from gantry.runtime import simulated
 from gantry.state import replication

@@ -8,7 +8,7 @@ from tests.docs import pages
 
 from gantry.doors import luxi
 from gantry.doors.neutron.resources import ranges
-from gantry.node import variables
+from gantry.node.os import script_environment
 from gantry.rpc import calls
 
 
@@ -58,7 +58,7 @@ def test_every_variable_of_an_os_script_is_described() -> None:
         disks=(calls.Disk(index=0, uuid="d", dev_type="file", size=1, name="root"),),
         hvparams={"nic_type": "e1000", "disk_type": "scsi"}, beparams={"vcpus": 1}, osparams={"greeting": "hello"},
     )  # fmt: skip
-    found = variables.os_script(instance, {"d": "/disk"}, api_version=20, debug=0, reinstall=True)
+    found = script_environment.os_script(instance, {"d": "/disk"}, api_version=20, debug=0, reinstall=True)
     described = _words("how-to/os-definitions.md")
     for name in found:
         general = re.sub(r"(?<=[A-Z][:_])[01]$", "i", re.sub(r"^(NIC|DISK)_0", r"\1_n", name))

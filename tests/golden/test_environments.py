@@ -13,7 +13,7 @@ from tests.operations import build
 
 from gantry.daemons import units
 from gantry.model import cluster, instance, network, opcodes
-from gantry.node import variables
+from gantry.node.os import script_environment
 from gantry.operations import base, filled, hooks
 from gantry.state import snapshot as states
 
@@ -115,8 +115,8 @@ def compare(name: str, lines: list[str]) -> None:
 def test_each_kind_of_nic_is_told_of_as_it_was_written_down(kind: str) -> None:
     state = house(NICS[kind]).state
     whole = filled.fill(state, state.instances["i1"])
-    script = variables.os_script(whole, {"d1": "/file/d1"}, api_version=20, debug=0, reinstall=False)
-    interface = variables.nic(whole, whole.nics[0], interface="gnt0", action="up")
+    script = script_environment.os_script(whole, {"d1": "/file/d1"}, api_version=20, debug=0, reinstall=False)
+    interface = script_environment.nic(whole, whole.nics[0], interface="gnt0", action="up")
     hook = hooks.instance_variables(state, state.instances["i1"])
     lines = [
         *text("OS script", script), *text("interface script", interface), *text("hook, each with GANETI_", hook)

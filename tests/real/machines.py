@@ -25,7 +25,8 @@ from tests import leftovers
 from tests.node import samples
 from tests.real import demonstration
 
-from gantry.node import assembly, guests, probe
+from gantry.node.daemon import wiring
+from gantry.node.hypervisors.kvm import accelerator_probe, guest_records
 from gantry.rpc import calls
 from gantry.runtime import paths
 
@@ -40,7 +41,7 @@ NEEDS = [
     pytest.mark.real,
     demonstration.MINUTES,
     pytest.mark.skipif(not samples.HAS_NAMESPACES, reason="network namespaces need root and the ip command"),
-    pytest.mark.skipif(not shutil.which(probe.QEMU), reason="QEMU is not installed"),
+    pytest.mark.skipif(not shutil.which(accelerator_probe.QEMU), reason="QEMU is not installed"),
 ]
 
 INIT = f"""#!/bin/sh
@@ -113,10 +114,10 @@ class Node:
     def restart(self) -> None:
         """Start the drivers anew, as a restarted node daemon does."""
         self.runtime = samples.runtime(self.name, namespace=self.namespace)
-        accelerators = probe.Accelerators(self.runtime, self.folders, bootid="")
-        self.registry = assembly.registry(self.runtime, self.folders, accelerators=accelerators)
+        accelerators = accelerator_probe.Accelerators(self.runtime, self.folders, bootid="")
+        self.registry = wiring.registry(self.runtime, self.folders, accelerators=accelerators)
         self.kvm = self.registry.hypervisor("kvm")
-        self.guests = guests.Guests(self.runtime, self.folders.instances)
+        self.guests = guest_records.Guests(self.runtime, self.folders.instances)
 
     @property
     def pid(self) -> int:

@@ -14,7 +14,7 @@ from tests import leftovers
 from tests.real import demonstration
 from tests.real.demonstration import FIXED, IPV4, IPV6, NAME, Demo
 
-from gantry.node import segments
+from gantry.node.network import segment_bridges
 
 pytestmark = demonstration.NEEDS
 
@@ -98,7 +98,18 @@ def test_a_nic_in_a_segment_comes_and_goes_with_all_that_its_node_made_for_it(de
     demo.console("cat /sys/class/net/eth1/mtu", until="1450")
     demo.console("ip link set eth1 up && ip addr add 10.9.0.1/24 dev eth1 && echo do''ne", until="done")
     # Another node's end of the segment, made by hand.
-    wire = ["type", "vxlan", "id", "7001", "dev", "br0", "group", segments.group(7001, "inet"), "dstport", "4789"]
+    wire = [
+        "type",
+        "vxlan",
+        "id",
+        "7001",
+        "dev",
+        "br0",
+        "group",
+        segment_bridges.group(7001, "inet"),
+        "dstport",
+        "4789",
+    ]
     ip(demo, 3, "link", "add", "peer", *wire)
     ip(demo, 3, "address", "add", "10.9.0.3/24", "dev", "peer")
     ip(demo, 3, "link", "set", "peer", "up")

@@ -17,7 +17,8 @@ from gantry.jobs import brief, environment, processor, queue, records
 from gantry.model import instance as instances
 from gantry.model import job as jobs
 from gantry.model import network as networks
-from gantry.node import fake, fence, frames, replica
+from gantry.node.hypervisors import fake
+from gantry.node.membership import fence, frames, replica
 from gantry.operations import base, instance
 from gantry.rpc import calls
 from gantry.runtime.simulated import opened

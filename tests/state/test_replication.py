@@ -7,7 +7,7 @@ import pytest
 from tests.state import build
 
 from gantry import errors
-from gantry.node import fence, replica, ssconf
+from gantry.node.membership import fence, replica, ssconf
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 from gantry.state import copies, replication, transaction

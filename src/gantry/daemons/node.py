@@ -16,7 +16,7 @@ import sys
 import gantry
 from gantry import errors
 from gantry.daemons import logs, program
-from gantry.node import assembly
+from gantry.node.daemon import wiring
 from gantry.runtime import paths, real
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options: argparse.Namespace) -> None:
-    agent = assembly.node(runtime, folders, software=gantry.__version__)
+    agent = wiring.node(runtime, folders, software=gantry.__version__)
     serving = asyncio.ensure_future(
         agent.run(
             options.bind,

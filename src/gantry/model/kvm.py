@@ -1,8 +1,8 @@
 """The parameters of the hypervisor kvm (contract: hypervisor parameter defaults).
 
 Left out of what Ganeti knows are the disk types ``sd``, ``mtd`` and ``pflash`` and the flag ``kvm_flag`` of machines
-that do not exist any more; ``accel``, ``firmware`` and its file are ours. ``node.demands`` checks what only a node can
-tell.
+that do not exist any more; ``accel``, ``firmware`` and its file are ours. ``node.hypervisors.kvm.requirements`` checks
+what only a node can tell.
 """
 
 from gantry.model.declarations import Parameter

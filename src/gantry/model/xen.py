@@ -2,7 +2,7 @@
 
 Left out of what Ganeti knows is ``xen_cmd``: Xen has been commanded by ``xl`` alone for long. The defaults of
 ``kernel_path`` and ``device_model`` of xen-hvm stand for what the node's own Xen brings, wherever that lies.
-``node.xen`` checks what only a node can tell.
+``node.hypervisors.xen`` checks what only a node can tell.
 """
 
 from gantry.model.declarations import Parameter

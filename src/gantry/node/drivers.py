@@ -1,8 +1,8 @@
 """The interfaces of a node's drivers, and the registry that finds one by name.
 
-A driver is one class in one file; ``node.handlers`` calls it, ``node.assembly`` puts the registry together, and
-``tests/conformance`` holds one suite per interface that every driver passes. Drivers get filled structures and know no
-defaults. All methods can be repeated: to start what runs, or to remove what is gone, is no error.
+A driver is one class in one file; ``node.daemon.handlers`` calls it, ``node.daemon.wiring`` puts the registry together,
+and ``tests/conformance`` holds one suite per interface that every driver passes. Drivers get filled structures and know
+no defaults. All methods can be repeated: to start what runs, or to remove what is gone, is no error.
 """
 
 import contextlib
@@ -119,7 +119,7 @@ class Hypervisor(Protocol):
 class BlockDevice(Protocol):
     """Makes disks. A disk is made, activated where it is used, and then has a path that programs open.
 
-    A disk may be asked for again after a lost answer, but never twice at once (``blockdevs`` sees to that).
+    A disk may be asked for again after a lost answer, but never twice at once (``daemon.disk_calls`` sees to that).
     """
 
     def logical_id(self, instance: str, uuid: str, *, index: int) -> str:

@@ -26,7 +26,7 @@ import msgspec
 
 from gantry import errors, security
 from gantry.daemons import bootstrap, master, role
-from gantry.node import assembly
+from gantry.node.daemon import wiring
 from gantry.runtime import paths, simulated
 from gantry.runtime.simulated import clock, processes
 from gantry.state import recovery
@@ -159,7 +159,7 @@ class SimulatedCluster:
             await machine.disk.make_directory(folder)
         await machine.disk.write("/proc/meminfo", MEMORY)
         await machine.disk.write(FOLDERS.segments, SEGMENTS)
-        agent = assembly.node(machine, FOLDERS, software="simulation", secure=False)
+        agent = wiring.node(machine, FOLDERS, software="simulation", secure=False)
         await self._launch(name, NODE, lambda ready: agent.run("0.0.0.0", PORT, ready=ready))
 
     async def start_master(self, name: str = "", wish: role.Wish = role.Wish()) -> None:  # noqa: B008 - it is immutable

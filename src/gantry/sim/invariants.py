@@ -14,7 +14,7 @@ import msgspec
 from gantry.address import ranges
 from gantry.daemons import master
 from gantry.model import instance, job
-from gantry.node import fake
+from gantry.node.hypervisors import fake
 from gantry.sim import cluster, copies
 from gantry.sim.story import Story, Violation
 from gantry.state import snapshot as states

@@ -1,0 +1,113 @@
+"""The table of calls: which part of the node answers which call of ``rpc.calls``.
+
+``server`` gets the table and adds what joining and leaving need; ``wiring`` puts the parts together. A new call is a
+line here, and a method where it is more than one call of a part.
+"""
+
+from gantry.node import call_table, drivers
+from gantry.node.daemon import disk_calls, hooks, instance_calls, node_info
+from gantry.node.hypervisors.kvm import accelerator_probe, driver
+from gantry.node.membership import master_process, replica, ssconf
+from gantry.node.os import backup, os_definitions
+from gantry.rpc import calls
+from gantry.runtime import interface
+
+
+class Handlers:
+    """The parts of one node behind its calls."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        registry: drivers.Registry,
+        *,
+        queue: str,
+        files: ssconf.Files,
+        copy: replica.Replica,
+        definitions: os_definitions.Definitions,
+        hook_scripts: hooks.Hooks,
+        accelerators: accelerator_probe.Accelerators,
+        disks: disk_calls.Disks,
+        exports: backup.Backup,
+    ) -> None:
+        self._runtime = runtime
+        self._registry = registry
+        self._queue = queue
+        self._files = files
+        self._copy = copy
+        self._definitions = definitions
+        self._hooks = hook_scripts
+        self._accelerators = accelerators
+        self._disks = disks
+        self._exports = exports
+
+    def table(self) -> call_table.Table:
+        """Return the table of all calls that concern a cluster's member."""
+        table = call_table.Table()
+        table.add(calls.NodeInfo, self._node_info)
+        table.add(calls.NodeVerify, self._node_verify)
+        table.add(calls.WriteSsconf, lambda call: self._files.write(call.values))
+        table.add(calls.UpdateSsconf, self._files.update)
+        table.add(calls.UploadFile, lambda call: self._files.upload(call.name, call.content))
+        table.add(calls.MasterName, self._master_name)
+        table.add(calls.CandidateStatus, lambda call: self._copy.status())
+        table.add(calls.MasterPromise, self._copy.promise)
+        table.add(calls.JournalAppend, self._copy.append)
+        table.add(calls.CheckpointStore, self._copy.store)
+        table.add(calls.JournalFetch, lambda call: self._copy.following(call.after))
+        table.add(calls.NodeDemote, self._node_demote)
+        table.add(
+            calls.StopMaster, lambda call: master_process.stop(self._runtime, self._queue, patience=call.patience)
+        )
+        table.add(calls.OsDiagnose, self._os_diagnose)
+        table.add(calls.OsValidate, self._os_validate)
+        table.add(calls.OsAdd, self._os_add)
+        table.add(calls.OsRename, self._os_rename)
+        table.add(calls.OsCancel, lambda call: self._definitions.cancel(call.instance))
+        table.add(calls.OsVerify, lambda call: self._definitions.verify(call.instance))
+        table.add(calls.HooksRun, self._hooks.run)
+        self._disks.add_to(table)
+        self._exports.add_to(table)
+        instance_calls.Instances(self._registry).add_to(table)
+        table.add(calls.NicValidate, self._nic_validate)
+        table.add(calls.TestDelay, lambda call: self._runtime.clock.sleep(call.duration))
+        return table
+
+    async def prepare(self) -> None:
+        """Find out what takes long, before a call waits for it: the accelerator, where the cluster has kvm."""
+        if driver.NAME in self._files.read("hypervisor_list").splitlines():
+            await self._accelerators.current()
+
+    async def forget(self) -> None:
+        """Remove what the cluster left on the node, apart from certificates, instances and disks."""
+        await self._files.forget()
+        await self._copy.forget()
+
+    async def _node_info(self, call: calls.NodeInfo) -> calls.NodeStatus:
+        return await node_info.status(self._runtime.disk, self._registry, accelerators=self._accelerators, wanted=call)
+
+    async def _node_verify(self, call: calls.NodeVerify) -> dict[str, list[str]]:
+        return await node_info.verify(self._runtime, self._registry, files=self._files, wanted=call)
+
+    async def _master_name(self, call: calls.MasterName) -> str:
+        return self._files.read("master_node")
+
+    async def _node_demote(self, call: calls.NodeDemote) -> None:
+        await self._files.forget_secrets()
+        await self._copy.forget()
+
+    async def _os_diagnose(self, call: calls.OsDiagnose) -> tuple[calls.OsScript, ...]:
+        return self._definitions.diagnose()
+
+    async def _os_validate(self, call: calls.OsValidate) -> calls.OsScript:
+        return self._definitions.find(call.name)
+
+    async def _os_add(self, call: calls.OsAdd) -> str:
+        return await self._definitions.create(call.instance, reinstall=call.reinstall, debug=call.debug)
+
+    async def _os_rename(self, call: calls.OsRename) -> str:
+        return await self._definitions.rename(call.instance, old=call.old, debug=call.debug)
+
+    async def _nic_validate(self, call: calls.NicValidate) -> None:
+        for nic in call.nics:
+            await self._registry.nic(nic.mode).validate(nic)

@@ -1,0 +1,1 @@
+"""The hypervisors: a module or a folder for each."""

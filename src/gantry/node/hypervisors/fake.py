@@ -1,0 +1,253 @@
+"""The fake hypervisor: instances that are files. For tests, benchmarks, simulations and trying things out.
+
+    <instances>/fake/<name>      what runs, a Guest in JSON
+
+Starting writes the file, stopping removes it, so that what "runs" survives a restart of the node daemon as real
+guests do. Nothing is synced: a machine that crashes loses its guests. A migration takes as many looks at its status as
+a guest has steps to send; the two nodes never meet, the master carries all that goes between them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gantry import errors
+from gantry.node.hypervisors import guest_slots
+from gantry.rpc import calls
+from gantry.runtime import interface
+
+NAME = "fake"
+MIB = 1 << 20
+STEPS = 2
+PORT = 8102
+ONLY_HERE = ("incoming", "arrived")
+
+
+class Guest(msgspec.Struct, frozen=True):
+    """A guest that pretends to run; ``least`` and ``most`` bound its memory, ``sent`` counts steps of a migration."""
+
+    running: calls.RunningInstance
+    nics: tuple[calls.Nic, ...] = ()
+    disks: tuple[calls.Disk, ...] = ()
+    most: int = 0
+    sent: int = 0
+    status: str = "none"
+
+    def told(self) -> calls.MigrationStatus:
+        """Return how far its migration is."""
+        if self.status == "none":
+            return calls.MigrationStatus(status="none")
+        total = self.running.memory * MIB
+        done = total * self.sent // STEPS
+        return calls.MigrationStatus(
+            status=self.status, transferred=done, total=total, remaining=total - done, downtime=1
+        )
+
+
+def _in_state(guest: Guest, state: str) -> Guest:
+    return msgspec.structs.replace(guest, running=msgspec.structs.replace(guest.running, state=state))
+
+
+class Fake:
+    """The hypervisor ``fake``; ``folder`` is the node's folder of running instances."""
+
+    def __init__(self, disk: interface.Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = f"{folder}/{NAME}"
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
+    async def validate(self, hvparams: Mapping[str, calls.Value]) -> None:
+        """Accept everything: the master has checked names and types."""
+
+    async def start(self, instance: calls.Instance, *, paused: bool) -> None:
+        """Write the instance's file unless it is there."""
+        present = self._guest(instance.name)
+        if present is not None:
+            if present.running.state in ONLY_HERE:
+                raise errors.WrongStateError(f"a migration of instance {instance.name} waits here")
+            return
+        memory = int(instance.beparams.get("maxmem", 0))
+        running = calls.RunningInstance(
+            name=instance.name,
+            uuid=instance.uuid,
+            hypervisor=NAME,
+            memory=memory,
+            vcpus=int(instance.beparams.get("vcpus", 0)),
+            state="paused" if paused else "running",
+            hotplug=True,
+        )
+        await self._write(Guest(running, instance.nics, instance.disks, most=memory))
+
+    async def _write(self, guest: Guest) -> None:
+        await self._disk.make_directory(self._folder)
+        await self._disk.write(self._path(guest.running.name), msgspec.json.encode(guest), sync=False)
+
+    def _guest(self, name: str) -> Guest | None:
+        if not self._disk.exists(self._path(name)):
+            return None
+        return msgspec.json.decode(self._disk.read(self._path(name)), type=Guest)
+
+    async def stop(self, name: str, *, timeout: float) -> None:
+        """Remove the instance's file."""
+        if self._disk.exists(self._path(name)):
+            await self._disk.remove(self._path(name))
+
+    async def reboot(self, name: str, *, kind: str, timeout: float) -> None:
+        """Do nothing to an instance that runs."""
+        self._needed(name)
+
+    def _needed(self, name: str) -> Guest:
+        guest = self._guest(name)
+        if guest is None:
+            raise errors.HypervisorError(f"instance {name} does not run", hint="start it")
+        return guest
+
+    async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Add the NIC to the instance's file."""
+        await self._write(_with_nics(self._needed(instance.name), nic, nic))
+
+    async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
+        """Take the NIC out of the instance's file."""
+        guest = self._guest(instance.name)
+        if guest is not None:
+            await self._write(_with_nics(guest, nic))
+
+    async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
+        """Replace the NIC in the instance's file."""
+        guest = self._needed(instance.name)
+        if nic.uuid not in {one.uuid for one in guest.nics}:
+            return False
+        await self._write(_with_nics(guest, nic, nic))
+        return True
+
+    async def plug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
+        """Add the disk to the instance's file."""
+        await self._write(_with_disks(self._needed(instance.name), disk, disk))
+
+    async def unplug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
+        """Take the disk out of the instance's file."""
+        guest = self._guest(instance.name)
+        if guest is not None:
+            await self._write(_with_disks(guest, disk))
+
+    async def resize_disk(self, instance: calls.Instance, disk: calls.Disk) -> bool:
+        """Replace the disk in the instance's file."""
+        guest = self._needed(instance.name)
+        if disk.uuid not in {one.uuid for one in guest.disks}:
+            return False
+        await self._write(_with_disks(guest, disk, disk))
+        return True
+
+    async def balloon(self, instance: calls.Instance, memory: int) -> int:
+        """Write the memory down."""
+        guest, least = self._needed(instance.name), int(instance.beparams["minmem"])
+        if not least <= memory <= guest.most:
+            raise errors.InvalidError(
+                f"instance {instance.name} can have {least} to {guest.most} MiB while it runs, not {memory}"
+            )
+        running = msgspec.structs.replace(guest.running, memory=memory)
+        await self._write(msgspec.structs.replace(guest, running=running))
+        return memory
+
+    async def migration_info(self, instance: calls.Instance) -> str:
+        """Return the instance's file."""
+        return msgspec.json.encode(self._needed(instance.name)).decode()
+
+    async def accept(self, instance: calls.Instance, info: str, *, address: str, mirror: bool) -> calls.Reception:
+        """Write the file of an instance that comes from elsewhere."""
+        present = self._guest(instance.name)
+        if present is not None and present.running.state not in ONLY_HERE:
+            raise errors.ExistsError(f"instance {instance.name} runs here already")
+        try:
+            sent = msgspec.json.decode(info, type=Guest)
+        except msgspec.MsgspecError as error:
+            raise errors.InvalidError(f"instance {instance.name}: this is no migration info: {error}") from None
+        await self._write(_in_state(msgspec.structs.replace(sent, sent=0, status="none"), "incoming"))
+        return calls.Reception(host=address, port=PORT, secret=instance.uuid, disk_port=PORT + 1 if mirror else 0)
+
+    async def migrate(self, instance: calls.Instance, reception: calls.Reception, *, live: bool) -> None:
+        """Begin to count."""
+        guest = self._needed(instance.name)
+        if guest.status in ("active", "completed"):
+            return
+        changed = msgspec.structs.replace(guest, sent=0, status="active")
+        await self._write(_in_state(changed, "migrating" if live else "paused"))
+
+    async def migration_status(self, instance: calls.Instance, *, wait: float) -> calls.MigrationStatus:
+        """Count, and return how far that is; nobody waits here."""
+        guest = self._needed(instance.name)
+        if guest.status == "active":
+            guest = msgspec.structs.replace(guest, sent=guest.sent + 1)
+            if guest.sent == STEPS:
+                guest = _in_state(msgspec.structs.replace(guest, status="completed"), "migrated")
+            await self._write(guest)
+        return guest.told()
+
+    async def cancel_migration(self, instance: calls.Instance) -> calls.MigrationStatus:
+        """Stop counting."""
+        guest = self._needed(instance.name)
+        if guest.status == "active":
+            guest = _in_state(msgspec.structs.replace(guest, status="cancelled"), "running")
+            await self._write(guest)
+        return guest.told()
+
+    async def finalize_source(self, instance: calls.Instance, *, success: bool) -> None:
+        """Remove the file of an instance that has left, or let it go on."""
+        guest = self._guest(instance.name)
+        if guest is None:
+            return
+        if not success:
+            await self._write(_in_state(msgspec.structs.replace(guest, status="none"), "running"))
+        elif guest.status != "completed":
+            raise errors.WrongStateError(f"instance {instance.name} has not left", hint="it still runs here")
+        else:
+            await self.stop(instance.name, timeout=0)
+
+    async def finalize_target(self, instance: calls.Instance, *, success: bool) -> None:
+        """Let an instance go on here, or remove its file. That all of it has arrived is the master's word alone."""
+        guest = self._guest(instance.name)
+        if success:
+            await self._write(_in_state(self._needed(instance.name), "running"))
+        elif guest is not None and guest.running.state in ONLY_HERE:
+            await self.stop(instance.name, timeout=0)
+
+    async def info(self, name: str) -> calls.RunningInstance | None:
+        """Read the instance's file."""
+        guest = self._guest(name)
+        return guest.running if guest else None
+
+    async def running(self) -> tuple[calls.RunningInstance, ...]:
+        """Read all files."""
+        names = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
+        found = [await self.info(name) for name in names if not name.startswith(".")]
+        return tuple(one for one in found if one is not None and one.state not in ONLY_HERE)
+
+    async def endings(self) -> tuple[calls.Ending, ...]:
+        """Return nothing: these do not die."""
+        return ()
+
+    async def console(self, name: str) -> calls.Console:
+        """Say that there is none."""
+        return calls.Console(instance=name, kind="message", message="a fake instance has no console")
+
+    async def verify(self) -> list[str]:
+        """Return no complaints."""
+        return []
+
+    async def memory(self) -> tuple[int, int] | None:
+        """Return None."""
+        return None
+
+
+def _others(devices: Sequence[guest_slots.Device], gone: guest_slots.Device) -> tuple[guest_slots.Device, ...]:
+    return tuple(one for one in devices if one.uuid != gone.uuid)
+
+
+def _with_nics(guest: Guest, nic: calls.Nic, *instead: calls.Nic) -> Guest:
+    return msgspec.structs.replace(guest, nics=(*_others(guest.nics, nic), *instead))
+
+
+def _with_disks(guest: Guest, disk: calls.Disk, *instead: calls.Disk) -> Guest:
+    return msgspec.structs.replace(guest, disks=(*_others(guest.disks, disk), *instead))

@@ -1,0 +1,1 @@
+"""The hypervisor ``kvm``: QEMU processes, commanded over QMP."""

@@ -1,0 +1,1 @@
+"""The network devices of a node: taps, VLANs, bridges of segments."""

@@ -1,0 +1,1 @@
+"""Operating systems of instances: OS definitions and their scripts, exports, imports."""

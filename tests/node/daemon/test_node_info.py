@@ -1,0 +1,104 @@
+import re
+
+import pytest
+from tests.node import samples
+
+from gantry.node.daemon import node_info, wiring
+from gantry.node.hypervisors.kvm import accelerator_probe
+from gantry.node.hypervisors.xen import requirements
+from gantry.node.membership import ssconf
+from gantry.rpc import calls
+from gantry.runtime import commands, paths, simulated
+from gantry.runtime.simulated import processes
+
+MEMORY = b"MemTotal:       2048000 kB\nMemFree:         100000 kB\nMemAvailable:    1024000 kB\n"
+PROCESSORS = b"processor\t: 0\nphysical id\t: 0\nflags\t: a b\n\nprocessor\t: 1\nphysical id\t: 1\n"
+
+
+def test_what_the_kernel_tells_is_told_on() -> None:
+    where = paths.Paths.below("/g")
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node1")
+
+        async def look() -> tuple[calls.NodeStatus, calls.NodeStatus]:
+            for path, content in {
+                node_info.MEMORY: MEMORY,
+                node_info.PROCESSORS: PROCESSORS,
+                node_info.BOOT_ID: b"b-1\n",
+            }.items():
+                await machine.disk.make_directory(path.rpartition("/")[0])
+                await machine.disk.write(path, content)
+            await machine.disk.make_directory(where.lib)
+            accelerators = accelerator_probe.Accelerators(machine, where, bootid="")
+            registry = wiring.registry(machine, where, accelerators=accelerators)
+            plain, probing = [
+                await node_info.status(machine.disk, registry, accelerators=accelerators, wanted=wanted)
+                for wanted in (calls.NodeInfo(), calls.NodeInfo(probe=True))
+            ]
+            return plain, probing
+
+        found, probed = world.run(look())
+    assert (found.memory_total, found.memory_free, found.memory_node) == (2000, 1000, 1000)
+    assert (found.cpu_total, found.cpu_sockets, found.bootid) == (2, 2, "b-1")
+    assert [(room.kind, room.path) for room in found.storage] == [("file", where.file_storage)]
+    assert (found.accelerator_reason, probed.accelerator_reason) == ("", "qemu-system-x86_64 is not installed")
+
+
+def test_memory_is_what_the_hypervisor_has_that_the_kernel_runs_on() -> None:
+    where = paths.Paths.below("/g")
+    told = b"host                   : node1\ntotal_memory           : 16383\nfree_memory            : 9000\n"
+
+    async def xl(call: processes.Invocation) -> commands.Completed:
+        assert list(call.arguments) == ["xl", "info"]
+        return commands.Completed(0, told, b"")
+
+    with simulated.World(seed=1) as world:
+        machine = world.machine("node1")
+        machine.processes.programs["xl"] = xl
+
+        async def look(hypervisor: bytes) -> tuple[int, int]:
+            for path, content in ((node_info.MEMORY, MEMORY), (requirements.BELOW, hypervisor)):
+                await machine.disk.make_directory(path.rpartition("/")[0])
+                await machine.disk.write(path, content)
+            accelerators = accelerator_probe.Accelerators(machine, where, bootid="")
+            registry = wiring.registry(machine, where, accelerators=accelerators)
+            status = await node_info.status(
+                machine.disk, registry, accelerators=accelerators, wanted=calls.NodeInfo(storage=())
+            )
+            return status.memory_total, status.memory_free
+
+        assert world.run(look(b"xen\n")) == (16383, 9000)
+        assert world.run(look(b"other\n")) == (2000, 1000)
+
+
+@pytest.mark.real
+async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.Paths, namespace: str) -> None:
+    runtime = samples.runtime(namespace=namespace)
+    registry = wiring.registry(
+        runtime, folders, accelerators=accelerator_probe.Accelerators(runtime, folders, bootid="")
+    )
+    files = ssconf.Files(runtime.disk, folders)
+    await files.write({"master_node": "node1"})
+    now = runtime.clock.now()
+    good = calls.NodeVerify(
+        hypervisors=("fake",), bridges=("br0",), ssconf={"master_node": calls.digest_of("node1")}, now=now
+    )
+    bad = calls.NodeVerify(
+        hypervisors=("fake", "vax"),
+        bridges=("br0", "br9"),
+        nics=(samples.nic(link="br8"),),
+        ssconf={"master_node": calls.digest_of("n2")},
+        now=now - 1000,
+    )
+    found = await node_info.verify(runtime, registry, files=files, wanted=good)
+    assert found == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}
+    found = await node_info.verify(runtime, registry, files=files, wanted=bad)
+    assert [len(complaints) for complaints in found.values()] == [1, 2, 1, 1, 0]
+    assert "no hypervisor vax" in found["hypervisor"][0]
+    assert "no bridge br9" in found["bridges"][0]
+    assert "no bridge br8" in found["bridges"][1]
+    assert "ssconf_master_node" in found["filelist"][0]
+    off = re.search(r"the node's clock is \+(\d+) s off", found["time"][0])
+    assert off
+    # Time went on while the rest was looked at.
+    assert 1000 <= int(off[1]) <= round(1000 + runtime.clock.now() - now)

@@ -1,0 +1,327 @@
+"""The agent as the master sees it: over TLS on the loopback, joining included."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from tests import ports
+from tests.node import samples
+
+from gantry import errors, security
+from gantry.node.daemon import wiring
+from gantry.node.membership import enrollment
+from gantry.rpc import calls, client, targets
+from gantry.runtime import interface, paths, simulated
+
+UUID = "6f0d3c3e-3f6e-4d9c-8f53-6b6c1f6a0001"
+
+
+class Cluster:
+    """One node's running agent, and a master that knows how to talk to it."""
+
+    def __init__(
+        self, runtime: interface.Runtime, folders: paths.Paths, port: int, *, address: str = "127.0.0.1"
+    ) -> None:
+        self.runtime = runtime
+        self.folders = folders
+        self.agent = wiring.node(runtime, folders, software="test")
+        self.target = targets.Target(UUID, "node1", address, port)
+        self.authority = security.make_authority("one", runtime.clock.now())
+
+    def token(self) -> str:
+        return self.runtime.disk.read(f"{self.folders.lib}/join-token").decode()
+
+    def master_context(self, authority: security.Pair | None = None) -> ssl.SSLContext:
+        own = security.issue_master(authority or self.authority, self.runtime.clock.now())
+        return self.context(own, trust=self.authority)
+
+    def context(self, own: security.Pair, *, trust: security.Pair) -> ssl.SSLContext:
+        certificate, key = f"{self.folders.run}/c.pem", f"{self.folders.run}/c.key"
+        for path, content in ((certificate, own.certificate), (key, own.key)):
+            with open(path, "wb") as file:
+                file.write(content)
+        return security.master_client_context(certificate, key, authority=trust.certificate)
+
+    @contextlib.asynccontextmanager
+    async def master(self, context: ssl.SSLContext | None = None) -> AsyncIterator[client.Client]:
+        made = client.Client(self.runtime.network, context or self.master_context())
+        try:
+            yield made
+        finally:
+            await made.close()
+
+    async def join(self, master: client.Client) -> None:
+        secret = security.JoinToken.decode(self.token()).secret
+        ask = calls.Join(secret=secret, cluster="one", node="node1", uuid=UUID, address="127.0.0.1")
+        token = self.token()
+        request = await master.join(self.target, token, ask)
+        certificate = security.issue(
+            self.authority,
+            request.encode(),
+            uuid=UUID,
+            name="node1",
+            address="127.0.0.1",
+            now=self.runtime.clock.now(),
+        )
+        answer = calls.Enrol(
+            secret=secret, certificate=certificate.decode(), authority=self.authority.certificate.decode()
+        )
+        await master.join(self.target, token, answer)
+
+
+@pytest.fixture
+async def cluster(folders: paths.Paths) -> AsyncIterator[Cluster]:
+    port = ports.free()
+    made = Cluster(samples.runtime(), folders, port)
+    ready = asyncio.Event()
+    serving = asyncio.create_task(made.agent.run("127.0.0.1", port, ready=ready.set))
+    await asyncio.wait([serving, asyncio.ensure_future(ready.wait())], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield made
+    finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+
+async def test_a_node_joins_and_answers_the_master_at_once(cluster: Cluster) -> None:
+    async with cluster.master() as master:
+        await cluster.join(master)
+        known = await master.call(cluster.target, calls.Version())
+    assert known == calls.VersionInfo(software="test", node="node1", uuid=UUID, cluster="one")
+    assert not cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token")
+    for name in ("node.pem", "node.key", "authority.pem"):
+        assert cluster.runtime.disk.status(f"{cluster.folders.certificates}/{name}").mode == 0o600
+
+
+async def test_a_node_that_has_not_joined_answers_nothing_else(cluster: Cluster) -> None:
+    async with cluster.master() as master:
+        known = await master.join(cluster.target, cluster.token(), calls.Version())
+        assert known == calls.VersionInfo(software="test")
+        with pytest.raises(errors.GantryError, match="no call 'node_info'"):
+            await master.join(cluster.target, cluster.token(), calls.NodeInfo())
+
+
+async def test_a_wrong_join_secret_is_refused_and_the_node_stays_alone(cluster: Cluster) -> None:
+    ask = calls.Join(secret="wrong", cluster="one", node="node1", uuid=UUID, address="127.0.0.1")
+    async with cluster.master() as master:
+        with pytest.raises(errors.InvalidError, match="the secret is not the one in this node's join token"):
+            await master.join(cluster.target, cluster.token(), ask)
+        enrol = calls.Enrol(secret="wrong", certificate="", authority="")
+        with pytest.raises(errors.InvalidError, match="the secret is not the one"):
+            await master.join(cluster.target, cluster.token(), enrol)
+    assert cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token")
+
+
+async def test_a_certificate_that_does_not_fit_is_not_taken(cluster: Cluster) -> None:
+    token = security.JoinToken.decode(cluster.token())
+    other = security.make_authority("two", cluster.runtime.clock.now())
+    ask = calls.Join(secret=token.secret, cluster="one", node="node1", uuid=UUID, address="127.0.0.1")
+    async with cluster.master() as master:
+        request = (await master.join(cluster.target, token.encode(), ask)).encode()
+        pem = security.issue(other, request, uuid=UUID, name="n", address="127.0.0.1", now=cluster.runtime.clock.now())
+        wrong = calls.Enrol(
+            secret=token.secret, certificate=pem.decode(), authority=cluster.authority.certificate.decode()
+        )
+        with pytest.raises(errors.InvalidError, match="was not issued by the authority"):
+            await master.join(cluster.target, token.encode(), wrong)
+    assert not enrollment.Enrolment(cluster.runtime, cluster.folders).joined
+
+
+async def test_a_call_without_certificate_is_refused(cluster: Cluster) -> None:
+    async with cluster.master() as master:
+        token = cluster.token()
+        await cluster.join(master)
+        with pytest.raises(errors.RemoteError, match=r"node node1 \(127.0.0.1"):
+            await master.join(cluster.target, token, calls.Version())
+    nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    nobody.load_verify_locations(cadata=cluster.authority.certificate.decode())
+    async with cluster.master(nobody) as stranger:
+        with pytest.raises(errors.RemoteError):
+            await stranger.call(cluster.target, calls.Version())
+
+
+async def test_a_call_with_another_clusters_certificate_is_refused(cluster: Cluster) -> None:
+    async with cluster.master() as master:
+        await cluster.join(master)
+    other = security.make_authority("two", cluster.runtime.clock.now())
+    async with cluster.master(cluster.master_context(other)) as stranger:
+        with pytest.raises(errors.RemoteError):
+            await stranger.call(cluster.target, calls.Version())
+
+
+async def test_a_call_with_a_nodes_own_certificate_is_refused(cluster: Cluster) -> None:
+    async with cluster.master() as master:
+        await cluster.join(master)
+    read = cluster.runtime.disk.read
+    own = security.Pair(
+        read(f"{cluster.folders.certificates}/node.pem"), read(f"{cluster.folders.certificates}/node.key")
+    )
+    async with cluster.master(cluster.context(own, trust=cluster.authority)) as stranger:
+        with pytest.raises(errors.RemoteError):
+            await stranger.call(cluster.target, calls.Version())
+
+
+async def test_a_certificate_of_the_authority_that_is_not_the_masters_is_refused(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    member = security.make_bootstrap("somebody", cluster.runtime.clock.now())
+    der = ssl.PEM_cert_to_DER_cert(member.certificate.decode())
+    answer = await cluster.agent.answer(
+        interface.HttpRequest("POST", "/version", b"{}", peer_certificate=der),
+    )
+    assert answer.status == 400
+    assert b"only the cluster's master" in answer.body
+
+
+async def cluster_joined(cluster: Cluster) -> None:
+    async with cluster.master() as master:
+        await cluster.join(master)
+
+
+@pytest.mark.parametrize(
+    "path, body, said",
+    [
+        ("/nonsense", b"{}", b"no call 'nonsense'"),
+        ("/master_name", b'{"colour": "red"}', b"unknown field `colour`"),
+        ("/master_name", b"not json", b"master_name: JSON is malformed"),
+        ("/test_delay", b'{"duration": "long"}', b"Expected `float`"),
+        ("/instance_info", b"{}", b"missing required field"),
+    ],
+)
+@pytest.mark.promise("cluster-9")
+async def test_what_cannot_be_read_gets_an_answer_that_says_why(
+    cluster: Cluster, path: str, body: bytes, said: bytes
+) -> None:
+    await cluster_joined(cluster)
+    http = cluster.runtime.network.http_client(tls=cluster.master_context())
+    try:
+        answer = await http.post("127.0.0.1", cluster.target.port, path, body, timeout=30)
+    finally:
+        await http.close()
+    assert answer.status == 400
+    assert answer.body.startswith(b'[false,["LuxiError"')
+    assert said in answer.body
+
+
+async def test_a_body_beyond_the_limit_is_refused_without_being_kept(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    http = cluster.runtime.network.http_client(tls=cluster.master_context())
+    try:
+        answer = await http.post("127.0.0.1", cluster.target.port, "/version", b" " * ((64 << 20) + 1), timeout=60)
+        assert answer.status == 413
+    except OSError:  # the server may hang up while we still send
+        pass
+    finally:
+        await http.close()
+    async with cluster.master() as master:
+        assert (await master.call(cluster.target, calls.Version())).node == "node1"
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110 - it waits for a file
+            await asyncio.sleep(0.02)
+
+
+async def test_a_node_that_leaves_makes_a_new_token_and_can_join_again(cluster: Cluster) -> None:
+    first = cluster.token()
+    async with cluster.master() as master:
+        await cluster.join(master)
+        await master.call(cluster.target, calls.WriteSsconf(values={"master_node": "node1"}))
+        assert await master.call(cluster.target, calls.MasterName()) == "node1"
+        await master.call(cluster.target, calls.NodeLeave())
+        await until(lambda: cluster.runtime.disk.exists(f"{cluster.folders.lib}/join-token"))
+        assert cluster.token() != first
+        assert not cluster.runtime.disk.exists(cluster.folders.ssconf)
+        async with asyncio.timeout(30):
+            while True:
+                with contextlib.suppress(errors.RemoteError):
+                    await cluster.join(master)
+                    break
+                await asyncio.sleep(0.02)
+        assert await master.call(cluster.target, calls.MasterName()) == ""
+
+
+async def test_a_daemon_that_starts_again_is_still_a_member(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    again = enrollment.Enrolment(cluster.runtime, cluster.folders)
+    await again.prepare()
+    assert again.context().verify_mode is ssl.CERT_REQUIRED
+    member = again.member()
+    assert member is not None
+    assert (member.cluster, member.node, member.address) == ("one", "node1", "127.0.0.1")
+
+
+def test_a_simulated_node_joins_and_answers_its_master() -> None:
+    with simulated.World(seed=1) as world:
+        node, master = world.machine("node1"), world.machine("master")
+        folders = paths.Paths.below("/g")
+        node.spawn(wiring.node(node, folders, software="sim", secure=False).run("node1", 1811))
+
+        async def scenario() -> calls.VersionInfo:
+            await master.clock.sleep(1)
+            cluster = Cluster(node, folders, 1811, address="node1")
+            nodes = client.Client(master.network, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            await cluster.join(nodes)
+            with pytest.raises(errors.GantryError, match="only the cluster's master"):
+                await nodes.call(cluster.target, calls.Version())
+            own = security.issue_master(cluster.authority, master.clock.now()).certificate
+            master.network.certificate = ssl.PEM_cert_to_DER_cert(own.decode())
+            await nodes.call(cluster.target, calls.NodeInfo())
+            return await nodes.call(cluster.target, calls.Version())
+
+        assert world.run(scenario()) == calls.VersionInfo(software="sim", node="node1", uuid=UUID, cluster="one")
+
+
+async def test_every_declared_call_is_answered(folders: paths.Paths) -> None:
+    agent = wiring.node(samples.runtime(), folders, software="test")
+    answered = agent.procedures()
+    assert answered == {call.procedure() for call in calls.ALL}
+
+
+async def test_a_bug_in_a_handler_is_an_answer_and_not_the_end(
+    folders: paths.Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = samples.runtime()
+    agent = wiring.node(runtime, folders, software="test", secure=False)
+
+    def bug(self: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(enrollment.Enrolment, "member", bug)
+    answer = await agent.answer(interface.HttpRequest("POST", "/version", b"{}"))
+    assert answer.body == b"""[false,["ProgrammerError",["version: KeyError: 'oops'"]]]"""
+
+
+async def test_a_master_that_was_replaced_can_look_but_start_nothing(cluster: Cluster) -> None:
+    vm = calls.Instance(name="i1", uuid="u1", hypervisor="fake")
+    listing = calls.InstanceList(hypervisors=("fake",))
+    heard: list[errors.FencedError] = []
+    async with cluster.master() as old, cluster.master() as new:
+        await cluster.join(old)
+        old.fence(lambda: 3, heard.append)
+        new.fence(lambda: 4, heard.append)
+        await new.call(cluster.target, calls.WriteSsconf(values={"master_node": "node2"}))
+        assert heard == []
+        with pytest.raises(errors.FencedError, match=r"epoch 3 has passed.* takes node2 for the master"):
+            await old.call(cluster.target, calls.InstanceStart(instance=vm))
+        assert len(heard) == 1
+        assert await old.call(cluster.target, listing) == ()
+        with pytest.raises(errors.FencedError):
+            await old.call(cluster.target, calls.WriteSsconf(values={"master_node": "node1"}))
+        await new.call(cluster.target, calls.InstanceStart(instance=vm))
+        assert [one.name for one in await new.call(cluster.target, listing)] == ["i1"]
+        await new.call(cluster.target, calls.InstanceShutdown(instance=vm, timeout=0))
+
+
+async def test_an_epoch_that_is_no_number_is_refused(cluster: Cluster) -> None:
+    await cluster_joined(cluster)
+    own = security.issue_master(cluster.authority, cluster.runtime.clock.now())
+    der = ssl.PEM_cert_to_DER_cert(own.certificate.decode())
+    for epoch in ("", "-1", "1.5", "x"):
+        answer = await cluster.agent.answer(
+            interface.HttpRequest("POST", "/version", b"{}", {calls.EPOCH_HEADER: epoch}, der)
+        )
+        assert answer.status == 400

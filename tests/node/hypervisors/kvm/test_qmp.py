@@ -1,0 +1,91 @@
+"""The control connection, against something that talks like QEMU, or does not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gantry import errors
+from gantry.node.hypervisors.kvm import qmp
+from gantry.runtime import interface, paths
+from gantry.runtime.real import RealRuntime
+
+GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
+READY = b'{"return": {}}\r\n'
+
+
+@asynccontextmanager
+async def qemu(folders: paths.Paths, *lines: bytes, greeting: bytes = GREETING) -> AsyncIterator[qmp.Connection]:
+    """Greet, answer the negotiation, then each command with the next of ``lines``; hang up when there is none."""
+
+    async def serve(reader: interface.Reader, writer: interface.Writer) -> None:
+        writer.write(greeting)
+        try:
+            for line in (READY, *lines):
+                await reader.readuntil(b"\n")
+                writer.write(line)
+            await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError:
+            return
+
+    network = RealRuntime().network
+    path = f"{folders.run}/q"
+    server = await network.serve_unix(path, serve, mode=0o600, limit=1 << 20)
+    try:
+        async with await qmp.connect(network, path, guest="vm1") as connection:
+            yield connection
+    finally:
+        await server.close()
+
+
+async def test_a_command_returns_its_result_though_events_come_between(folders: paths.Paths) -> None:
+    events = b'{"event": "RTC_CHANGE", "timestamp": {}}\r\n{"event": "RESET"}\r\n'
+    answer = b'{"return": {"status": "paused", "running": false}}\r\n'
+    async with qemu(folders, events + answer) as control:
+        assert (await control.status()).status == "paused"
+        assert await control.event({"RESET"}) == "RESET"
+
+
+async def test_an_event_that_comes_later_is_waited_for(folders: paths.Paths) -> None:
+    async with qemu(folders, READY + b'{"event": "STOP"}\r\n{"event": "SHUTDOWN"}\r\n') as control:
+        await control.execute("system_powerdown")
+        assert await control.event({"SHUTDOWN"}) == "SHUTDOWN"
+
+
+async def test_the_event_of_another_device_is_not_taken_for_it(folders: paths.Paths) -> None:
+    events = (
+        b'{"event": "DEVICE_DELETED", "data": {"path": "/machine/peripheral/dev-a/virtio-backend"}}\r\n'
+        b'{"event": "DEVICE_DELETED", "data": {"device": "dev-b", "path": "/machine/peripheral/dev-b"}}\r\n'
+        b'{"event": "STOP"}\r\n{"event": "DEVICE_DELETED", "data": {"device": "dev-a"}}\r\n{"event": "RESUME"}\r\n'
+    )
+    async with qemu(folders, READY + events) as control:
+        await control.execute("device_del", {"id": "dev-a"})
+        assert await control.event({"DEVICE_DELETED"}, device="dev-a") == "DEVICE_DELETED"
+        assert await control.event({"STOP", "RESUME"}) == "RESUME"
+
+
+async def test_a_device_that_is_not_there_is_told_apart_from_a_refusal(folders: paths.Paths) -> None:
+    answer = b'{"error": {"class": "DeviceNotFound", "desc": "Device \'x\' not found"}}\r\n'
+    async with qemu(folders, answer) as control:
+        with pytest.raises(errors.NotFoundError, match="instance vm1: device_del: Device 'x' not found"):
+            await control.execute("device_del", {"id": "x"})
+
+
+async def test_a_refusal_says_which_instance_command_and_why(folders: paths.Paths) -> None:
+    async with qemu(folders, b'{"error": {"class": "GenericError", "desc": "no such device"}}\r\n') as control:
+        with pytest.raises(errors.HypervisorError, match="instance vm1: device_del: no such device"):
+            await control.execute("device_del", {"id": "x"})
+
+
+async def test_a_qemu_that_ends_is_told_apart_from_one_that_refuses(folders: paths.Paths) -> None:
+    async with qemu(folders) as control:
+        with pytest.raises(errors.HypervisorError, match="QEMU ended during quit"):
+            await control.execute("quit")
+
+
+@pytest.mark.parametrize("greeting", [b"220 mail.example.com ESMTP\r\n", b"[]\n", b"x" * (2 << 20)])
+async def test_something_else_behind_the_socket_is_said_to_be_so(folders: paths.Paths, greeting: bytes) -> None:
+    with pytest.raises(errors.HypervisorError, match="instance vm1: greeting: not QMP"):
+        async with qemu(folders, greeting=greeting):
+            pass

@@ -1,0 +1,232 @@
+"""Bridges made for segments, in network namespaces made for the test: VXLAN, which this kernel needs to have."""
+
+import asyncio
+import json
+import subprocess
+
+import pytest
+from tests.node import samples
+
+from gantry import errors
+from gantry.node.network import segment_bridges
+from gantry.node.network import taps as network_taps
+from gantry.rpc import calls
+from gantry.runtime import paths
+
+pytestmark = pytest.mark.real
+
+
+def ip(namespace: str, *words: str) -> None:
+    subprocess.run(["ip", "-n", namespace, *words], check=True, capture_output=True)
+
+
+def links(namespace: str) -> dict[str, dict[str, object]]:
+    done = subprocess.run(["ip", "-n", namespace, "-json", "link"], capture_output=True, check=True)
+    return {link["ifname"]: link for link in json.loads(done.stdout)}
+
+
+def addresses(namespace: str) -> dict[str, list[object]]:
+    done = subprocess.run(["ip", "-n", namespace, "-json", "address"], capture_output=True, check=True)
+    return {link["ifname"]: link["addr_info"] for link in json.loads(done.stdout)}
+
+
+def card(number: int, *, segment: int = 7001, index: int = 0, link: str = "under") -> calls.Nic:
+    """Return the NIC of a guest in a VXLAN segment."""
+    cable = calls.Network(
+        name="net1", uuid="f00d", segment=calls.Segment(network_type="vxlan", segmentation_id=segment)
+    )
+    return calls.Nic(
+        index=index,
+        uuid=f"c1d2e3f4-0000-4000-8000-{number:012}",
+        mac=f"aa:00:00:00:00:{number:02x}",
+        mode="bridged",
+        link=link,
+        network=cable,
+        mtu=1450,
+    )
+
+
+class Node:
+    """The drivers of one node."""
+
+    def __init__(self, namespace: str, folders: paths.Paths) -> None:
+        self.namespace = namespace
+        self.folders = folders
+        self.restart()
+
+    def restart(self) -> None:
+        runtime = samples.runtime(namespace=self.namespace)
+        made = segment_bridges.Segments(runtime)
+        self.bridged = network_taps.Bridged(runtime, self.folders.etc, made=made)
+        self.routed = network_taps.Routed(runtime, self.folders.etc, made=made)
+
+    async def plug(self, one: calls.Nic) -> str:
+        return await self.bridged.plug(samples.instance(), one)
+
+    def made(self) -> set[str]:
+        """Return what is there for segments."""
+        return {name for name in links(self.namespace) if name.startswith(("gb", "gp"))}
+
+
+@pytest.fixture
+def node(namespace: str, folders: paths.Paths) -> Node:
+    ip(namespace, "link", "add", "under", "type", "veth", "peer", "name", "far")
+    ip(namespace, "address", "add", "203.0.113.1/24", "dev", "under")
+    ip(namespace, "link", "set", "under", "up")
+    return Node(namespace, folders)
+
+
+async def test_the_first_nic_of_a_segment_makes_its_bridge_and_the_last_one_takes_it_away(node: Node) -> None:
+    first, second = await node.plug(card(1)), await node.plug(card(2))
+    (bridge,) = [name for name in node.made() if name.startswith("gb")]
+    (port,) = node.made() - {bridge}
+    found = links(node.namespace)
+    assert bridge.startswith("gbx7001-")
+    assert [found[name]["master"] for name in (first, second, port)] == [bridge] * 3
+    assert all("UP" in str(found[name]["flags"]) for name in (first, second, port, bridge))
+    assert found[bridge]["mtu"] == 1450
+    await node.bridged.unplug(first)
+    assert node.made() == {bridge, port}
+    await node.bridged.unplug(second)
+    assert node.made() == set()
+
+
+async def test_two_segments_have_nothing_in_common(node: Node) -> None:
+    first, other = await node.plug(card(1)), await node.plug(card(2, segment=7002))
+    found = links(node.namespace)
+    assert found[first]["master"] != found[other]["master"]
+    await node.bridged.unplug(first)
+    assert [name[:7] for name in sorted(node.made())] == ["gbx7002", "gpx7002"]
+
+
+async def test_the_node_has_no_address_of_its_own_in_a_segment(node: Node) -> None:
+    await node.plug(card(1))
+    found = {name: len(given) for name, given in addresses(node.namespace).items() if name in node.made()}
+    assert list(found.values()) == [0, 0]
+
+
+async def test_a_restarted_daemon_goes_on_with_what_is_there(node: Node) -> None:
+    tap = await node.plug(card(1))
+    before = node.made()
+    node.restart()
+    other = await node.plug(card(2))
+    assert node.made() == before
+    for one in (tap, other):
+        await node.bridged.unplug(one)
+    assert node.made() == set()
+
+
+async def test_nics_that_come_and_go_at_once_do_not_race(node: Node) -> None:
+    taps = await asyncio.gather(*(node.plug(card(number)) for number in range(1, 5)))
+    await asyncio.gather(
+        *(node.bridged.unplug(tap) for tap in taps), *(node.plug(card(number)) for number in range(5, 8))
+    )
+    found = links(node.namespace)
+    (bridge,) = [name for name in node.made() if name.startswith("gb")]
+    assert [found[network_taps.tap_name(card(number))]["master"] for number in range(5, 8)] == [bridge] * 3
+    await asyncio.gather(*(node.bridged.unplug(network_taps.tap_name(card(number))) for number in range(5, 8)))
+    assert node.made() == set()
+
+
+async def test_a_nic_moves_to_another_segment_and_out_of_segments_while_it_is_plugged_in(node: Node) -> None:
+    tap = await node.plug(card(1))
+    before = links(node.namespace)[tap]
+    await node.bridged.update(samples.instance(), card(1))
+    assert links(node.namespace)[tap] == before
+    await node.bridged.update(samples.instance(), card(1, segment=7002))
+    assert str(links(node.namespace)[tap]["master"]).startswith("gbx7002-")
+    assert {name[3:7] for name in node.made()} == {"7002"}
+    await node.bridged.update(samples.instance(), samples.nic(), interface=tap)
+    assert (links(node.namespace)[tap]["master"], node.made()) == ("br0", set())
+    await node.bridged.update(samples.instance(), card(1))
+    await node.routed.update(samples.instance(), samples.nic(mode="routed", link=""), interface=tap)
+    assert "master" not in links(node.namespace)[tap]
+    assert node.made() == set()
+
+
+async def test_a_segment_whose_link_was_made_anew_is_mended_by_an_update_and_by_the_next_nic(node: Node) -> None:
+    await node.plug(card(1))
+    before = node.made()
+    for mend in (node.bridged.update(samples.instance(), card(1)), node.plug(card(2))):
+        (port,) = [name for name in before if name.startswith("gp")]
+        ip(node.namespace, "link", "delete", "dev", port)
+        await mend
+        assert node.made() == before
+
+
+async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: Node) -> None:
+    tap = await node.plug(card(1))
+    ip(node.namespace, "link", "delete", "dev", tap)
+    assert len(node.made()) == 2
+    await node.bridged.unplug(await node.plug(card(2, segment=7002)))
+    assert node.made() == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "link", "said"),
+    [
+        ((), "nowhere", r"NIC 3: node node1 has no device nowhere"),
+        (("address", "flush", "dev", "under"), "under", r"no address on under; VXLAN needs one"),
+        (
+            ("link", "set", "under", "mtu", "1400"),
+            "under",
+            r"carries 1400 bytes over under, .* 1450 needs 1500; ip link",
+        ),
+    ],
+)
+async def test_what_a_node_lacks_is_named_before_anything_is_made(
+    node: Node, change: tuple[str, ...], link: str, said: str
+) -> None:
+    if change:
+        ip(node.namespace, *change)
+    before = set(links(node.namespace))
+    for refused in (node.bridged.validate, node.plug):
+        with pytest.raises(errors.EnvironmentFaultError, match=said):
+            await refused(card(1, index=3, link=link))
+    assert set(links(node.namespace)) == before
+
+
+async def test_a_segment_that_another_program_has_is_not_taken_from_it(node: Node) -> None:
+    words = ["type", "vxlan", "id", "7001", "dev", "under", "group", "239.1.1.1", "dstport", "4789"]
+    ip(node.namespace, "link", "add", "foreign", *words)
+    with pytest.raises(errors.EnvironmentFaultError, match="VNI already exists"):
+        await node.bridged.validate(card(1))
+    assert node.made() == set()
+
+
+async def test_validating_leaves_nothing(node: Node) -> None:
+    await node.bridged.validate(card(1))
+    assert node.made() == set()
+    await node.plug(card(2))
+    before = node.made()
+    await node.bridged.validate(card(1))
+    assert node.made() == before
+
+
+async def test_more_segments_than_the_kernel_joins_groups_for(node: Node) -> None:
+    for number in range(1, 26):
+        await node.plug(card(number, segment=9000 + number))
+    assert len(node.made()) == 50
+
+
+async def test_types_that_nodes_do_not_make_and_routed_nics_are_refused(node: Node) -> None:
+    for kind in ("gre", "geneve"):
+        segment = calls.Segment(network_type=kind, segmentation_id=5)
+        other = calls.Nic(
+            index=0, uuid="u", mac="aa:00:00:00:00:01", mode="bridged", link="under",
+            network=calls.Network(name="n", uuid="u", segment=segment),
+        )  # fmt: skip
+        with pytest.raises(errors.EnvironmentFaultError, match=f"makes no {kind} segments; it makes those of"):
+            await node.bridged.validate(other)
+    with pytest.raises(errors.EnvironmentFaultError, match="cannot route it into a VLAN or segment"):
+        await node.routed.validate(card(1))
+
+
+async def test_a_script_of_the_administrator_connects_the_tap_and_knows_the_segment(node: Node) -> None:
+    seen = f"{node.folders.run}/seen"
+    script = f'#!/bin/sh\ncp /proc/$$/environ {seen}\nip link set dev "$INTERFACE" up\n'
+    samples.write(f"{node.folders.etc}/kvm-vif-bridge", script, mode=0o755)
+    await node.plug(card(1))
+    told = set(samples.read(seen).decode().split("\0"))
+    assert {"NETWORK_TYPE=vxlan", "NETWORK_SEGMENT=7001", "LINK=under", "MTU=1450"} <= told
+    assert node.made() == set()
