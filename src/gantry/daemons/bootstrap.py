@@ -15,7 +15,8 @@ from gantry import errors, security
 from gantry.address import ranges
 from gantry.daemons import identity
 from gantry.model import cluster, opcodes
-from gantry.operations import accelerators, joining, settings
+from gantry.operations import accelerators, joining
+from gantry.operations.cluster import set_params
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
 from gantry.state import snapshot, transaction
@@ -46,7 +47,7 @@ def decode(data: bytes) -> Description:
     assert isinstance(asked, opcodes.ClusterSetParams)
     wanted = structs.replace(wanted, settings=asked)
     ranges.parse_address(wanted.primary_ip)
-    settings.applied(_bare(wanted), wanted.settings)
+    set_params.applied(_bare(wanted), wanted.settings)
     return wanted
 
 
@@ -68,7 +69,7 @@ def objects(wanted: Description, inputs: interface.Randomness, now: float) -> li
         group=group.uuid,
         master_candidate=True,
     )
-    owner = settings.applied(_bare(wanted, uuid=inputs.uuid(), master=node.uuid, now=now), wanted.settings)
+    owner = set_params.applied(_bare(wanted, uuid=inputs.uuid(), master=node.uuid, now=now), wanted.settings)
     return [snapshot.Put(group), snapshot.Put(node), snapshot.Put(owner)]
 
 

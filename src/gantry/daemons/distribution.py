@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from gantry.model import cluster
-from gantry.operations import redistribution
+from gantry.operations.cluster import redist_conf
 from gantry.rpc import client
 from gantry.state import replication, snapshot, ssconf
 
@@ -94,7 +94,7 @@ class Distribution:
             begun = asyncio.get_running_loop().time()
             values = ssconf.values(state)
             self._took = asyncio.get_running_loop().time() - begun
-            failed = await redistribution.spread(self._nodes, where, values, before=self._sent)
+            failed = await redist_conf.spread(self._nodes, where, values, before=self._sent)
             if everybody:
                 self._sent = values
             for target, error in failed.items():

@@ -15,7 +15,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import accelerators, base, candidacy, database, disks, filled, hooks, levels, nics
+from gantry.operations import accelerators, base, candidacy, disks, filled, hooks, levels, nics
+from gantry.operations.cluster import ipam_database
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -208,8 +209,8 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the cluster's own entry and the pool of candidates; share what may be in the way, or is to be asked."""
         needed = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
-        if database.is_meant(self.op):
-            return needed | {database.NETWORKS: base.Mode.EXCLUSIVE}
+        if ipam_database.is_meant(self.op):
+            return needed | {ipam_database.NETWORKS: base.Mode.EXCLUSIVE}
         if self.op.enabled_hypervisors is not None:
             needed[base.Level.NODE, base.ALL_NAMES] = base.Mode.SHARED
         if self.op.enabled_hypervisors is not None or self.op.enabled_disk_templates is not None:
@@ -218,8 +219,8 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Try the change and have nodes check the values; when candidates have to go, find out who is behind."""
-        if database.is_meant(self.op):
-            await database.check(self.environment, snapshot.the_cluster, self.op)
+        if ipam_database.is_meant(self.op):
+            await ipam_database.check(self.environment, snapshot.the_cluster, self.op)
             return Facts()
         old, new = snapshot.the_cluster, self._wanted(snapshot)
         await self._ask(snapshot, old, new)
@@ -242,8 +243,8 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the cluster without the candidates that go; then take their copies, or fill the pool."""
-        if database.is_meant(self.op):
-            return database.plan(self.environment, snapshot, self.op)
+        if ipam_database.is_meant(self.op):
+            return ipam_database.plan(self.environment, snapshot, self.op)
         snapshot = levels.with_changes(snapshot, *facts.told)
         old, new, now = snapshot.the_cluster, self._wanted(snapshot), self.environment.inputs.now
         leaving, coming = self._leaving(snapshot, new, first=facts.lagging), self._coming(snapshot, new)

@@ -1,0 +1,1 @@
+"""The cluster as a whole: settings, tags, verification, configuration files."""
