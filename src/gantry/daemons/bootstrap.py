@@ -15,8 +15,8 @@ from gantry import errors, security
 from gantry.address import ranges
 from gantry.daemons import identity
 from gantry.model import cluster, opcodes
-from gantry.operations import accelerators, joining
 from gantry.operations.cluster import set_params
+from gantry.operations.node import accelerators, enroll
 from gantry.rpc import calls, client, targets
 from gantry.runtime import interface, paths
 from gantry.state import snapshot, transaction
@@ -128,7 +128,7 @@ async def _join(
     """Give this machine's node daemon its certificate and return what it tells of itself."""
     where = _target(node)
     sleep = runtime.clock.sleep
-    await joining.join(nodes, authority, where, token=token, cluster=owner.name, sleep=sleep)
+    await enroll.join(nodes, authority, where, token=token, cluster=owner.name, sleep=sleep)
     return await nodes.call(where, accelerators.question(owner))
 
 

@@ -1,9 +1,10 @@
 """What all moves of an instance share: where it may go, whether it fits there, what is told of it.
 
-Called by the units of ``failover``, ``migration``, ``move`` and ``evacuation``. Locks are the instance, and its nodes
-and the target shared, so that as many moves go on side by side as there are instances. That it runs in one place only
-is kept by an order that every move follows: it is stopped, or has left, at the source; then the state says that its
-node is the target; then it begins there. Whoever starts what is down (``doors.watcher``) does it where the state says.
+Called by the units of ``failover``, ``migration``, ``move`` and ``node.evacuate``. Locks are the instance, and its
+nodes and the target shared, so that as many moves go on side by side as there are instances. That it runs in one place
+only is kept by an order that every move follows: it is stopped, or has left, at the source; then the state says that
+its node is the target; then it begins there. Whoever starts what is down (``doors.watcher``) does it where the state
+says.
 """
 
 from collections.abc import Sequence

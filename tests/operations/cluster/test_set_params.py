@@ -9,7 +9,8 @@ from tests.operations import build
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, opcodes, parameters
-from gantry.operations import base, candidacy
+from gantry.operations import base
+from gantry.operations.node import candidate_pool
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -422,7 +423,7 @@ async def test_new_defaults_are_filled_into_what_nodes_are_sent(house: build.Hou
     [op(candidate_pool_size=1), opcodes.NodeSetParams(node_name="node2"), opcodes.NodeRemove(node_name="node2")],
 )
 def test_only_one_at_a_time_changes_the_pool(house: build.House, change: opcodes.Opcode) -> None:
-    assert house.unit(change).locks(house.state)[candidacy.POOL] is base.Mode.EXCLUSIVE
+    assert house.unit(change).locks(house.state)[candidate_pool.POOL] is base.Mode.EXCLUSIVE
 
 
 async def test_verify_tells_of_candidates_beyond_the_size_of_the_pool(house: build.House) -> None:

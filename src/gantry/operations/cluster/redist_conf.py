@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from gantry import errors
 from gantry.model import cluster, opcodes
-from gantry.operations import base, candidacy
+from gantry.operations import base
+from gantry.operations.node import candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
@@ -75,6 +76,6 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
         for node in nodes:
             if node.role(state.the_cluster) is cluster.Role.CANDIDATE:
                 try:
-                    await candidacy.give_papers(environment, state.target(node))
+                    await candidate_pool.give_papers(environment, state.target(node))
                 except errors.GantryError as error:
                     environment.log.warning(f"{node.name} did not take the authority's papers: {error}")

@@ -15,8 +15,9 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import accelerators, base, candidacy, disks, filled, hooks, levels, nics
+from gantry.operations import base, disks, filled, hooks, levels, nics
 from gantry.operations.cluster import ipam_database
+from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -208,7 +209,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the cluster's own entry and the pool of candidates; share what may be in the way, or is to be asked."""
-        needed = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
+        needed = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidate_pool.POOL: base.Mode.EXCLUSIVE}
         if ipam_database.is_meant(self.op):
             return needed | {ipam_database.NETWORKS: base.Mode.EXCLUSIVE}
         if self.op.enabled_hypervisors is not None:
@@ -227,7 +228,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         told = await self._accelerators(snapshot, old, new)
         if not self._leaving(snapshot, new):
             return Facts(told=told)
-        behind = await candidacy.lagging(self.environment, snapshot)
+        behind = await candidate_pool.lagging(self.environment, snapshot)
         return Facts(lagging=frozenset(name for name, _ in behind), told=told)
 
     async def _accelerators(
@@ -254,8 +255,8 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
             return base.Plan(lines=[note], steps=[base.Step(note, base.nothing)])
         said += self._notes(snapshot, old, new)
         steps = [base.Step(line, base.nothing) for line in said]
-        steps += [candidacy.demotion(self.environment, snapshot.target(node)) for node in leaving]
-        promotion = candidacy.Promotion(self.environment)
+        steps += [candidate_pool.demotion(self.environment, snapshot.target(node)) for node in leaving]
+        promotion = candidate_pool.Promotion(self.environment)
         return base.Plan(
             lines=[*said, *(f"{node.name} becomes a master candidate" for node in coming)],
             changes=[
@@ -294,13 +295,13 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
     ) -> list[cluster.Node]:
         """Return the candidates that the pool has no place for; it is brought to its size when that is named."""
         resized = self.op.candidate_pool_size is not None
-        return candidacy.surplus(levels.with_changes(snapshot, new), first=first) if resized else []
+        return candidate_pool.surplus(levels.with_changes(snapshot, new), first=first) if resized else []
 
     def _coming(self, snapshot: states.Snapshot, new: cluster.Cluster) -> list[cluster.Node]:
         """Return the nodes that are to fill the pool; those that do not answer are passed over later."""
         after = levels.with_changes(snapshot, new)
-        lacking = max(0, candidacy.missing(after)) if self.op.candidate_pool_size is not None else 0
-        return candidacy.eligible(after)[:lacking]
+        lacking = max(0, candidate_pool.missing(after)) if self.op.candidate_pool_size is not None else 0
+        return candidate_pool.eligible(after)[:lacking]
 
     def _notes(self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> Iterator[str]:
         if (old.hvparams, old.beparams, old.os_hvp) != (new.hvparams, new.beparams, new.os_hvp):
@@ -313,7 +314,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
             yield "only the segment ranges of segments.ini apply now"
         if old.candidate_pool_size != new.candidate_pool_size:
             after = levels.with_changes(snapshot, new)
-            short = candidacy.missing(after) - len(candidacy.eligible(after))
+            short = candidate_pool.missing(after) - len(candidate_pool.eligible(after))
             if short > 0:
                 yield f"the pool of master candidates is {short} short: no other node can be one"
 

@@ -9,7 +9,8 @@ from msgspec import structs
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network, opcodes, templates
-from gantry.operations import base, candidacy, disks, filled, hooks, placement
+from gantry.operations import base, disks, filled, hooks, placement
+from gantry.operations.node import candidate_pool
 from gantry.operations.query import network as networks
 from gantry.rpc import calls, targets
 from gantry.state import history, ssconf
@@ -51,7 +52,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         files = ssconf.digests(ssconf.values(snapshot))
         for answer in await asyncio.gather(*(self._ask(snapshot, node, files) for node in nodes)):
             good &= self._report(_check_node(answer), fine=f"node {answer.target.name}")
-        for name, message in await candidacy.lagging(self.environment, snapshot):
+        for name, message in await candidate_pool.lagging(self.environment, snapshot):
             good &= self._report(iter([Finding("ECLUSTERFILECHECK", "node", name, message)]))
         log.info("* Verifying instance status")
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
@@ -286,5 +287,5 @@ def _notes(snapshot: states.Snapshot) -> Iterator[str]:
             f"  - NOTICE: disk {one.uuid} of {one.disk.size} MiB on {where} has no instance ({one.instance} had it); "
             f"gnt-instance modify --disk attach:uuid={one.uuid} gives it to one."
         )
-    if more := len(candidacy.surplus(snapshot)):
+    if more := len(candidate_pool.surplus(snapshot)):
         yield f"  - NOTICE: {more} master candidate(s) more than the candidate pool size asks for."

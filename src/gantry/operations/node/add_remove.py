@@ -3,7 +3,8 @@
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, opcodes
-from gantry.operations import accelerators, base, candidacy, hooks, joining, levels
+from gantry.operations import base, hooks, levels
+from gantry.operations.node import accelerators, candidate_pool, enroll
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
@@ -40,7 +41,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         if not op.join_token:
             raise errors.InvalidError(
                 f"no join token of node {op.node_name} is given",
-                hint=joining.TOKEN_HINT,
+                hint=enroll.TOKEN_HINT,
             )
         address = str(ranges.parse_address(op.primary_ip))
         for other in snapshot.nodes.values():
@@ -74,7 +75,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
 
     async def _join(self, target: targets.Target) -> None:
         environment = self.environment
-        await joining.join(
+        await enroll.join(
             environment.nodes,
             environment.authority,
             target,
@@ -94,13 +95,13 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         self.status = await nodes.call(target, accelerators.question(self.environment.snapshot().the_cluster))
         # What is sent when the state changes may have come before the node had its certificate.
         await nodes.call(target, calls.WriteSsconf(values=ssconf.values(self.environment.snapshot())))
-        self.trusted = self.op.master_capable and candidacy.missing(self.environment.snapshot()) > 0
+        self.trusted = self.op.master_capable and candidate_pool.missing(self.environment.snapshot()) > 0
         if self.trusted:
-            await candidacy.give_papers(self.environment, target)
+            await candidate_pool.give_papers(self.environment, target)
 
     def _finish(self, newest: states.Snapshot, uuid: str) -> list[states.Change]:
         node = accelerators.told(newest.nodes[uuid], self.status)
-        candidate = self.trusted and candidacy.missing(newest) > 0
+        candidate = self.trusted and candidate_pool.missing(newest) > 0
         now = self.environment.inputs.now
         return [states.Put(base.changed(node, now, master_candidate=candidate, joining=False))]
 
@@ -113,7 +114,7 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the node, and the pool of candidates."""
         node = snapshot.node(self.op.node_name).uuid
-        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
+        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidate_pool.POOL: base.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Fill its place among the candidates and delete the node, then tell it; one that does not hear is reported.
@@ -140,7 +141,7 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         gone = states.Delete("nodes", node.uuid)
         # What the state would refuse in the end is refused before anything is done.
         snapshot.apply([gone], serial=snapshot.serial)
-        promotion = candidacy.Promotion(self.environment, without=[node.uuid])
+        promotion = candidate_pool.Promotion(self.environment, without=[node.uuid])
         return base.Plan(
             lines=[f"remove node {node.name}"],
             steps=[promotion.step] if node.master_candidate else [],

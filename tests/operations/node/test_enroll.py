@@ -6,7 +6,7 @@ import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.operations import joining
+from gantry.operations.node import enroll
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 
@@ -32,7 +32,7 @@ def test_patience_with_a_node_that_joined_has_an_end(answers: bool, said: str) -
     with simulated.World(seed=1) as world:
 
         async def work() -> None:
-            await joining.join(
+            await enroll.join(
                 Silent(answers=answers),
                 build.Authority(),
                 TARGET,
@@ -43,4 +43,4 @@ def test_patience_with_a_node_that_joined_has_an_end(answers: bool, said: str) -
 
         with pytest.raises(errors.RemoteError, match=said):
             world.run(work())
-        assert joining.PATIENCE <= world.clock.monotonic() < 2 * joining.PATIENCE
+        assert enroll.PATIENCE <= world.clock.monotonic() < 2 * enroll.PATIENCE

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, opcodes, parameters
-from gantry.operations import accelerators, base, candidacy, hooks, levels
+from gantry.operations import base, hooks, levels
+from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -35,7 +36,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the node, and the pool of candidates."""
         node = snapshot.node(self.op.node_name).uuid
-        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidacy.POOL: base.Mode.EXCLUSIVE}
+        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidate_pool.POOL: base.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Ask whether the node is there: of one that is not, which may take long to find out, no more is asked.
@@ -84,15 +85,15 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         after = snapshot.apply([states.Put(first)], serial=snapshot.serial)
         self._check_pool(after, new, demoted=demoted)
         # A node that was told to be no candidate is not made one in the same breath.
-        promotion = candidacy.Promotion(
+        promotion = candidate_pool.Promotion(
             self.environment, without=[node.uuid] if self.op.master_candidate is False else []
         )
         # It may be offline after this, and is told all the same where it still hears it.
         target = dataclasses.replace(snapshot.target(node), offline=node.offline or facts.silent)
-        steps = [candidacy.demotion(self.environment, target)] if demoted else []
+        steps = [candidate_pool.demotion(self.environment, target)] if demoted else []
         if rising:
             steps.append(self._give_step(snapshot.target(new)))
-        elif candidacy.missing(after) > 0:
+        elif candidate_pool.missing(after) > 0:
             steps.append(promotion.step)
         lines = [f"{name} of node {node.name} becomes {'yes' if value else 'no'}" for name, value in told]
         lines += [f"{name} of node {node.name} becomes {value}" for name, value in tuned.items()]
@@ -117,8 +118,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
     def _give_step(self, target: targets.Target) -> base.Step:
         return base.Step(
             f"give {target.name} what a master candidate keeps",
-            lambda: candidacy.give_papers(self.environment, target),
-            lambda: candidacy.take_back(self.environment, target),
+            lambda: candidate_pool.give_papers(self.environment, target),
+            lambda: candidate_pool.take_back(self.environment, target),
         )
 
     def _wanted(self, snapshot: states.Snapshot, node: cluster.Node) -> cluster.Node:
@@ -179,8 +180,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         """Refuse to give a candidate up whom nobody replaces; a node that fails has to be given up all the same."""
         if not demoted or new.offline or new.drained or self.op.force:
             return
-        others = len(candidacy.eligible(after, without=[new.uuid]))
-        if candidacy.missing(after) > others and self.op.master_candidate is False:
+        others = len(candidate_pool.eligible(after, without=[new.uuid]))
+        if candidate_pool.missing(after) > others and self.op.master_candidate is False:
             raise errors.WrongStateError(
                 f"the pool of master candidates would be too small without node {new.name}, "
                 "and no other node can take its place",

@@ -1,0 +1,1 @@
+"""Nodes: added, removed, evacuated; their flags, storage and part among the master candidates."""
