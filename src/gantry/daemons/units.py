@@ -10,7 +10,6 @@ from gantry.operations import (
     description,
     export,
     failover,
-    group,
     growth,
     instance,
     migration,
@@ -19,7 +18,6 @@ from gantry.operations import (
     network,
     port,
     recreation,
-    regrouping,
     reinstall,
     rename,
     replacement,
@@ -28,6 +26,7 @@ from gantry.operations import (
     system,
 )
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
+from gantry.operations.group import change_group, group
 from gantry.operations.node import add_remove, evacuate, repair_volume_group, storage
 from gantry.operations.node import set_params as node_set_params
 
@@ -49,8 +48,8 @@ _UNITS = (
     lifetime.ClusterPostInit,
     create.InstanceCreate,
     test_delay.TestDelay,
-    regrouping.GroupEvacuate,
-    regrouping.InstanceChangeGroup,
+    change_group.GroupEvacuate,
+    change_group.InstanceChangeGroup,
     evacuate.NodeEvacuate,
     evacuate.NodeMigrate,
     failover.InstanceFailover,

@@ -1,9 +1,9 @@
 """Many moves at once: places chosen one after the other, and the jobs that the moves become.
 
-The units of ``node.evacuate`` and ``regrouping`` only decide who goes where; the jobs that they submit lock what they
-touch and run side by side. All places are chosen together, so that what one instance takes is not counted as free for
-the next: by the built-in allocator, or by a program that is asked for all of them at once. Instances that no job can
-help stay, and the result says why.
+The units of ``node.evacuate`` and ``group.change_group`` only decide who goes where; the jobs that they submit lock
+what they touch and run side by side. All places are chosen together, so that what one instance takes is not counted as
+free for the next: by the built-in allocator, or by a program that is asked for all of them at once. Instances that no
+job can help stay, and the result says why.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,0 +1,1 @@
+"""Node groups, and instances that change theirs."""
