@@ -19,7 +19,8 @@ from gantry.model import job as jobs
 from gantry.model import network as networks
 from gantry.node.hypervisors import fake
 from gantry.node.membership import fence, frames, replica
-from gantry.operations import base, instance
+from gantry.operations import base
+from gantry.operations.instance import power
 from gantry.rpc import calls
 from gantry.runtime.simulated import opened
 from gantry.sim import built, invariants, scenario
@@ -203,14 +204,14 @@ def undo_is_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def reservations_go_before_the_guest(patch: pytest.MonkeyPatch) -> None:
-    original = instance.InstanceRemove.plan
+    original = power.InstanceRemove.plan
 
-    def plan(self: instance.InstanceRemove, snapshot: states.Snapshot, facts: None) -> base.Plan:
+    def plan(self: power.InstanceRemove, snapshot: states.Snapshot, facts: None) -> base.Plan:
         made = original(self, snapshot, facts)
         assert made.finish is not None
         return dataclasses.replace(made, changes=made.finish(snapshot), finish=None)
 
-    patch.setattr(instance.InstanceRemove, "plan", plan)
+    patch.setattr(power.InstanceRemove, "plan", plan)
 
 
 def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:

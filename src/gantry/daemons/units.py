@@ -6,20 +6,14 @@ from gantry.jobs import processor
 from gantry.operations import (
     assembly,
     connection,
-    create,
-    description,
     export,
     failover,
     growth,
-    instance,
     migration,
-    modify,
     move,
     network,
     port,
     recreation,
-    reinstall,
-    rename,
     replacement,
     segment,
     subnetpool,
@@ -27,6 +21,8 @@ from gantry.operations import (
 )
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
 from gantry.operations.group import change_group, group
+from gantry.operations.instance import create, power, query_data, reinstall, rename
+from gantry.operations.instance import set_params as instance_set_params
 from gantry.operations.node import add_remove, evacuate, repair_volume_group, storage
 from gantry.operations.node import set_params as node_set_params
 
@@ -62,13 +58,13 @@ _UNITS = (
     group.GroupRemove,
     group.GroupRename,
     group.GroupSetParams,
-    instance.InstanceConsole,
-    description.InstanceQueryData,
-    instance.InstanceReboot,
-    instance.InstanceRemove,
-    instance.InstanceShutdown,
-    instance.InstanceStartup,
-    modify.InstanceSetParams,
+    power.InstanceConsole,
+    query_data.InstanceQueryData,
+    power.InstanceReboot,
+    power.InstanceRemove,
+    power.InstanceShutdown,
+    power.InstanceStartup,
+    instance_set_params.InstanceSetParams,
     network.NetworkAdd,
     connection.NetworkConnect,
     connection.NetworkDisconnect,

@@ -1,4 +1,4 @@
-"""The disks of a stopped instance made disks of another template, for ``modify``.
+"""The disks of a stopped instance made disks of another template, for ``instance.set_params``.
 
 Between ``plain`` and ``drbd`` the data stays where it is: its volume gets metadata beside it and a copy on a second
 node, or loses both. In every other case new disks are made on the node of the instance and filled by copying, as in a

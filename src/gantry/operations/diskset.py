@@ -1,4 +1,4 @@
-"""Disks of an instance that exists: added, removed, changed, attached, detached, for ``modify``.
+"""Disks of an instance that exists: added, removed, changed, attached, detached, for ``instance.set_params``.
 
 ``Facts`` is what nodes have to be asked for; ``Change`` is pure. A running instance gets and gives up disks at once
 where its hypervisor can do that. What is removed is gone for good, so that comes last, when nothing can fail any more.

@@ -12,7 +12,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, conversion, diskset, filled, hooks, hotplug, installation, levels, nics, parts
+from gantry.operations import base, conversion, diskset, filled, hooks, installation, levels, nics, parts
+from gantry.operations.instance import hotplug
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 

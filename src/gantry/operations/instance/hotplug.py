@@ -1,4 +1,4 @@
-"""NICs of a running instance, plugged in, taken out and connected anew: the steps on its node, for ``modify``.
+"""NICs of a running instance, plugged in, taken out and connected anew: the steps on its node, for ``set_params``.
 
 A NIC is known by its UUID and MAC address: with another address it is another one for the guest.
 """

@@ -1,0 +1,1 @@
+"""Instances: created, started, stopped, changed, renamed, reinstalled."""
