@@ -3,23 +3,9 @@
 from typing import cast
 
 from gantry.jobs import processor
-from gantry.operations import (
-    assembly,
-    connection,
-    export,
-    failover,
-    growth,
-    migration,
-    move,
-    network,
-    port,
-    recreation,
-    replacement,
-    segment,
-    subnetpool,
-    system,
-)
+from gantry.operations import connection, export, failover, migration, move, network, port, segment, subnetpool, system
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
+from gantry.operations.disk import activate, grow, recreate, replace
 from gantry.operations.group import change_group, group
 from gantry.operations.instance import create, power, query_data, reinstall, rename
 from gantry.operations.instance import set_params as instance_set_params
@@ -28,12 +14,12 @@ from gantry.operations.node import set_params as node_set_params
 
 _UNITS = (
     verify.ClusterVerify,
-    assembly.InstanceActivateDisks,
-    assembly.InstanceDeactivateDisks,
-    growth.InstanceGrowDisk,
-    recreation.InstanceRecreateDisks,
+    activate.InstanceActivateDisks,
+    activate.InstanceDeactivateDisks,
+    grow.InstanceGrowDisk,
+    recreate.InstanceRecreateDisks,
     repair_volume_group.ClusterRepairStorage,
-    replacement.InstanceReplaceDisks,
+    replace.InstanceReplaceDisks,
     storage.ClusterVerifyDisks,
     storage.GroupVerifyDisks,
     storage.NodeModifyStorage,

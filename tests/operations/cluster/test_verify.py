@@ -2,7 +2,8 @@
 
 import msgspec
 import pytest
-from tests.operations import build, test_disks
+from tests.operations import build
+from tests.operations.disk import test_disks
 
 from gantry import errors
 from gantry.model import instance, network, opcodes

@@ -5,7 +5,8 @@ from typing import cast
 
 import pytest
 from msgspec import structs
-from tests.operations import build, test_disks
+from tests.operations import build
+from tests.operations.disk import test_disks
 
 from gantry.model import cluster, instance, opcodes
 from gantry.operations import base

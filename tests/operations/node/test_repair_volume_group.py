@@ -1,7 +1,8 @@
 """Volume groups that lost disks: repaired by a command, and by the watcher's rule."""
 
 import pytest
-from tests.operations import build, test_disks
+from tests.operations import build
+from tests.operations.disk import test_disks
 
 from gantry.model import opcodes
 from gantry.rpc import calls

@@ -12,7 +12,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, conversion, diskset, filled, hooks, installation, levels, nics, parts
+from gantry.operations import base, filled, hooks, installation, levels, nics, parts
+from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -28,7 +29,7 @@ class Facts:
     """What runs, and what is known of the disks that are added, or become others."""
 
     running: Running
-    disks: conversion.AnyFacts = diskset.NOTHING
+    disks: convert.AnyFacts = changes.NOTHING
 
 
 Report = list[tuple[str, object]]
@@ -48,7 +49,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         networks |= {snapshot.network(str(name)).uuid for name in wanted if nics.given(name)}
         return {
             (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-            **conversion.locks(snapshot, vm, self.op),
+            **convert.locks(snapshot, vm, self.op),
             **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
             **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
         }
@@ -65,7 +66,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             raise errors.InvalidError(
                 f"nothing of instance {vm.name} is to be changed", hint="give NICs, disks or parameters"
             )
-        made = await conversion.ask(self.environment, snapshot, vm, op)
+        made = await convert.ask(self.environment, snapshot, vm, op)
         change = _Change(self, snapshot, made)
         draft = change.vm
         node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
@@ -202,7 +203,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
 class _Change:
     """An instance after the opcode, ``vm``, and ``during`` its steps; the ``report`` says what that changes."""
 
-    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot, made: conversion.AnyFacts) -> None:
+    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot, made: convert.AnyFacts) -> None:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks
         allocations = unit.environment.ledger.allocations(snapshot, owner=old.uuid)
@@ -225,7 +226,7 @@ class _Change:
             raise errors.InvalidError(
                 f"instance {old.name} would have {len(self._nics)} NICs, {NICS} is the most", hint="remove one first"
             )
-        self.disks = conversion.changed(unit.environment, snapshot, old, unit.op, made)
+        self.disks = convert.changed(unit.environment, snapshot, old, unit.op, made)
         self.report += self.disks.report
         self.vm = structs.replace(
             old,

@@ -5,7 +5,7 @@ node, or loses both. In every other case new disks are made on the node of the i
 move (``transfer``); they have UUIDs of their own, the old ones are removed last.
 
 ``ask`` returns what nodes have to be asked for, ``changed`` the change that follows from it; where the disks stay what
-they are, both are ``diskset``'s. While the steps run the state has the disks that must not get lost, and all numbers
+they are, both are ``changes``'s. While the steps run the state has the disks that must not get lost, and all numbers
 that are in use: the mirrored ones from the first step on when disks become mirrored, otherwise the old ones.
 """
 
@@ -18,7 +18,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import instance, opcodes, parameters, templates
-from gantry.operations import allocation, base, disks, diskset, filled, moving, placement, remirror, transfer, volumes
+from gantry.operations import allocation, base, disks, filled, moving, placement, remirror, transfer, volumes
+from gantry.operations.disk import changes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -36,13 +37,13 @@ class Facts:
     why: Sequence[str] = ()
 
 
-AnyFacts = diskset.Facts | Facts
+AnyFacts = changes.Facts | Facts
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.InstanceSetParams) -> base.LockSet:
     """Take the disks that come or go; share the node that gets copies, or all nodes where one is to be chosen."""
     if op.disk_template != MIRRORED:
-        return diskset.locks(snapshot, vm, op.disks)
+        return changes.locks(snapshot, vm, op.disks)
     node = snapshot.node(op.remote_node).uuid if op.remote_node else base.ALL_NAMES
     return {(base.Level.NODE, node): base.Mode.SHARED}
 
@@ -58,7 +59,7 @@ async def ask(
                 f"the disks of instance {vm.name} stay what they are, a node or a provider for others is named",
                 hint="say what they are to become, with -t",
             )
-        return await diskset.ask(environment, snapshot, vm, op.disks)
+        return await changes.ask(environment, snapshot, vm, op.disks)
     _check(snapshot, vm, op, template=template)
     volumes.check_stopped(vm, await volumes.running(environment, snapshot, vm))
     if not vm.disks or vm.disk_template == MIRRORED:
@@ -130,10 +131,10 @@ def changed(
     vm: instance.Instance,
     op: opcodes.InstanceSetParams,
     facts: AnyFacts,
-) -> diskset.Change:
+) -> changes.Change:
     """Return the change of an instance's disks that an opcode asks for."""
-    if isinstance(facts, diskset.Facts):
-        return diskset.Change(environment, snapshot, vm, op.disks, facts)
+    if isinstance(facts, changes.Facts):
+        return changes.Change(environment, snapshot, vm, op.disks, facts)
     return _kind(vm, str(op.disk_template))(environment, snapshot, vm, op, facts)
 
 
@@ -143,7 +144,7 @@ def _kind(vm: instance.Instance, template: str) -> type["Conversion"]:
     return Mirroring if template == MIRRORED else Parting if vm.disk_template == MIRRORED else Copying
 
 
-class Conversion(diskset.Change):
+class Conversion(changes.Change):
     """The change of an instance without disks: there is nothing to do."""
 
     def __init__(
@@ -154,7 +155,7 @@ class Conversion(diskset.Change):
         op: opcodes.InstanceSetParams,
         facts: Facts,
     ) -> None:
-        super().__init__(environment, snapshot, old, (), diskset.NOTHING)
+        super().__init__(environment, snapshot, old, (), changes.NOTHING)
         self._op, self._found, self._template = op, facts, str(op.disk_template)
         self._target = snapshot.target(snapshot.nodes[old.primary_node])
         self.vm = structs.replace(old, disk_template=self._template, disks=tuple(self._converted()))

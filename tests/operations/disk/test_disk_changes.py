@@ -4,11 +4,12 @@ from typing import cast
 
 import msgspec
 import pytest
-from tests.operations import build, test_disks
+from tests.operations import build
+from tests.operations.disk import test_disks
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import replacement
+from gantry.operations.disk import replace as disk_replace
 from gantry.rpc import calls
 
 Disk = opcodes.DiskSpec
@@ -288,11 +289,11 @@ async def test_automatic_replacement_takes_the_broken_side(house: build.House) -
     vm = await mirrored(house)
     every = frozenset(disk.uuid for disk in vm.disks)
     good, bad = (state("UpToDate"),) * 2, (state("UpToDate"), state("Diskless"))
-    assert replacement.broken_side(vm, every, {"n2": good, "n3": good}) == ""
-    assert replacement.broken_side(vm, every, {"n2": good, "n3": bad}) == "replace_on_secondary"
-    assert replacement.broken_side(vm, every, {"n2": bad, "n3": good}) == "replace_on_primary"
+    assert disk_replace.broken_side(vm, every, {"n2": good, "n3": good}) == ""
+    assert disk_replace.broken_side(vm, every, {"n2": good, "n3": bad}) == "replace_on_secondary"
+    assert disk_replace.broken_side(vm, every, {"n2": bad, "n3": good}) == "replace_on_primary"
     with pytest.raises(errors.WrongStateError, match="broken on both nodes"):
-        replacement.broken_side(vm, every, {"n2": bad})
+        disk_replace.broken_side(vm, every, {"n2": bad})
     before = house.state.instance("new")
     await house.run(replace("replace_auto"))
     assert house.state.instance("new") == before

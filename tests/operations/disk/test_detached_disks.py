@@ -4,7 +4,8 @@ from typing import cast
 
 import pytest
 from msgspec import structs
-from tests.operations import build, test_disks
+from tests.operations import build
+from tests.operations.disk import test_disks
 
 from gantry import errors
 from gantry.model import instance, opcodes

@@ -1,0 +1,1 @@
+"""Disks of instances: activated, grown, changed, converted, recreated, replaced."""
