@@ -14,7 +14,8 @@ import msgspec
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, filled, moving, volumes, whereabouts
+from gantry.operations import base, filled, moving, whereabouts
+from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 

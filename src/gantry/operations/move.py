@@ -1,16 +1,17 @@
 """OP_INSTANCE_MOVE: copy the disks of an instance to another node, and run it there.
 
 For disks that only their own node has (``file``, ``plain``). The instance is stopped first; the data goes from node to
-node (``transfer``) and is checked at its end. Until all has arrived nothing is lost at the source: a failure removes
-what is at the target and starts the instance where it was. Afterwards the target is recorded, the instance starts there
-if it is wanted up, and the old disks are removed.
+node (``disk_planning.transfer``) and is checked at its end. Until all has arrived nothing is lost at the source: a
+failure removes what is at the target and starts the instance where it was. Afterwards the target is recorded, the
+instance starts there if it is wanted up, and the old disks are removed.
 """
 
 from dataclasses import dataclass, replace
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import base, filled, moving, transfer, volumes
+from gantry.operations import base, filled, moving
+from gantry.operations.disk_planning import transfer, volumes
 from gantry.state import snapshot as states
 
 

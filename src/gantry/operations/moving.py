@@ -14,7 +14,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, parameters, templates
-from gantry.operations import allocation, base, filled, hooks, levels, placement, volumes
+from gantry.operations import allocation, base, filled, hooks, levels, placement
+from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 

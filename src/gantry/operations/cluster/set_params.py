@@ -15,8 +15,9 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, disks, filled, hooks, levels, nics
+from gantry.operations import base, filled, hooks, levels, nics
 from gantry.operations.cluster import ipam_database
+from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -94,7 +95,7 @@ def _device(name: str) -> str:
 
 
 def _group(name: str) -> str:
-    if not disks.is_volume_name(name):
+    if not disk_spec.is_volume_name(name):
         raise errors.InvalidError(f"{name!r} is no name of a volume group")
     return name
 

@@ -9,7 +9,8 @@ from msgspec import structs
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network, opcodes, templates
-from gantry.operations import base, disks, filled, hooks, placement
+from gantry.operations import base, filled, hooks, placement
+from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
 from gantry.operations.query import network as networks
 from gantry.rpc import calls, targets
@@ -63,8 +64,8 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         for found in await asyncio.gather(*(self._look(snapshot, target) for target in answering)):
             good &= self._report(iter(found))
         log.info("* Verifying orphan volumes")
-        owners = disks.owners_of_volumes(snapshot)
-        groups = {unit.name for unit in disks.places(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
+        owners = disk_spec.owners_of_volumes(snapshot)
+        groups = {unit.name for unit in disk_spec.places(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
         for group in sorted(groups | {group for _, group, _ in owners}):
             # What is wrong with a group is said already.
             answers = await self.environment.nodes.fan_out(where, calls.LvList(group=group))
@@ -118,7 +119,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             nics=tuple(kinds.values()) if node.vm_capable else (),
             ssconf=files,
             now=self.environment.inputs.now,
-            storage=disks.places(snapshot) if node.vm_capable else (),
+            storage=disk_spec.places(snapshot) if node.vm_capable else (),
         )
 
     def _report(self, findings: Iterator[Finding], *, fine: str = "") -> bool:

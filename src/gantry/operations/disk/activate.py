@@ -1,7 +1,8 @@
 """OP_INSTANCE_ACTIVATE_DISKS and OP_INSTANCE_DEACTIVATE_DISKS: the disks of an instance in use, and out of it."""
 
 from gantry.model import opcodes
-from gantry.operations import base, filled, volumes
+from gantry.operations import base, filled
+from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 

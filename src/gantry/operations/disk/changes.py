@@ -13,7 +13,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, templates
-from gantry.operations import base, disks, filled, parts, volumes
+from gantry.operations import base, filled, parts
+from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -224,12 +225,12 @@ class Change:
             )
         given = {name: value for name, value in structs.asdict(change.disk).items() if value is not None}
         spec = opcodes.DiskSpec(**given)
-        disks.check(spec, index, template=template)
+        disk_spec.check(spec, index, template=template)
         if spec.adopt:
             raise errors.InvalidError("disks are adopted when an instance is created", hint="gnt-instance add")
-        size = disks.size(self._snapshot, spec, index)
+        size = disk_spec.size(self._snapshot, spec, index)
         uuid, name = self._fresh.pop(0)
-        maker = disks.Maker(self._snapshot, template, nodes, self._environment.inputs, self._picks)
+        maker = disk_spec.Maker(self._snapshot, template, nodes, self._environment.inputs, self._picks)
         made = maker.make(index, spec, size=size, uuid=uuid, name=name)
         self._disks.insert(index, made)
         self.added.append(uuid)
@@ -243,7 +244,7 @@ class Change:
                 hint="gnt-instance grow-disk makes it larger" if wrong[0] == "size" else "mode and name can",
             )
         if "mode" in given:
-            given["mode"] = disks.MODES.get(str(given["mode"]), given["mode"])
+            given["mode"] = disk_spec.MODES.get(str(given["mode"]), given["mode"])
         if given.get("name") == "none":
             given["name"] = ""
         self._disks[index] = structs.replace(self._disks[index], **given)

@@ -18,8 +18,9 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import instance, opcodes, parameters, templates
-from gantry.operations import allocation, base, disks, filled, moving, placement, remirror, transfer, volumes
+from gantry.operations import allocation, base, filled, moving, placement
 from gantry.operations.disk import changes
+from gantry.operations.disk_planning import disk_spec, remirror, transfer, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -79,7 +80,7 @@ def _check(snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.Instanc
     """Refuse what the configuration says no to; raises InvalidError, WrongStateError."""
     if op.disks:
         raise errors.InvalidError("disks cannot be changed and converted at once", hint="do one after the other")
-    disks.check_template(snapshot, template)
+    disk_spec.check_template(snapshot, template)
     if template == vm.disk_template:
         raise errors.WrongStateError(f"the disks of instance {vm.name} are of template {template} already")
     if template != MIRRORED and op.remote_node:
@@ -164,8 +165,8 @@ class Conversion(changes.Change):
     def _converted(self) -> Sequence[instance.Disk]:
         return ()
 
-    def _maker(self, *nodes: str) -> disks.Maker:
-        return disks.Maker(self._snapshot, self._template, nodes, self._environment.inputs, self._picks)
+    def _maker(self, *nodes: str) -> disk_spec.Maker:
+        return disk_spec.Maker(self._snapshot, self._template, nodes, self._environment.inputs, self._picks)
 
     def _all(
         self, vm: instance.Instance, *, nodes: Collection[str] | None = None, ignore_secondaries: bool = False

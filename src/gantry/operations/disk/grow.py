@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, disks, filled, hooks, levels, volumes
+from gantry.operations import base, filled, hooks, levels
+from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -43,7 +44,7 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
                 f"disk {self.op.disk} of instance {vm.name} has {disk.size} MiB, it cannot become {size} MiB",
                 hint="disks only grow",
             )
-        grown = [disks.resized(disk, size) if one is disk else one for one in vm.disks]
+        grown = [disk_spec.resized(disk, size) if one is disk else one for one in vm.disks]
         new = base.changed(vm, self.environment.inputs.now, disks=tuple(grown))
         if not self.op.ignore_ipolicy:
             levels.check_policy(snapshot, new, before=vm)

@@ -13,7 +13,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import allocation, base, disks, hooks, iallocator, levels, moving, placement, volumes
+from gantry.operations import allocation, base, hooks, iallocator, levels, moving, placement
+from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -94,9 +95,9 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
                 size = parameters.size(change.size)
                 if size <= 0:
                     raise errors.InvalidError(f"disk {index}: size {change.size} is not above 0 MiB")
-                made[index] = disks.resized(made[index], size)
+                made[index] = disk_spec.resized(made[index], size)
             if change.mode:
-                made[index] = structs.replace(made[index], mode=disks.MODES.get(change.mode, change.mode))
+                made[index] = structs.replace(made[index], mode=disk_spec.MODES.get(change.mode, change.mode))
         return structs.replace(vm, disks=tuple(made))
 
     async def _choose(self, snapshot: states.Snapshot, vm: instance.Instance) -> allocation.Choice:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, filled, hooks, moving, placement, remirror, volumes
+from gantry.operations import allocation, base, filled, hooks, moving, placement
+from gantry.operations.disk_planning import remirror, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 

@@ -14,7 +14,6 @@ from gantry.model import cluster, confidential, instance, opcodes, parameters
 from gantry.operations import (
     allocation,
     base,
-    disks,
     filled,
     hooks,
     iallocator,
@@ -23,9 +22,8 @@ from gantry.operations import (
     nics,
     placement,
     restore,
-    transfer,
-    volumes,
 )
+from gantry.operations.disk_planning import disk_spec, transfer, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -137,7 +135,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         confidential.check_apart(public=op.osparams, private=op.osparams_private, secret=op.osparams_secret)
         template = self._template(snapshot)
         for index, spec in enumerate(self.op.disks):
-            disks.check(spec, index, template=template)
+            disk_spec.check(spec, index, template=template)
         if self.op.snode and not self._is_mirrored(snapshot):
             raise errors.InvalidError(f"disks of template {template} are on one node, a second one is named")
         if any(spec.adopt for spec in self.op.disks) and not self.op.pnode:
@@ -154,7 +152,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
     def _template(self, snapshot: states.Snapshot) -> str:
         template = self.op.disk_template or snapshot.the_cluster.enabled_disk_templates[0]
-        disks.check_template(snapshot, template)
+        disk_spec.check_template(snapshot, template)
         if template == "diskless" and self.op.disks:
             raise errors.InvalidError("a diskless instance has no disks", hint="leave the disks out")
         if template != "diskless" and not self.op.disks:
@@ -162,7 +160,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         return template
 
     def _sizes(self, snapshot: states.Snapshot) -> list[int]:
-        return [disks.size(snapshot, spec, index) for index, spec in enumerate(self.op.disks)]
+        return [disk_spec.size(snapshot, spec, index) for index, spec in enumerate(self.op.disks)]
 
     def _is_mirrored(self, snapshot: states.Snapshot) -> bool:
         """Tell whether the disks need a second node; what an export says is not known before it is read."""
@@ -239,7 +237,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         reasons: Sequence[str] = (),
     ) -> cluster.Node:
         """Let the built-in allocator take a node; why, is kept for the log."""
-        units = disks.units(snapshot, self._template(snapshot), self.op.disks)
+        units = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
         chooser = allocation.Allocation(self.environment, snapshot, named=allocation.BUILT_IN)
         choice = await chooser.choose(need, groups, but=without, reasons=reasons, units=units)
         self.why += tuple(choice.why)
@@ -286,7 +284,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     ) -> placement.Statuses:
         """Ask those of the nodes that the configuration does not keep the instance off."""
         asked = [snapshot.target(node) for node in nodes if not placement.static_unfit(snapshot, node, need)]
-        places = disks.units(snapshot, self._template(snapshot), self.op.disks)
+        places = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
         answers = await self.environment.nodes.fan_out(asked, calls.NodeInfo(storage=places))
         silent: placement.Statuses = {node.uuid: None for node in nodes}
         return silent | {answer.target.uuid: answer.value for answer in answers}
@@ -302,7 +300,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         hypervisor = self._hypervisor(snapshot)
         template = self._template(snapshot)
         nodes = tuple(node.uuid for node in facts.nodes)
-        maker = disks.Maker(snapshot, template, nodes, inputs, self.environment.ledger.mirrors.picks())
+        maker = disk_spec.Maker(snapshot, template, nodes, inputs, self.environment.ledger.mirrors.picks())
         made = [
             maker.make(index, spec, size=size, uuid=uuid, name=name)
             for index, (spec, size, uuid, name) in enumerate(

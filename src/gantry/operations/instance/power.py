@@ -5,7 +5,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, volumes
+from gantry.operations import base, filled, hooks
+from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 

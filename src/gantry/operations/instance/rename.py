@@ -4,7 +4,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, templates
-from gantry.operations import base, filled, hooks, installation, volumes
+from gantry.operations import base, filled, hooks, installation
+from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 

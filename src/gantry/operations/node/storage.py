@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters, templates
-from gantry.operations import base, disks, filled
+from gantry.operations import base, filled
+from gantry.operations.disk_planning import disk_spec
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -42,7 +43,7 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
 
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
         """Ask each node for its groups, and for the volumes in them."""
-        fields, owners = _check_fields(self.op.output_fields, VOLUME_FIELDS), disks.owners_of_volumes(snapshot)
+        fields, owners = _check_fields(self.op.output_fields, VOLUME_FIELDS), disk_spec.owners_of_volumes(snapshot)
         rows = []
         for answer in await self.environment.nodes.fan_out(_asked(snapshot, self.op.nodes), calls.VgList()):
             if answer.value is None:
@@ -224,7 +225,7 @@ def _only_here(snapshot: states.Snapshot, node: cluster.Node, group: str, lost: 
     loose = [snapshot.disks[uuid] for uuid in snapshot.disks_on.get(node.uuid) or ()]
     alone = [(f"instance {vm.name}", vm.disks) for vm in here if not vm.secondary_nodes]
     alone += [(f"disk {one.uuid}", (one.disk,)) for one in loose if not one.disk.mirror]
-    return {what for what, held in alone if any((group, name) in disks.volumes_of(held) for name in lost)}
+    return {what for what, held in alone if any((group, name) in disk_spec.volumes_of(held) for name in lost)}
 
 
 @dataclass(frozen=True)

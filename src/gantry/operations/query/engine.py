@@ -15,7 +15,8 @@ from gantry.ipam import embedded
 from gantry.model import base as entities
 from gantry.model import cluster, fields, job
 from gantry.model import instance as instances
-from gantry.operations import base, disks, filled
+from gantry.operations import base, filled
+from gantry.operations.disk_planning import disk_spec
 from gantry.operations.query import cells, export, filters, group, instance, lookup, network, node, port, segmentrange
 from gantry.operations.query import job as jobs
 from gantry.rpc import calls
@@ -277,7 +278,7 @@ async def _ask(source: Source, state: states.Snapshot, what: str, objects: Seque
     """Ask the nodes that the rows depend on for what the live fields need."""
     if what == "node":
         some = [one for one in objects if isinstance(one, cluster.Node) and one.vm_capable]
-        ask = calls.NodeInfo(storage=disks.places(state))
+        ask = calls.NodeInfo(storage=disk_spec.places(state))
         answers = await source.nodes.fan_out([state.target(one) for one in some], ask)
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
     nodes = sorted(state.nodes.values(), key=_nice_name)

@@ -11,7 +11,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import cluster, instance, pairing
-from gantry.operations import base, filled, volumes
+from gantry.operations import base, filled
+from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
