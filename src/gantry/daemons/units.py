@@ -3,12 +3,13 @@
 from typing import cast
 
 from gantry.jobs import processor
-from gantry.operations import connection, export, failover, migration, move, network, port, segment, subnetpool, system
+from gantry.operations import connection, export, network, port, segment, subnetpool, system
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
 from gantry.operations.group import change_group, group
 from gantry.operations.instance import create, power, query_data, reinstall, rename
 from gantry.operations.instance import set_params as instance_set_params
+from gantry.operations.move import failover, migration, move
 from gantry.operations.node import add_remove, evacuate, repair_volume_group, storage
 from gantry.operations.node import set_params as node_set_params
 

@@ -1,8 +1,9 @@
 """Which two nodes have an instance's mirrored disks after a failover to any node (seed "Failover to any node"). Pure.
 
 In the seed's words: P1 and S1 are the primary and secondary node now, P2 and S2 those to come. P2 is the node that the
-user chooses; S2 is the one of P1 and S1 that keeps its copy, from which P2 gets one of its own. ``operations.failover``
-tears the old pairing down, makes the new one, and starts the instance as soon as P2 receives.
+user chooses; S2 is the one of P1 and S1 that keeps its copy, from which P2 gets one of its own.
+``operations.move.failover`` tears the old pairing down, makes the new one, and starts the instance as soon as P2
+receives.
 """
 
 from collections.abc import Collection

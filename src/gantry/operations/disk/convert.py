@@ -18,9 +18,10 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import instance, opcodes, parameters, templates
-from gantry.operations import allocation, base, filled, moving, placement
+from gantry.operations import allocation, base, filled, placement
 from gantry.operations.disk import changes
 from gantry.operations.disk_planning import disk_spec, remirror, transfer, volumes
+from gantry.operations.move import relocation
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -118,12 +119,12 @@ async def _secondary(
     need = placement.Need(0, size, networks, tags=vm.tags, ignored=(vm.uuid,), copy=True)
     if op.remote_node:
         node = snapshot.node(op.remote_node)
-        moving.check_copy_target(snapshot, vm, node, need)
-        moving.check_group(snapshot, vm, node)
+        relocation.check_copy_target(snapshot, vm, node, need)
+        relocation.check_group(snapshot, vm, node)
         return allocation.Choice([node])
     chooser = allocation.Allocation(environment, snapshot, named=allocation.BUILT_IN)
     group = snapshot.nodegroups[snapshot.nodes[vm.primary_node].group]
-    return await chooser.choose(need, [group], but=vm.nodes, units=moving.units(vm))
+    return await chooser.choose(need, [group], but=vm.nodes, units=relocation.units(vm))
 
 
 def changed(

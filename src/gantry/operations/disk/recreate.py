@@ -13,8 +13,9 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import allocation, base, hooks, iallocator, levels, moving, placement
+from gantry.operations import allocation, base, hooks, iallocator, levels, placement
 from gantry.operations.disk_planning import disk_spec, volumes
+from gantry.operations.move import relocation
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -59,8 +60,8 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
         new = self._placed(snapshot, vm, facts)
         if new.nodes != vm.nodes and len(chosen) < len(vm.disks):
             raise errors.InvalidError("other nodes get all disks of an instance", hint="leave --disk out")
-        if new.nodes != vm.nodes and vm.disk_template in moving.LOCAL:
-            names = await moving.names(self.environment, snapshot, vm, node=facts.nodes[0])
+        if new.nodes != vm.nodes and vm.disk_template in relocation.LOCAL:
+            names = await relocation.names(self.environment, snapshot, vm, node=facts.nodes[0])
             facts = replace(facts, names=names)
             new = self._placed(snapshot, vm, facts)
         levels.check_policy(snapshot, new, before=vm)
@@ -113,10 +114,10 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
         taken: list[cluster.Node] = []
         why: list[str] = []
         for _ in range(count):
-            need = moving.need(snapshot, vm, runs=True, disks=True)
+            need = relocation.need(snapshot, vm, runs=True, disks=True)
             need = replace(need, memory=0, copy=True) if taken else need
             but = [node.uuid for node in taken]
-            choice = await chooser.choose(need, [group], but=but, units=moving.units(vm))
+            choice = await chooser.choose(need, [group], but=but, units=relocation.units(vm))
             taken, why = [*taken, *choice.nodes], [*why, *choice.why]
         return allocation.Choice(taken, why)
 
@@ -146,7 +147,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             else disk
             for disk in new.disks
         )
-        made = moving.renamed(made, facts.names) if facts.names else made
+        made = relocation.renamed(made, facts.names) if facts.names else made
         return structs.replace(new, primary_node=nodes[0].uuid, disks=made)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:

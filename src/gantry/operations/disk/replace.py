@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, filled, hooks, moving, placement
+from gantry.operations import allocation, base, filled, hooks, placement
 from gantry.operations.disk_planning import remirror, volumes
+from gantry.operations.move import relocation
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -124,7 +125,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         if not self.op.remote_node:
             return await own.relocate(vm, need, leaves=vm.secondary_nodes[0])
         node = snapshot.node(self.op.remote_node)
-        moving.check_copy_target(snapshot, vm, node, need)
+        relocation.check_copy_target(snapshot, vm, node, need)
         return allocation.Choice([node])
 
     def _moved(self, vm: instance.Instance, new: str) -> instance.Instance:

@@ -12,8 +12,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, hooks, iallocator, moving
-from gantry.operations import spread as spreads
+from gantry.operations import allocation, base, hooks, iallocator
+from gantry.operations.move import multi_move as spreads
+from gantry.operations.move import relocation
 from gantry.state import snapshot as states
 
 
@@ -39,7 +40,7 @@ class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
         """Choose nodes in the groups."""
         op, vm = self.op, snapshot.instance(self.op.instance_name)
-        moving.check_in_use(vm)
+        relocation.check_in_use(vm)
         groups = self._groups(snapshot, vm)
         chooser = allocation.Allocation(self.environment, snapshot, named=op.iallocator)
         if chooser.program:
@@ -130,8 +131,8 @@ async def _spread(
         if group.alloc_policy is not cluster.AllocPolicy.UNALLOCABLE
         for uuid in sorted(snapshot.nodes_in.get(group.uuid) or ())
     ]
-    local = [vm for vm in vms if vm.disk_template not in moving.ANYWHERE]
-    units = moving.units(*local) if local else None
+    local = [vm for vm in vms if vm.disk_template not in relocation.ANYWHERE]
+    units = relocation.units(*local) if local else None
     return spreads.Spread(snapshot, await chooser.statuses(nodes, units=units))
 
 
@@ -150,8 +151,8 @@ def _bring(
         spread.stay[vm.name] = "; ".join(reasons)
         return
     open_to = {group.uuid for group in good}
-    local = vm.disk_template not in moving.ANYWHERE
-    need = moving.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP, disks=local)
+    local = vm.disk_template not in relocation.ANYWHERE
+    need = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP, disks=local)
     first = spread.place(vm, need, where=lambda node: node.group in open_to)
     if first is None:
         return

@@ -6,8 +6,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, hooks, iallocator, levels, moving
-from gantry.operations import spread as spreads
+from gantry.operations import allocation, base, hooks, iallocator, levels
+from gantry.operations.move import multi_move as spreads
+from gantry.operations.move import relocation
 from gantry.state import snapshot as states
 
 
@@ -39,7 +40,7 @@ class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
         for vm in spreads.ordered(snapshot, first):
             _leave(snapshot, spread, vm, both=both, early=op.early_release)
         for vm in spreads.ordered(snapshot, second):
-            need = moving.need(snapshot, vm, runs=False, disks=True)
+            need = relocation.need(snapshot, vm, runs=False, disks=True)
             if to := spread.place(vm, spreads.of_copy(need), where=lambda _: True):
                 spread.jobs.append([spreads.replaced(vm, to.name, early=op.early_release)])
         return self.to_jobs(spread)
@@ -108,7 +109,7 @@ async def _spread(
     else:
         members = sorted(snapshot.nodes_in.get(node.group) or ())
         others = [snapshot.nodes[uuid] for uuid in members if uuid != node.uuid]
-    return spreads.Spread(snapshot, await chooser.statuses(others, units=moving.units(*vms)))
+    return spreads.Spread(snapshot, await chooser.statuses(others, units=relocation.units(*vms)))
 
 
 def _leave(
@@ -127,18 +128,18 @@ def _leave(
     elif vm.secondary_nodes:
         job = [_moved(snapshot, vm, None, how)]
         if both:
-            need = moving.need(snapshot, vm, runs=False, disks=True)
+            need = relocation.need(snapshot, vm, runs=False, disks=True)
             second = spread.place(vm, spreads.of_copy(need), where=lambda _: True)
             if second is None:
                 return
             job.append(spreads.replaced(vm, second.name, early=early))
         spread.jobs.append(job)
-    elif vm.disk_template not in moving.ANYWHERE:
+    elif vm.disk_template not in relocation.ANYWHERE:
         spread.stay[vm.name] = "its disks are on this node alone; gnt-instance move copies them while it stands still"
     elif program:
         spread.jobs.append([_moved(snapshot, vm, None, {**(how or {}), "iallocator": program})])
     else:
-        need = moving.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
+        need = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
         if chosen := spread.place(vm, need, where=lambda node: _allowed(snapshot, vm, node)):
             spread.jobs.append([_moved(snapshot, vm, chosen.name, how)])
 

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import base, iallocator, moving, placement
+from gantry.operations import base, iallocator, placement
+from gantry.operations.move import relocation
 from gantry.state import snapshot as states
 
 Job = list[opcodes.AnyOpcode]
@@ -101,7 +102,7 @@ def _to(op: opcodes.AnyOpcode) -> str:
 def ordered(snapshot: states.Snapshot, uuids: Sequence[str]) -> list[instance.Instance]:
     """Return instances, those first that need most memory: what is large finds no room in the end."""
     vms = [snapshot.instances[uuid] for uuid in uuids]
-    return sorted(vms, key=lambda vm: (-moving.need(snapshot, vm, runs=True).memory, vm.name))
+    return sorted(vms, key=lambda vm: (-relocation.need(snapshot, vm, runs=True).memory, vm.name))
 
 
 def replaced(vm: instance.Instance, node: str, *, early: bool) -> opcodes.AnyOpcode:

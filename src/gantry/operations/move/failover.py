@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, pairing
-from gantry.operations import base, moving, placement, whereabouts
+from gantry.operations import base, placement
 from gantry.operations.disk_planning import remirror, volumes
+from gantry.operations.move import interrupted_move, relocation
 from gantry.state import snapshot as states
 
 
@@ -28,7 +29,7 @@ class Facts:
     why: Sequence[str] = ()
     pair: pairing.Pairing | None = None
     runs: bool = False
-    finding: whereabouts.Finding | None = None
+    finding: interrupted_move.Finding | None = None
 
 
 class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
@@ -39,21 +40,21 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the instance, share its nodes and those that it may go to."""
         vm = snapshot.instance(self.op.instance_name)
-        return moving.locks(snapshot, vm, target=self.op.target_node)
+        return relocation.locks(snapshot, vm, target=self.op.target_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Find the target, and whether instance and disks can go there."""
         vm = snapshot.instance(self.op.instance_name)
         if self.op.cleanup:
-            cleanup = whereabouts.Cleanup(self.environment, vm, target=self.op.target_node)
+            cleanup = interrupted_move.Cleanup(self.environment, vm, target=self.op.target_node)
             return Facts(snapshot.nodes[vm.primary_node], finding=await cleanup.look(snapshot))
-        moving.check_in_use(vm)
-        moving.check_mobile(vm)
-        wanted = moving.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
-        target, why = await moving.target(
+        relocation.check_in_use(vm)
+        relocation.check_mobile(vm)
+        wanted = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
+        target, why = await relocation.target(
             self.environment, snapshot, vm, wanted=wanted, named=self.op.target_node, iallocator=self.op.iallocator
         )
-        moving.check_target(snapshot, vm, target, ignore_policy=self.op.ignore_ipolicy)
+        relocation.check_target(snapshot, vm, target, ignore_policy=self.op.ignore_ipolicy)
         runs, failed = await self._source(snapshot, vm)
         pair = await self._pair(snapshot, vm, target, failed=failed) if vm.secondary_nodes else None
         await self._check_room(snapshot, vm, target, wanted=wanted, pair=pair)
@@ -65,7 +66,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         if node.offline:
             return False, True
         try:
-            return await moving.running(self.environment, snapshot, vm, node.uuid) is not None, False
+            return await relocation.running(self.environment, snapshot, vm, node.uuid) is not None, False
         except errors.RemoteError as error:
             if not self.op.ignore_consistency:
                 raise errors.EnvironmentFaultError(
@@ -103,7 +104,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         wanted: placement.Need,
         pair: pairing.Pairing | None,
     ) -> None:
-        await moving.check_room(self.environment, snapshot, vm, node=target, wanted=wanted)
+        await relocation.check_room(self.environment, snapshot, vm, node=target, wanted=wanted)
         if pair and not pair.swapped:
             await remirror.check_room(self.environment, snapshot, vm, node=target)
 
@@ -111,14 +112,14 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         """Stop it, bring its disks over, record the node, start it there."""
         vm = snapshot.instance(self.op.instance_name)
         if facts.finding:
-            return whereabouts.Cleanup(self.environment, vm).plan(snapshot, facts.finding)
+            return interrupted_move.Cleanup(self.environment, vm).plan(snapshot, facts.finding)
         now, mirrors = self.environment.inputs.now, self.environment.ledger.mirrors
         disks = vm.disks
         if facts.pair and not facts.pair.swapped:
             keeps, target = facts.pair.secondary, facts.pair.primary
             disks = remirror.paired(vm, keeps=keeps, new=target, picks=mirrors.picks())
-        new = moving.moved(vm, now, primary=facts.target.uuid, disks=disks, lingering=())
-        work = moving.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
+        new = relocation.moved(vm, now, primary=facts.target.uuid, disks=disks, lingering=())
+        work = relocation.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
         again = remirror.Remirror(self.environment, snapshot, vm, new=new)
         steps = work.leave(runs=facts.runs, lenient=self.op.ignore_consistency)
         before: list[base.Step] = []
@@ -140,7 +141,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
             steps=[*base.noted(facts.why), *steps, *before],
             finish=lambda _: [states.Put(new)],
             after=after,
-            hooks=moving.told(
+            hooks=relocation.told(
                 snapshot,
                 vm,
                 new=new,

@@ -6,7 +6,8 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import filled, migration
+from gantry.operations import filled
+from gantry.operations.move import migration
 from gantry.rpc import calls
 
 VM = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import base, filled, moving
+from gantry.operations import base, filled
 from gantry.operations.disk_planning import transfer, volumes
+from gantry.operations.move import relocation
 from gantry.state import snapshot as states
 
 
@@ -31,39 +32,39 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the instance, share both nodes."""
         vm = snapshot.instance(self.op.instance_name)
-        return moving.locks(snapshot, vm, target=self.op.target_node)
+        return relocation.locks(snapshot, vm, target=self.op.target_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Tell whether it runs; check that it fits the target."""
         op, vm = self.op, snapshot.instance(self.op.instance_name)
         node = snapshot.nodes[vm.primary_node]
-        moving.check_in_use(vm)
-        if vm.disk_template not in moving.LOCAL:
+        relocation.check_in_use(vm)
+        if vm.disk_template not in relocation.LOCAL:
             raise errors.WrongStateError(
                 f"the disks of instance {vm.name} ({vm.disk_template}) need not be copied",
                 hint=f"gnt-instance failover {vm.name}, or migrate it while it runs",
             )
         target = snapshot.node(op.target_node)
-        moving.check_target(snapshot, vm, target, ignore_policy=op.ignore_ipolicy)
+        relocation.check_target(snapshot, vm, target, ignore_policy=op.ignore_ipolicy)
         if node.offline:
             raise errors.EnvironmentFaultError(
                 f"node {node.name} is offline, and only it has the disks of instance {vm.name}",
                 hint="restore it from a backup: gnt-backup import",
             )
-        running = await moving.running(self.environment, snapshot, vm, node.uuid)
+        running = await relocation.running(self.environment, snapshot, vm, node.uuid)
         up = vm.admin_state is instance.AdminState.UP
-        wanted = moving.need(snapshot, vm, runs=up, disks=True)
-        units = moving.units(vm)
-        await moving.check_room(self.environment, snapshot, vm, node=target, wanted=wanted, units=units)
-        names = await moving.names(self.environment, snapshot, vm, node=target)
+        wanted = relocation.need(snapshot, vm, runs=up, disks=True)
+        units = relocation.units(vm)
+        await relocation.check_room(self.environment, snapshot, vm, node=target, wanted=wanted, units=units)
+        names = await relocation.names(self.environment, snapshot, vm, node=target)
         return Facts(running is not None, names)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Stop it, copy, record the target, start it there, remove what is left."""
         vm, target = snapshot.instance(self.op.instance_name), snapshot.node(self.op.target_node)
-        disks = moving.renamed(vm.disks, facts.names)
-        new = moving.moved(vm, self.environment.inputs.now, primary=target.uuid, lingering=(), disks=disks)
-        work = moving.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
+        disks = relocation.renamed(vm.disks, facts.names)
+        new = relocation.moved(vm, self.environment.inputs.now, primary=target.uuid, lingering=(), disks=disks)
+        work = relocation.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
         old = volumes.Volumes(self.environment, snapshot, vm)
         come = volumes.Volumes(self.environment, snapshot, new)
         here, there = (
@@ -89,7 +90,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
             steps=steps,
             finish=lambda _: [states.Put(new)],
             after=after,
-            hooks=moving.told(
+            hooks=relocation.told(
                 snapshot,
                 vm,
                 new=new,

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import instance
-from gantry.operations import base, filled, moving
+from gantry.operations import base, filled
+from gantry.operations.move import relocation
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -106,7 +107,7 @@ class Cleanup:
         """Clear what must not go on, record where it is, let it go on there."""
         node, now = snapshot.node(finding.node), self._environment.inputs.now
         here = node.uuid == self._vm.primary_node
-        new = self._vm if here else moving.moved(self._vm, now, primary=node.uuid)
+        new = self._vm if here else relocation.moved(self._vm, now, primary=node.uuid)
         steps = [
             base.Step(f"clear what waits on {name}" if state in HALF else f"clear what stands still on {name}",
                       self._end(snapshot, new, name, state))

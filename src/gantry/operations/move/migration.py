@@ -4,7 +4,7 @@ Life of a migration: the target prepares the same machine, the source sends it (
 looks how far it is and says so in the job's log. When all has arrived, the guest stands still on both nodes; the other
 node is recorded, and only then the guest goes on there. So the state names the node that may run it whenever the
 master dies. A failure before that lets it go on where it was; the undo clears the target first. A job that is canceled
-meanwhile does the same. What nobody can tell any more is for ``--cleanup`` (``whereabouts``).
+meanwhile does the same. What nobody can tell any more is for ``--cleanup`` (``interrupted_move``).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,9 @@ import msgspec
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, filled, moving, whereabouts
+from gantry.operations import base, filled
 from gantry.operations.disk_planning import volumes
+from gantry.operations.move import interrupted_move, relocation
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -40,7 +41,7 @@ class Facts:
     live: bool = True
     failover: str = ""
     runs: bool = True
-    finding: whereabouts.Finding | None = None
+    finding: interrupted_move.Finding | None = None
 
 
 class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
@@ -51,29 +52,29 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the instance, share its nodes and those that it may go to."""
         vm = snapshot.instance(self.op.instance_name)
-        return moving.locks(snapshot, vm, target=self.op.target_node)
+        return relocation.locks(snapshot, vm, target=self.op.target_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Find the target, whether the instance runs, and whether it can go there."""
         op, vm = self.op, snapshot.instance(self.op.instance_name)
         if op.cleanup:
-            cleanup = whereabouts.Cleanup(self.environment, vm, target=op.target_node)
+            cleanup = interrupted_move.Cleanup(self.environment, vm, target=op.target_node)
             return Facts(snapshot.nodes[vm.primary_node], finding=await cleanup.look(snapshot))
-        moving.check_in_use(vm)
-        moving.check_mobile(vm)
+        relocation.check_in_use(vm)
+        relocation.check_mobile(vm)
         runs = await self._running(snapshot, vm)
-        wanted = moving.need(snapshot, vm, runs=runs or vm.admin_state is instance.AdminState.UP)
-        target, why = await moving.target(
+        wanted = relocation.need(snapshot, vm, runs=runs or vm.admin_state is instance.AdminState.UP)
+        target, why = await relocation.target(
             self.environment, snapshot, vm, wanted=wanted, named=op.target_node, iallocator=op.iallocator
         )
-        moving.check_target(snapshot, vm, target, ignore_policy=op.ignore_ipolicy)
+        relocation.check_target(snapshot, vm, target, ignore_policy=op.ignore_ipolicy)
         if vm.secondary_nodes and target.uuid not in vm.secondary_nodes:
             raise errors.WrongStateError(
                 f"instance {vm.name} cannot be migrated to {target.name}, which has no copy of its disks",
                 hint=f"gnt-instance failover -n {target.name} gives it one",
             )
         failover = self._failover(snapshot, vm, runs=runs)
-        await moving.check_room(self.environment, snapshot, vm, node=target, wanted=wanted)
+        await relocation.check_room(self.environment, snapshot, vm, node=target, wanted=wanted)
         if not failover:
             await self._check_migratable(snapshot, vm)
         return Facts(target, why, self._live(snapshot, vm), failover, runs)
@@ -84,7 +85,7 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
             raise errors.EnvironmentFaultError(
                 f"node {node.name} of instance {vm.name} is offline", hint="gnt-instance failover starts it elsewhere"
             )
-        found = await moving.running(self.environment, snapshot, vm, node.uuid)
+        found = await relocation.running(self.environment, snapshot, vm, node.uuid)
         if found is not None and found.state in ("migrating", "migrated"):
             raise errors.WrongStateError(
                 f"a migration of instance {vm.name} was interrupted",
@@ -119,10 +120,10 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
         """Send it, record the other node, let it go on there."""
         vm = snapshot.instance(self.op.instance_name)
         if facts.finding:
-            return whereabouts.Cleanup(self.environment, vm).plan(snapshot, facts.finding)
+            return interrupted_move.Cleanup(self.environment, vm).plan(snapshot, facts.finding)
         now, to = self.environment.inputs.now, facts.target
-        new = moving.moved(vm, now, primary=to.uuid, **({"lingering": ()} if facts.failover else {}))
-        work = moving.Work(self.environment, snapshot, vm, new=new, timeout=float(_TIMEOUT))
+        new = relocation.moved(vm, now, primary=to.uuid, **({"lingering": ()} if facts.failover else {}))
+        work = relocation.Work(self.environment, snapshot, vm, new=new, timeout=float(_TIMEOUT))
         passage = Passage(self.environment, snapshot, vm, new=new, live=facts.live)
         up = vm.admin_state is instance.AdminState.UP
         steps = work.leave(runs=facts.runs) if facts.failover else passage.go()
@@ -139,7 +140,7 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
             steps=[*base.noted(facts.why), *steps],
             finish=lambda _: [states.Put(new)],
             after=after,
-            hooks=moving.told(
+            hooks=relocation.told(
                 snapshot, vm, new=new, path="instance-migrate", MIGRATE_LIVE=facts.live, MIGRATE_CLEANUP=False
             ),
         )
