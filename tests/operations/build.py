@@ -18,7 +18,8 @@ from gantry.daemons import units
 from gantry.ipam import embedded, shared
 from gantry.jobs import processor
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import base, manifest
+from gantry.operations import base
+from gantry.operations.backup import manifest
 from gantry.rpc import calls, targets
 from gantry.state import history
 from gantry.state import snapshot as states

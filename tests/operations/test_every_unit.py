@@ -20,7 +20,8 @@ from gantry.daemons import units
 from gantry.ipam import embedded
 from gantry.jobs import environment, locks, processor, records
 from gantry.model import instance, job, opcodes
-from gantry.operations import base, filled, manifest
+from gantry.operations import base, filled
+from gantry.operations.backup import manifest
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
 from gantry.state import transaction

@@ -3,7 +3,8 @@
 from typing import cast
 
 from gantry.jobs import processor
-from gantry.operations import connection, export, network, port, segment, subnetpool, system
+from gantry.operations import connection, network, port, segment, subnetpool, system
+from gantry.operations.backup import export
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
 from gantry.operations.group import change_group, group

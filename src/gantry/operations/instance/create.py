@@ -11,18 +11,8 @@ from dataclasses import dataclass, field, replace
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, confidential, instance, opcodes, parameters
-from gantry.operations import (
-    allocation,
-    base,
-    filled,
-    hooks,
-    iallocator,
-    installation,
-    levels,
-    nics,
-    placement,
-    restore,
-)
+from gantry.operations import allocation, base, filled, hooks, iallocator, installation, levels, nics, placement
+from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import base, filled, hooks, manifest
+from gantry.operations import base, filled, hooks
+from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states

@@ -6,7 +6,8 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import filled, manifest
+from gantry.operations import filled
+from gantry.operations.backup import manifest
 from gantry.rpc import calls
 
 EXPORT = opcodes.BackupExport(instance_name="vm1", target_node="node2", compress="gzip")

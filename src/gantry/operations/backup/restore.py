@@ -15,7 +15,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import opcodes, parameters
-from gantry.operations import base, installation, manifest
+from gantry.operations import base, installation
+from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
