@@ -3,7 +3,7 @@
 from typing import cast
 
 from gantry.jobs import processor
-from gantry.operations import connection, network, port, segment, subnetpool, system
+from gantry.operations import connection, network, port, segment, subnetpool
 from gantry.operations.backup import export
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
@@ -13,6 +13,7 @@ from gantry.operations.instance import set_params as instance_set_params
 from gantry.operations.move import failover, migration, move
 from gantry.operations.node import add_remove, evacuate, repair_volume_group, storage
 from gantry.operations.node import set_params as node_set_params
+from gantry.operations.os import diagnose
 
 _UNITS = (
     verify.ClusterVerify,
@@ -75,7 +76,7 @@ _UNITS = (
     reinstall.InstanceReinstall,
     rename.InstanceRename,
     set_params.ClusterSetParams,
-    system.OsDiagnose,
+    diagnose.OsDiagnose,
     tags.TagsDel,
     tags.TagsSearch,
     tags.TagsSet,

@@ -15,9 +15,10 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import opcodes, parameters
-from gantry.operations import base, installation
+from gantry.operations import base
 from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer
+from gantry.operations.os import os_check
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -187,7 +188,7 @@ def rename_step(
         definition = await environment.nodes.call(target, calls.OsValidate(name=whole.os.partition("+")[0]))
         if "rename" in definition.scripts:
             rename = calls.OsRename(instance=whole, old=old, debug=debug)
-            await installation.run(environment, target, rename, whole=whole)
+            await os_check.run(environment, target, rename, whole=whole)
         else:
             environment.log.warning(f"OS {definition.name} has no rename script: on its disks the name is still {old}")
 

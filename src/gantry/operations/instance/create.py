@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, confidential, instance, opcodes, parameters
-from gantry.operations import allocation, base, filled, hooks, iallocator, installation, levels, nics, placement
+from gantry.operations import allocation, base, filled, hooks, iallocator, levels, nics, placement
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
+from gantry.operations.os import os_check
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -85,7 +86,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         facts = replace(facts, places=places)
         whole = filled.fill(snapshot, draft)
         if self._installs() or (export and export.content.scripted):
-            installed = installation.with_secrets(whole, self.op.osparams_secret)
+            installed = os_check.with_secrets(whole, self.op.osparams_secret)
             await self._check_os(snapshot, target, installed, imports=export is not None)
         validate = calls.HypervisorValidate(hypervisor=whole.hypervisor, hvparams=whole.hvparams)
         await self.environment.nodes.call(target, validate)
@@ -168,7 +169,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         self, snapshot: states.Snapshot, target: targets.Target, whole: calls.Instance, *, imports: bool
     ) -> None:
         """Refuse an OS that the node cannot install, or import, for this hypervisor."""
-        found = await installation.check(
+        found = await os_check.check(
             self.environment.nodes,
             target,
             whole,
@@ -350,12 +351,12 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
         def script(what: calls.Call[str]) -> base.Action:
             async def action() -> None:
-                await installation.run(self.environment, target, what, whole=whole)
+                await os_check.run(self.environment, target, what, whole=whole)
 
             return action
 
         steps: list[base.Step] = []
-        debug, told = self.op.debug_level or 0, installation.with_secrets(whole, self.op.osparams_secret)
+        debug, told = self.op.debug_level or 0, os_check.with_secrets(whole, self.op.osparams_secret)
         if export:
             steps += restore.steps(self.environment, export, told, target=target, debug=debug)
         if export and whole.os and whole.name != export.content.instance:

@@ -4,8 +4,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, installation
+from gantry.operations import base, filled, hooks
 from gantry.operations.disk_planning import volumes
+from gantry.operations.os import os_check
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -33,8 +34,8 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         target, nodes = snapshot.target(snapshot.nodes[vm.primary_node]), self.environment.nodes
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
             raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
-        draft = installation.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
-        await installation.check(nodes, target, draft, owner=snapshot.the_cluster, force_variant=self.op.force_variant)
+        draft = os_check.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
+        await os_check.check(nodes, target, draft, owner=snapshot.the_cluster, force_variant=self.op.force_variant)
 
     def _wanted(self, snapshot: states.Snapshot) -> instance.Instance:
         """Return the instance as it is to be; parameters of another operating system do not stay."""
@@ -52,12 +53,12 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         del facts
         vm, new = snapshot.instance(self.op.instance_name), self._wanted(snapshot)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
-        whole = installation.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
+        whole = os_check.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
         now, own = self.environment.inputs.now, volumes.Volumes(self.environment, snapshot, new)
 
         async def install() -> None:
             add = calls.OsAdd(instance=whole, reinstall=True, debug=self.op.debug_level or 0)
-            await installation.run(self.environment, target, add, whole=whole)
+            await os_check.run(self.environment, target, add, whole=whole)
 
         return base.Plan(
             lines=[f"install {new.os} on the disks of {vm.name}, whose content is lost"],

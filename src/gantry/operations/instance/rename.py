@@ -4,8 +4,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, templates
-from gantry.operations import base, filled, hooks, installation
+from gantry.operations import base, filled, hooks
 from gantry.operations.disk_planning import volumes
+from gantry.operations.os import os_check
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -102,7 +103,7 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
 
     def _tell(self, target: targets.Target, whole: calls.Instance, *, old: str) -> base.Action:
         async def action() -> None:
-            await installation.run(self.environment, target, self._told(whole, old=old), whole=whole)
+            await os_check.run(self.environment, target, self._told(whole, old=old), whole=whole)
 
         return action
 

@@ -12,9 +12,10 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, installation, levels, nics, parts
+from gantry.operations import base, filled, hooks, levels, nics, parts
 from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
+from gantry.operations.os import os_check
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -77,7 +78,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             check = calls.HypervisorValidate(hypervisor=vm.hypervisor, hvparams=after.hvparams)
             await nodes.call(target, check)
         given = {*op.osparams, *op.osparams_private}
-        await installation.check_parameters(nodes, target, after, given)
+        await os_check.check_parameters(nodes, target, after, given)
         plugs = {_plug(nic) for nic in before.nics}
         if new := tuple(nic for nic in after.nics if _plug(nic) not in plugs):
             await nodes.call(target, calls.NicValidate(nics=new))
