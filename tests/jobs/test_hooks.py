@@ -14,7 +14,8 @@ from tests.jobs.house import House, Script, op
 from gantry import errors
 from gantry.ipam import driver
 from gantry.model import cluster, instance, network
-from gantry.operations import base, nics
+from gantry.operations import base
+from gantry.operations.network import nics
 from gantry.rpc import calls, targets
 from gantry.runtime import simulated
 from gantry.state import snapshot as states

@@ -3,7 +3,7 @@
 from typing import cast
 
 from gantry.jobs import processor
-from gantry.operations import connection, network, port, segment, subnetpool
+from gantry.operations import port, segment
 from gantry.operations.backup import export
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
@@ -11,6 +11,7 @@ from gantry.operations.group import change_group, group
 from gantry.operations.instance import create, power, query_data, reinstall, rename
 from gantry.operations.instance import set_params as instance_set_params
 from gantry.operations.move import failover, migration, move
+from gantry.operations.network import connect, network, subnetpool
 from gantry.operations.node import add_remove, evacuate, repair_volume_group, storage
 from gantry.operations.node import set_params as node_set_params
 from gantry.operations.os import diagnose
@@ -55,8 +56,8 @@ _UNITS = (
     power.InstanceStartup,
     instance_set_params.InstanceSetParams,
     network.NetworkAdd,
-    connection.NetworkConnect,
-    connection.NetworkDisconnect,
+    connect.NetworkConnect,
+    connect.NetworkDisconnect,
     network.NetworkRemove,
     network.NetworkRename,
     network.NetworkSetParams,

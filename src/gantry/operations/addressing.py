@@ -11,7 +11,7 @@ from gantry import errors
 from gantry.address import automatic, ranges
 from gantry.ipam import driver
 from gantry.model import network, opcodes
-from gantry.operations import guidance, subnets
+from gantry.operations.network import guest_options, subnets
 
 ROUTERS = "network:router_"
 """What the ``device_owner`` of a router's port begins with: a router makes no addresses itself."""
@@ -59,21 +59,23 @@ class Picker:
     def again(self, ips: Sequence[str]) -> list[opcodes.FixedSpec]:
         """Return what asks for addresses that a port has; for what its guest made, for whatever that makes now."""
         homes = [(ip, self._containing(ranges.parse_address(ip))) for ip in ips]
-        return [opcodes.FixedSpec(subnet=home.uuid, ip="" if guidance.is_automatic(home) else ip) for ip, home in homes]
+        return [
+            opcodes.FixedSpec(subnet=home.uuid, ip="" if guest_options.is_automatic(home) else ip) for ip, home in homes
+        ]
 
     def _by_itself(self) -> list[Choice]:
-        told = [one for one in self._net.subnets if one.pools and not guidance.is_automatic(one)]
+        told = [one for one in self._net.subnets if one.pools and not guest_options.is_automatic(one)]
         of_family = [[one for one in told if _cidr(one).family is family] for family in ranges.Family]
         return [[driver.SubnetAddress(one.uuid) for one in some] for some in of_family]
 
     def _made(self, mac: str) -> Iterator[ranges.Address]:
-        return (automatic.address(_cidr(one), mac) for one in self._net.subnets if guidance.is_automatic(one))
+        return (automatic.address(_cidr(one), mac) for one in self._net.subnets if guest_options.is_automatic(one))
 
     def _choice(self, one: opcodes.FixedSpec, makes: bool, *, gateway: bool) -> Choice:
         """Return what one thing asked for is; nothing where the port's guest makes the address itself."""
         address = ranges.parse_address(one.ip) if one.ip else None
         home = subnets.find(self._net, one.subnet) if one.subnet else self._containing(address)
-        if guidance.is_automatic(home) and makes:
+        if guest_options.is_automatic(home) and makes:
             if address is None:
                 return []
             raise errors.InvalidError(

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import network, opcodes
-from gantry.operations import addressing, base, nics, rows
+from gantry.operations import addressing, base
+from gantry.operations.network import nics, views
 from gantry.state import snapshot as states
 
 Op = TypeVar("Op", opcodes.PortSetParams, opcodes.PortRemove)
@@ -70,7 +71,7 @@ class PortAdd(base.Planned[opcodes.PortAdd]):
         return base.Plan(
             lines=[f"create port {_told(snapshot, port)}" for port in ports],
             changes=[states.Put(port) for port in ports],
-            result=lambda: [rows.row(rows.PORT, snapshot, port) for port in ports],
+            result=lambda: [views.row(views.PORT, snapshot, port) for port in ports],
         )
 
 
@@ -110,13 +111,13 @@ class PortSetParams(_OfPort[opcodes.PortSetParams]):
             new = structs.replace(new, ip=picker.pick(asked, mac=mac, owner=new.device_owner, held=old.ip))
         if new == old:
             return base.Plan(
-                lines=[f"port {old.uuid} is like this already"], result=lambda: rows.row(rows.PORT, snapshot, old)
+                lines=[f"port {old.uuid} is like this already"], result=lambda: views.row(views.PORT, snapshot, old)
             )
         changed = base.changed(new, inputs.now)
         return base.Plan(
             lines=[f"change port {old.uuid}: {_told(snapshot, new)}"],
             changes=[states.Put(changed)],
-            result=lambda: rows.row(rows.PORT, snapshot, changed),
+            result=lambda: views.row(views.PORT, snapshot, changed),
         )
 
 

@@ -9,7 +9,8 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import filled, nics
+from gantry.operations import filled
+from gantry.operations.network import nics
 from gantry.rpc import calls
 
 OTHER = network.Network(

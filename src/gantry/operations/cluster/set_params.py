@@ -15,9 +15,10 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, levels, nics
+from gantry.operations import base, filled, hooks, levels
 from gantry.operations.cluster import ipam_database
 from gantry.operations.disk_planning import disk_spec
+from gantry.operations.network import nics
 from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states

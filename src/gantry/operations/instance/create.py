@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, confidential, instance, opcodes, parameters
-from gantry.operations import allocation, base, filled, hooks, iallocator, levels, nics, placement
+from gantry.operations import allocation, base, filled, hooks, iallocator, levels, placement
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
+from gantry.operations.network import nics
 from gantry.operations.os import os_check
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states

@@ -12,9 +12,10 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, levels, nics, parts
+from gantry.operations import base, filled, hooks, levels, parts
 from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
+from gantry.operations.network import nics
 from gantry.operations.os import os_check
 from gantry.rpc import calls
 from gantry.state import snapshot as states

@@ -7,7 +7,7 @@ tested by the filter all the same, unless the filter is nothing but a choice of 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gantry.model import network
-from gantry.operations import rows
+from gantry.operations.network import views
 from gantry.state import snapshot as states
 
 Find = Callable[[states.Snapshot, str], Iterable[object]]
@@ -16,11 +16,11 @@ Find = Callable[[states.Snapshot, str], Iterable[object]]
 
 def every_port(state: states.Snapshot) -> list[network.Port]:
     """Return all ports, the NICs of instances that are in a network among them, by UUID."""
-    nics = (rows.as_port(vm, nic) for vm in state.instances.values() for nic in vm.nics if nic.network)
+    nics = (views.as_port(vm, nic) for vm in state.instances.values() for nic in vm.nics if nic.network)
     return sorted([*state.ports.values(), *nics], key=lambda port: port.uuid)
 
 
-def every_subnet(state: states.Snapshot) -> list[rows.Placed]:
+def every_subnet(state: states.Snapshot) -> list[views.Placed]:
     """Return all subnets by UUID."""
     return sorted(((net, one) for net in state.networks.values() for one in net.subnets), key=lambda one: one[1].uuid)
 
@@ -31,7 +31,7 @@ def _of_collection(kind: str) -> Find:
 
 def _nics(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
     vm = state.instances.get(uuid)
-    return (rows.as_port(vm, nic) for nic in vm.nics if nic.network) if vm else iter(())
+    return (views.as_port(vm, nic) for nic in vm.nics if nic.network) if vm else iter(())
 
 
 def _port(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
@@ -58,16 +58,16 @@ def _port_with(state: states.Snapshot, mac: str) -> Iterator[network.Port]:
     return (port for port in _nics(state, holder) if port.mac == mac)
 
 
-def _subnet(state: states.Snapshot, uuid: str) -> Iterator[rows.Placed]:
+def _subnet(state: states.Snapshot, uuid: str) -> Iterator[views.Placed]:
     return (one for one in _subnets_in(state, state.subnet_network.get(uuid, "")) if one[1].uuid == uuid)
 
 
-def _subnets_in(state: states.Snapshot, uuid: str) -> Iterator[rows.Placed]:
+def _subnets_in(state: states.Snapshot, uuid: str) -> Iterator[views.Placed]:
     net = state.networks.get(uuid)
     return ((net, subnet) for subnet in net.subnets) if net else iter(())
 
 
-def _subnets_from(state: states.Snapshot, pool: str) -> Iterator[rows.Placed]:
+def _subnets_from(state: states.Snapshot, pool: str) -> Iterator[views.Placed]:
     for uuid in sorted(state.subnets_from.get(pool) or ()):
         yield from _subnet(state, uuid)
 

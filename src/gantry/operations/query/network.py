@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import instance, network
-from gantry.operations import filled, rows
+from gantry.operations import filled
+from gantry.operations.network import views
 from gantry.operations.query import cells, port
 
 
@@ -167,7 +168,7 @@ _PLAIN = (
 V4, V6 = ranges.Family.IPV4, ranges.Family.IPV6
 
 GETTERS: dict[str, cells.Getter[network.Network]] = {
-    **port.of_columns({name: rows.NETWORK[name] for name in _PLAIN}),
+    **port.of_columns({name: views.NETWORK[name] for name in _PLAIN}),
     "name": lambda _, net: net.name,
     "network": _of_first(V4, "cidr"),
     "gateway": _of_first(V4, "gateway"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations import pools, subnets
+from gantry.operations.network import pools, subnets
 
 Mod, PoolMod, Spec, PoolSpec = opcodes.SubnetMod, opcodes.PoolMod, opcodes.SubnetSpec, opcodes.PoolSpec
 Range = opcodes.RangeSpec

@@ -1,4 +1,4 @@
-"""Edits of a network's subnets: each takes a network and returns the next; ``operations.pools`` has those of ranges.
+"""Edits of a network's subnets: each takes a network and returns the next; ``pools`` has those of ranges.
 
 Called by the units that create and change networks, so that both keep one set of rules. Pure: nothing is stored here,
 several edits in a row become one change of the state, and what is refused raises a PrerequisiteError that names who
@@ -20,7 +20,7 @@ from gantry import errors
 from gantry.address import pools, ranges
 from gantry.ipam import driver
 from gantry.model import network, opcodes
-from gantry.operations import customary, guidance
+from gantry.operations.network import guest_options, neutron_defaults
 
 NONE = "none"
 """The word that takes a name or a gateway away."""
@@ -112,7 +112,7 @@ def checked_name(text: str, *, what: str) -> str:
 
 
 def add(net: network.Network, spec: opcodes.SubnetSpec, *, uuid: str, usual: bool = False) -> network.Network:
-    """Return the network with one more subnet; a ``usual`` one has the pools that ``customary`` lets it have."""
+    """Return the network with one more subnet; a ``usual`` one has the pools that ``neutron_defaults`` lets it have."""
     cidr = _checked(ranges.parse_cidr(spec.cidr))
     name, label = checked_name(spec.name, what="subnet"), None
     if spec.label is not None:
@@ -127,15 +127,15 @@ def add(net: network.Network, spec: opcodes.SubnetSpec, *, uuid: str, usual: boo
         pools=_pools(cidr, ([str(cidr)] if spec.pool else []) if spec.pools is None else spec.pools),
         subnetpool=spec.subnetpool,
     )
-    new = guidance.told(new, spec)
+    new = guest_options.told(new, spec)
     if usual:
-        customary.check(new)
+        neutron_defaults.check(new)
     _check_beside(net.subnets, new)
     return structs.replace(net, subnets=(*net.subnets, new))
 
 
 def _labeled(others: Iterable[network.Subnet], label: str) -> tuple[str, str | None]:
-    """Return the name that a label gives a subnet, and what is left as its label (``operations.labels``)."""
+    """Return the name that a label gives a subnet, and what is left as its label (``neutron_names``)."""
     taken = {subnet.name for subnet in others} | {*driver.KEYWORDS, *_ACTIONS, NONE}
     return (label, None) if not label or (is_name(label) and label not in taken) else ("", label)
 
@@ -203,7 +203,7 @@ def change(
     """Return the network after an action on one of its subnets."""
     match mod.action:
         case "add":
-            return add(net, _as_spec(customary.completed(net, mod)), uuid=uuid(), usual=mod.usual)
+            return add(net, _as_spec(neutron_defaults.completed(net, mod)), uuid=uuid(), usual=mod.usual)
         case "modify":
             return _modify(net, mod, holders=holders)
         case "remove":
@@ -239,8 +239,8 @@ def _modify(net: network.Network, mod: opcodes.SubnetMod, *, holders: Holders) -
     if mod.pools is not None:
         new = structs.replace(new, pools=_pools(cidr, mod.pools, old=old.pools))
     if mod.usual and (mod.pools is not None or mod.gateway is not None):
-        customary.check(new)
-    new = guidance.told(new, mod)
+        neutron_defaults.check(new)
+    new = guest_options.told(new, mod)
     _check_beside((subnet for subnet in net.subnets if subnet != old), new)
     if (new.cidr, new.gateway) != (old.cidr, old.gateway):
         _check_usable(new, holders)
@@ -352,7 +352,7 @@ def _text(value: object) -> str:
 
 def _added(subnet: network.Subnet) -> list[str]:
     gateway = f" with gateway {subnet.gateway}" if subnet.gateway else ""
-    bare = dict.fromkeys(guidance.SHOWN, ())
+    bare = dict.fromkeys(guest_options.SHOWN, ())
     blank = structs.replace(subnet, dhcp=False, pools=(), external=(), description="", **bare)
     return [f"add subnet {_titled(subnet)}{gateway}", *_differences(blank, subnet)]
 
@@ -360,7 +360,7 @@ def _added(subnet: network.Subnet) -> list[str]:
 def _differences(old: network.Subnet, new: network.Subnet) -> list[str]:
     lines = [
         f"subnet {old.cidr}: {name} {_text(getattr(old, name))} becomes {_text(getattr(new, name))}"
-        for name in ("cidr", "name", "label", "gateway", "description", *guidance.SHOWN)
+        for name in ("cidr", "name", "label", "gateway", "description", *guest_options.SHOWN)
         if getattr(old, name) != getattr(new, name)
     ]
     if old.dhcp != new.dhcp:

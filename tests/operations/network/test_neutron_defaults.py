@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from gantry.model import network, opcodes
-from gantry.operations import customary
+from gantry.operations.network import neutron_defaults
 
 NET = network.Network(uuid="n", name="n", subnets=(network.Subnet(uuid="s", cidr="192.0.2.0/24", dhcp=True),))
 EMPTY = network.Network(uuid="n", name="n")
@@ -12,7 +12,7 @@ EMPTY = network.Network(uuid="n", name="n")
 
 def _made(cidr: str, net: network.Network = EMPTY, **given: object) -> opcodes.SubnetMod:
     mod = structs.replace(opcodes.SubnetMod(action="add", cidr=cidr, usual=True), **given)
-    return customary.completed(net, mod)
+    return neutron_defaults.completed(net, mod)
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_one_subnet_of_an_ip_version_has_dhcp() -> None:
 
 def test_nothing_is_made_up_where_that_is_not_asked_for() -> None:
     plain = opcodes.SubnetMod(action="add", cidr="10.0.0.0/28")
-    assert customary.completed(EMPTY, plain) is plain
+    assert neutron_defaults.completed(EMPTY, plain) is plain

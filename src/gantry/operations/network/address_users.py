@@ -9,7 +9,7 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network
-from gantry.operations import subnets
+from gantry.operations.network import subnets
 from gantry.state import integrity
 from gantry.state import snapshot as states
 

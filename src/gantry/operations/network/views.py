@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gantry.address import ranges
 from gantry.model import instance, network
-from gantry.operations import cutting, labels
+from gantry.operations.network import neutron_names, prefix_allocator
 from gantry.state import snapshot as states
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ PORT: dict[str, Column[network.Port]] = {
 SUBNET: dict[str, Column[Placed]] = {
     "uuid": lambda _, one: one[1].uuid,
     "name": lambda _, one: one[1].name,
-    "label": lambda _, one: labels.shown(one[1]),
+    "label": lambda _, one: neutron_names.shown(one[1]),
     "network": lambda _, one: one[0].name,
     "network_uuid": lambda _, one: one[0].uuid,
     "cidr": lambda _, one: one[1].cidr,
@@ -128,7 +128,7 @@ NETWORK: dict[str, Column[network.Network]] = {
     "segment": lambda _, net: net.segment and net.segment.segmentation_id,
     "project": lambda _, net: net.project,
     "shared": lambda _, net: net.shared,
-    "label": lambda _, net: labels.shown(net),
+    "label": lambda _, net: neutron_names.shown(net),
     "description": lambda _, net: net.description,
     "admin_state_up": lambda _, net: net.admin_state_up,
     "mtu": lambda _, net: net.mtu,
@@ -146,7 +146,7 @@ SUBNET_POOL: dict[str, Column[network.SubnetPool]] = {
     "default_prefixlen": lambda _, pool: pool.default_prefixlen,
     "min_prefixlen": lambda _, pool: pool.min_prefixlen,
     "max_prefixlen": lambda _, pool: pool.max_prefixlen,
-    "ip_version": lambda _, pool: int(cutting.family(pool)),
+    "ip_version": lambda _, pool: int(prefix_allocator.family(pool)),
     "shared": lambda _, pool: pool.shared,
     "project": lambda _, pool: pool.project,
     "is_default": lambda _, pool: pool.is_default,

@@ -7,7 +7,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations import base, cutting, rows
+from gantry.operations import base
+from gantry.operations.network import prefix_allocator, views
 from gantry.state import snapshot as states
 
 _SHORTEST = {ranges.Family.IPV4: 8, ranges.Family.IPV6: 64}
@@ -32,7 +33,7 @@ def _joined(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check(snapshot: states.Snapshot, pool: network.SubnetPool) -> None:
-    bits = cutting.family(pool).bits
+    bits = prefix_allocator.family(pool).bits
     if not 0 < pool.min_prefixlen <= pool.default_prefixlen <= pool.max_prefixlen <= bits:
         raise errors.InvalidError(
             f"subnets from /{pool.min_prefixlen} to /{pool.max_prefixlen}, /{pool.default_prefixlen} by default, "
@@ -40,7 +41,11 @@ def _check(snapshot: states.Snapshot, pool: network.SubnetPool) -> None:
             hint=f"they go from 1 to {bits}: min_prefixlen, default_prefixlen, max_prefixlen",
         )
     for other in snapshot.subnetpools.values() if pool.is_default else ():
-        if other.is_default and other.uuid != pool.uuid and cutting.family(other) is cutting.family(pool):
+        if (
+            other.is_default
+            and other.uuid != pool.uuid
+            and prefix_allocator.family(other) is prefix_allocator.family(pool)
+        ):
             raise errors.ExistsError(
                 f"subnet pool {other.name or other.uuid} is the default one of its IP version", hint="there is one only"
             )
@@ -81,7 +86,7 @@ class SubnetPoolAdd(base.Planned[opcodes.SubnetPoolAdd]):
         return base.Plan(
             lines=[f"create subnet pool {pool.name or pool.uuid}: {', '.join(pool.prefixes)}"],
             changes=[states.Put(pool)],
-            result=lambda: rows.row(rows.SUBNET_POOL, snapshot, pool),
+            result=lambda: views.row(views.SUBNET_POOL, snapshot, pool),
         )
 
 
@@ -109,13 +114,13 @@ class SubnetPoolSetParams(base.Planned[opcodes.SubnetPoolSetParams]):
         title = f"subnet pool {old.name or old.uuid}"
         if new == old:
             return base.Plan(
-                lines=[f"{title} is like this already"], result=lambda: rows.row(rows.SUBNET_POOL, snapshot, old)
+                lines=[f"{title} is like this already"], result=lambda: views.row(views.SUBNET_POOL, snapshot, old)
             )
         changed = base.changed(new, self.environment.inputs.now)
         return base.Plan(
             lines=[f"change {title}: {', '.join(new.prefixes)}"],
             changes=[states.Put(changed)],
-            result=lambda: rows.row(rows.SUBNET_POOL, snapshot, changed),
+            result=lambda: views.row(views.SUBNET_POOL, snapshot, changed),
         )
 
 

@@ -1,6 +1,6 @@
 """Edits of the ranges in a network's subnets: pools, and external reservations; each returns the next network.
 
-Called, like ``operations.subnets``, by the units that create and change networks; pure. A range belongs to the subnet
+Called, like ``subnets``, by the units that create and change networks; pure. A range belongs to the subnet
 that contains it, so a command names none (networks seed "Multiple IP pools per Subnet").
 
 Invariants of what is returned: a range lies in its subnet; pools do not overlap each other, external ranges neither,
@@ -20,7 +20,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations import subnets
+from gantry.operations.network import subnets
 
 LARGE = 65536
 """Addresses. FIRST-LAST of more is taken for a slip unless ``force`` is given; a CIDR or a size says it is meant."""

@@ -4,7 +4,8 @@ from typing import TypeVar
 
 from gantry import errors
 from gantry.model import cluster, network, opcodes, parameters
-from gantry.operations import base, filled, hooks, occupancy, subnets
+from gantry.operations import base, filled, hooks
+from gantry.operations.network import address_users, subnets
 from gantry.state import snapshot as states
 
 Op = TypeVar("Op", opcodes.NetworkConnect, opcodes.NetworkDisconnect)
@@ -78,7 +79,7 @@ class NetworkConnect(_OfConnection[opcodes.NetworkConnect]):
         _check_segment(net, self.op)
         if self.op.conflicts_check:
             places = [subnets.place_of(subnet) for subnet in net.subnets]
-            occupancy.check_strangers(snapshot, net, group, places=places)
+            address_users.check_strangers(snapshot, net, group, places=places)
         plug = cluster.Connection(
             mode=self.op.network_mode, link=self.op.network_link, vlan=parameters.vlan(self.op.network_vlan)
         )
@@ -100,7 +101,7 @@ class NetworkDisconnect(_OfConnection[opcodes.NetworkDisconnect]):
         net, group = snapshot.network(self.op.network_name), snapshot.group(self.op.group_name)
         if net.uuid not in group.networks:
             raise errors.WrongStateError(f"network {net.name} is not connected to node group {group.name}")
-        users = sorted({vm for vm, nic in occupancy.nics_of(snapshot, group) if nic.network == net.uuid})
+        users = sorted({vm for vm, nic in address_users.nics_of(snapshot, group) if nic.network == net.uuid})
         if users:
             raise errors.WrongStateError(
                 f"network {net.name} is in use in node group {group.name} by instance {', '.join(users[:5])}",

@@ -1,4 +1,4 @@
-"""Networks: create, change, rename, remove (networks seed, "Proposed changes"); ``connection`` plugs them in.
+"""Networks: create, change, rename, remove (networks seed, "Proposed changes"); ``connect`` plugs them in.
 
 What is in a network is edited by ``subnets`` and ``pools``, edit by edit on a copy, so that an opcode is carried out
 as one change or refused as a whole.
@@ -11,7 +11,8 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations import base, cutting, hooks, labels, nics, occupancy, pools, rows, segmentation, subnets
+from gantry.operations import base, hooks, segmentation
+from gantry.operations.network import address_users, neutron_names, nics, pools, prefix_allocator, subnets, views
 from gantry.state import snapshot as states
 
 
@@ -24,7 +25,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the name, so that two of the same name do not race, and the subnet pools that it takes from."""
         names = (self.op.network_name, self.op.label, self.op.uuid)
-        return _exclusive(*filter(None, names), *cutting.locked(snapshot, *self.op.subnets))
+        return _exclusive(*filter(None, names), *prefix_allocator.locked(snapshot, *self.op.subnets))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network."""
@@ -49,7 +50,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
             admin_state_up=op.admin_state_up,
         )
         for spec in (*_older_subnets(op), *op.subnets):
-            new = subnets.add(new, cutting.cut(snapshot, new, spec), uuid=inputs.uuid())
+            new = subnets.add(new, prefix_allocator.cut(snapshot, new, spec), uuid=inputs.uuid())
         for pool in op.pools:
             new = pools.add(new, pool, force=op.force)
         new = subnets.dated(empty, _reserve(snapshot, empty, new, op=op), now=inputs.now)
@@ -60,7 +61,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
             lines=[first, *subnets.describe(empty, new)],
             changes=[states.Put(new)],
             hooks=hooks.of_network(snapshot, new, path="network-add"),
-            result=lambda: rows.with_subnets(snapshot, new),
+            result=lambda: views.with_subnets(snapshot, new),
         )
 
 
@@ -74,7 +75,7 @@ def _named(snapshot: states.Snapshot, op: opcodes.NetworkAdd, uuid: str) -> tupl
         return op.network_name, op.label if op.label != op.network_name else None
     if op.label is None:
         raise errors.InvalidError("a network needs a name")
-    return labels.named(snapshot, op.label, uuid=uuid)
+    return neutron_names.named(snapshot, op.label, uuid=uuid)
 
 
 def _older_subnets(op: opcodes.NetworkAdd) -> Iterable[opcodes.SubnetSpec]:
@@ -109,7 +110,7 @@ def _reserve(
     if not op.conflicts_check:
         return after
     reserved = pools.reserved(after)
-    nodes = occupancy.node_addresses(snapshot, subnets.gained(before, after))
+    nodes = address_users.node_addresses(snapshot, subnets.gained(before, after))
     return pools.reserve(after, (str(one) for one in nodes if not subnets.covers(reserved, one)), force=op.force)
 
 
@@ -122,7 +123,9 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the network, so that nobody takes addresses meanwhile, its new name, and subnet pools."""
         net = snapshot.network(self.op.network_name)
-        return _exclusive(net.uuid, *filter(None, [self.op.label]), *cutting.locked(snapshot, *self.op.subnets))
+        return _exclusive(
+            net.uuid, *filter(None, [self.op.label]), *prefix_allocator.locked(snapshot, *self.op.subnets)
+        )
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network as it is after all edits, in the order that the opcode states."""
@@ -132,9 +135,9 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
             raise errors.InvalidError(f"nothing is asked to be changed in network {net.name}", hint="give an option")
         inputs = self.environment.inputs
         new = pools.release(_described(snapshot, net, op), op.remove_reserved_ips or ())
-        held = occupancy.holders(snapshot, self.environment.ledger, net)
+        held = address_users.holders(snapshot, self.environment.ledger, net)
         for mod in (*_older_changes(op, net), *op.subnets):
-            edit = cutting.cut(snapshot, new, mod) if mod.action == "add" else mod
+            edit = prefix_allocator.cut(snapshot, new, mod) if mod.action == "add" else mod
             new = subnets.change(new, edit, uuid=inputs.uuid, holders=held)
         for pool in op.pools:
             new = pools.change(new, pool, force=op.force)
@@ -146,13 +149,13 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
         new = structs.replace(new, segment=segmentation.changed(self.environment, snapshot, net, op))
         if new == net:
             lines = [f"network {net.name} is like this already"]
-            return base.Plan(lines=lines, result=lambda: rows.with_subnets(snapshot, net))
+            return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net))
         changed = base.changed(subnets.dated(net, new, now=inputs.now), inputs.now)
         return base.Plan(
             lines=[f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new)],
             changes=[states.Put(changed)],
             hooks=hooks.of_network(snapshot, net, path="network-modify", wanted=changed),
-            result=lambda: rows.with_subnets(snapshot, changed),
+            result=lambda: views.with_subnets(snapshot, changed),
         )
 
 
@@ -163,7 +166,7 @@ def _described(snapshot: states.Snapshot, net: network.Network, op: opcodes.Netw
     if op.mac_prefix is not None:
         given["mac_prefix"] = _mac_prefix(op.mac_prefix)
     if op.label is not None:
-        given["name"], given["label"] = labels.named(snapshot, op.label, uuid=net.uuid, current=net.name)
+        given["name"], given["label"] = neutron_names.named(snapshot, op.label, uuid=net.uuid, current=net.name)
     return structs.replace(net, **given)
 
 
@@ -212,7 +215,7 @@ def _check_strangers(snapshot: states.Snapshot, before: network.Network, after: 
     places = subnets.gained(before, after)
     for group in snapshot.nodegroups.values() if places else ():
         if before.uuid in group.networks:
-            occupancy.check_strangers(snapshot, after, group, places=places)
+            address_users.check_strangers(snapshot, after, group, places=places)
 
 
 def _check_unshared(snapshot: states.Snapshot, net: network.Network) -> None:
