@@ -3,7 +3,7 @@
 from typing import cast
 
 from gantry.jobs import processor
-from gantry.operations import port, segment
+from gantry.operations import segment
 from gantry.operations.backup import export
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
@@ -15,6 +15,7 @@ from gantry.operations.network import connect, network, subnetpool
 from gantry.operations.node import add_remove, evacuate, repair_volume_group, storage
 from gantry.operations.node import set_params as node_set_params
 from gantry.operations.os import diagnose
+from gantry.operations.port import port
 
 _UNITS = (
     verify.ClusterVerify,

@@ -1,4 +1,4 @@
-"""Ports: make, change and remove them (contract: neutron, ports); ``addressing`` says which addresses they get.
+"""Ports: make, change and remove them (contract: neutron, ports); ``port_addresses`` says which addresses they get.
 
 A port is stored with its addresses by one transaction, so that it has them or is not there. Others take addresses of
 the network at the same time; what is picked here is held from the turn of the loop in which the plan is made.
@@ -11,8 +11,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import network, opcodes
-from gantry.operations import addressing, base
+from gantry.operations import base
 from gantry.operations.network import nics, views
+from gantry.operations.port import port_addresses
 from gantry.state import snapshot as states
 
 Op = TypeVar("Op", opcodes.PortSetParams, opcodes.PortRemove)
@@ -58,7 +59,7 @@ class PortAdd(base.Planned[opcodes.PortAdd]):
                 uuid=spec.uuid or inputs.uuid(),
                 network=net.uuid,
                 mac=mac,
-                ip=addressing.Picker(net, allocations).pick(spec.fixed, mac=mac, owner=spec.device_owner),
+                ip=port_addresses.Picker(net, allocations).pick(spec.fixed, mac=mac, owner=spec.device_owner),
                 project=spec.project,
                 ctime=inputs.now,
                 mtime=inputs.now,
@@ -105,7 +106,7 @@ class PortSetParams(_OfPort[opcodes.PortSetParams]):
         macs = nics.Macs(snapshot, inputs, held=self.environment.ledger.macs)
         mac = old.mac if op.mac in (None, old.mac) else macs.take(str(op.mac), net)
         new = structs.replace(old, mac=mac, **given)
-        picker = addressing.Picker(net, self.environment.ledger.allocations(snapshot, owner=old.uuid))
+        picker = port_addresses.Picker(net, self.environment.ledger.allocations(snapshot, owner=old.uuid))
         asked = picker.again(old.ip) if op.fixed is None and mac != old.mac else op.fixed
         if asked is not None:
             new = structs.replace(new, ip=picker.pick(asked, mac=mac, owner=new.device_owner, held=old.ip))

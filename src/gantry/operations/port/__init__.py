@@ -1,0 +1,1 @@
+"""Ports of networks and their addresses."""
