@@ -3,7 +3,6 @@
 from typing import cast
 
 from gantry.jobs import processor
-from gantry.operations import segment
 from gantry.operations.backup import export
 from gantry.operations.cluster import lifetime, redist_conf, set_params, tags, test_delay, verify
 from gantry.operations.disk import activate, grow, recreate, replace
@@ -16,6 +15,7 @@ from gantry.operations.node import add_remove, evacuate, repair_volume_group, st
 from gantry.operations.node import set_params as node_set_params
 from gantry.operations.os import diagnose
 from gantry.operations.port import port
+from gantry.operations.segment import segment_range
 
 _UNITS = (
     verify.ClusterVerify,
@@ -71,9 +71,9 @@ _UNITS = (
     add_remove.NodeAdd,
     add_remove.NodeRemove,
     node_set_params.NodeSetParams,
-    segment.SegmentRangeAdd,
-    segment.SegmentRangeRemove,
-    segment.SegmentRangeSetParams,
+    segment_range.SegmentRangeAdd,
+    segment_range.SegmentRangeRemove,
+    segment_range.SegmentRangeSetParams,
     redist_conf.ClusterRedistConf,
     reinstall.InstanceReinstall,
     rename.InstanceRename,

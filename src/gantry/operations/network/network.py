@@ -11,8 +11,9 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations import base, hooks, segmentation
+from gantry.operations import base, hooks
 from gantry.operations.network import address_users, neutron_names, nics, pools, prefix_allocator, subnets, views
+from gantry.operations.segment import choice
 from gantry.state import snapshot as states
 
 
@@ -43,7 +44,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
             mtime=inputs.now,
             tags=op.tags,
             mac_prefix=_mac_prefix(op.mac_prefix),
-            segment=segmentation.chosen(self.environment, snapshot, op, project=op.project),
+            segment=choice.chosen(self.environment, snapshot, op, project=op.project),
             project=op.project,
             shared=op.shared,
             description=op.description,
@@ -56,7 +57,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         new = subnets.dated(empty, _reserve(snapshot, empty, new, op=op), now=inputs.now)
         first = f"create network {new.name}" + ("" if new.subnets else ", layer 2 only")
         if new.segment:
-            first += f", segment {segmentation.text(new.segment)}"
+            first += f", segment {choice.text(new.segment)}"
         return base.Plan(
             lines=[first, *subnets.describe(empty, new)],
             changes=[states.Put(new)],
@@ -146,7 +147,7 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
             _check_strangers(snapshot, net, new)
         if net.shared and not new.shared:
             _check_unshared(snapshot, net)
-        new = structs.replace(new, segment=segmentation.changed(self.environment, snapshot, net, op))
+        new = structs.replace(new, segment=choice.changed(self.environment, snapshot, net, op))
         if new == net:
             lines = [f"network {net.name} is like this already"]
             return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net))
@@ -183,7 +184,7 @@ def _differences(net: network.Network, new: network.Network) -> list[str]:
             lines.append(f"it becomes {words[not getattr(new, name)]}")
     if new.tags != net.tags:
         lines.append(f"tags become {', '.join(new.tags) or subnets.NONE}")
-    return lines + ([f"segment becomes {segmentation.text(new.segment)}"] if new.segment != net.segment else [])
+    return lines + ([f"segment becomes {choice.text(new.segment)}"] if new.segment != net.segment else [])
 
 
 _WITHOUT_EFFECT = {"OP_ID", "network_name", "conflicts_check", "force", *opcodes.Opcode.__struct_fields__}

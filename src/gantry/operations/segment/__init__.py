@@ -1,0 +1,1 @@
+"""Segment ranges, and which segment a network gets."""
