@@ -8,7 +8,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import base, cluster, instance, opcodes, parameters
-from gantry.operations import placement
+from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls
 
 Disk, Nic = opcodes.DiskSpec, opcodes.NicSpec
@@ -307,7 +307,7 @@ async def test_one_instance_does_not_make_the_master_ask_all_nodes_of_a_large_cl
     for number in range(10):
         house.nodes.made.clear()
         await house.run(op(pnode=None, instance_name=f"new{number}"))
-        assert len(house.nodes.asked(calls.NodeInfo)) == placement.ASKED
+        assert len(house.nodes.asked(calls.NodeInfo)) == builtin_allocator.ASKED
 
 
 async def test_instances_spread_over_a_large_cluster(house: build.House) -> None:

@@ -9,9 +9,10 @@ from msgspec import structs
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network, opcodes, templates
-from gantry.operations import base, filled, hooks, placement
+from gantry.operations import base, filled, hooks
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
+from gantry.operations.placement import builtin_allocator
 from gantry.operations.query import network as networks
 from gantry.rpc import calls, targets
 from gantry.state import history, ssconf
@@ -71,7 +72,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             answers = await self.environment.nodes.fan_out(where, calls.LvList(group=group))
             good &= self._report(_check_volumes(answers, group, owners))
         log.info("* Verifying N+1 Memory redundancy")
-        needed = {target.uuid: placement.reserve(snapshot, snapshot.nodes[target.uuid]) for target in where}
+        needed = {target.uuid: builtin_allocator.reserve(snapshot, snapshot.nodes[target.uuid]) for target in where}
         wanting = [target for target in where if needed[target.uuid]]
         room = await self.environment.nodes.fan_out(wanting, calls.NodeInfo(storage=()))
         good &= self._report(_check_memory(room, needed))

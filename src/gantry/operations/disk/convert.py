@@ -18,10 +18,11 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import instance, opcodes, parameters, templates
-from gantry.operations import allocation, base, filled, placement
+from gantry.operations import base, filled
 from gantry.operations.disk import changes
 from gantry.operations.disk_planning import disk_spec, remirror, transfer, volumes
 from gantry.operations.move import relocation
+from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -66,7 +67,7 @@ async def ask(
     volumes.check_stopped(vm, await volumes.running(environment, snapshot, vm))
     if not vm.disks or vm.disk_template == MIRRORED:
         return Facts()
-    secondary = allocation.Choice([])
+    secondary = node_choice.Choice([])
     if template == MIRRORED:
         secondary = await _secondary(environment, snapshot, vm, op)
     uuids = tuple(environment.inputs.uuid() for _ in vm.disks)
@@ -106,23 +107,23 @@ def _check(snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.Instanc
 
 async def _secondary(
     environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.InstanceSetParams
-) -> allocation.Choice:
+) -> node_choice.Choice:
     """Return the node named for the copies, if it can take them, or the one that the built-in allocator chooses."""
-    allocation.refuse_both(op.remote_node, op.iallocator)
-    if op.iallocator not in (None, "", ".", allocation.BUILT_IN):
+    node_choice.refuse_both(op.remote_node, op.iallocator)
+    if op.iallocator not in (None, "", ".", node_choice.BUILT_IN):
         raise errors.InvalidError(
             f"allocator {op.iallocator} cannot be asked for a secondary node alone",
-            hint=f"name the node, or {allocation.BUILT_IN} for the built-in allocator",
+            hint=f"name the node, or {node_choice.BUILT_IN} for the built-in allocator",
         )
     size = sum(disk.size + templates.META_SIZE for disk in vm.disks)
     networks = {nic.network for nic in vm.nics if nic.network}
-    need = placement.Need(0, size, networks, tags=vm.tags, ignored=(vm.uuid,), copy=True)
+    need = builtin_allocator.Need(0, size, networks, tags=vm.tags, ignored=(vm.uuid,), copy=True)
     if op.remote_node:
         node = snapshot.node(op.remote_node)
         relocation.check_copy_target(snapshot, vm, node, need)
         relocation.check_group(snapshot, vm, node)
-        return allocation.Choice([node])
-    chooser = allocation.Allocation(environment, snapshot, named=allocation.BUILT_IN)
+        return node_choice.Choice([node])
+    chooser = node_choice.Allocation(environment, snapshot, named=node_choice.BUILT_IN)
     group = snapshot.nodegroups[snapshot.nodes[vm.primary_node].group]
     return await chooser.choose(need, [group], but=vm.nodes, units=relocation.units(vm))
 

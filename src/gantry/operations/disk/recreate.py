@@ -13,9 +13,10 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import allocation, base, hooks, iallocator, levels, placement
+from gantry.operations import base, hooks, levels
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.operations.move import relocation
+from gantry.operations.placement import builtin_allocator, iallocator, node_choice
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -101,16 +102,16 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
                 made[index] = structs.replace(made[index], mode=disk_spec.MODES.get(change.mode, change.mode))
         return structs.replace(vm, disks=tuple(made))
 
-    async def _choose(self, snapshot: states.Snapshot, vm: instance.Instance) -> allocation.Choice:
+    async def _choose(self, snapshot: states.Snapshot, vm: instance.Instance) -> node_choice.Choice:
         """Let an allocator take as many nodes as the instance has; raises NoRoomError."""
-        chooser = allocation.Allocation(self.environment, snapshot, named=self.op.iallocator)
+        chooser = node_choice.Allocation(self.environment, snapshot, named=self.op.iallocator)
         group = snapshot.nodegroups[snapshot.nodes[vm.primary_node].group]
         count = len(vm.nodes)
         if chooser.program:
             asked = iallocator.allocate(snapshot, vm, mirrored=count > 1, group=group.name)
             found, said = iallocator.nodes(await chooser.ask(asked), snapshot, program=chooser.program, count=count)
             names = ", ".join(node.name for node in found)
-            return allocation.Choice(found, [f"allocator {chooser.program} takes {names}: {said}"])
+            return node_choice.Choice(found, [f"allocator {chooser.program} takes {names}: {said}"])
         taken: list[cluster.Node] = []
         why: list[str] = []
         for _ in range(count):
@@ -119,7 +120,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             but = [node.uuid for node in taken]
             choice = await chooser.choose(need, [group], but=but, units=relocation.units(vm))
             taken, why = [*taken, *choice.nodes], [*why, *choice.why]
-        return allocation.Choice(taken, why)
+        return node_choice.Choice(taken, why)
 
     def _placed(self, snapshot: states.Snapshot, vm: instance.Instance, facts: Facts) -> instance.Instance:
         """Return the instance as it shall be, on other nodes if there are any; raises InvalidError, WrongStateError."""
@@ -130,9 +131,9 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             raise errors.InvalidError(
                 f"instance {vm.name} needs {len(vm.nodes)} nodes, {len(nodes)} are named", hint="each once"
             )
-        need = placement.Need(0, 0, {nic.network for nic in vm.nics if nic.network})
+        need = builtin_allocator.Need(0, 0, {nic.network for nic in vm.nics if nic.network})
         for node in nodes:
-            if why := placement.static_unfit(snapshot, node, need):
+            if why := builtin_allocator.static_unfit(snapshot, node, need):
                 raise errors.WrongStateError(f"node {node.name} cannot take instance {vm.name}: {why}")
         picks = self.environment.ledger.mirrors.picks()
         made = tuple(

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, filled, hooks, placement
+from gantry.operations import base, filled, hooks
 from gantry.operations.disk_planning import remirror, volumes
 from gantry.operations.move import relocation
+from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -117,16 +118,16 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
                     hint="gnt-instance info shows both sides; gnt-instance activate-disks lets them synchronise",
                 )
 
-    async def _new_node(self, snapshot: states.Snapshot, vm: instance.Instance) -> allocation.Choice:
+    async def _new_node(self, snapshot: states.Snapshot, vm: instance.Instance) -> node_choice.Choice:
         size = sum(child.size for disk in vm.disks for child in disk.children)
         networks = {nic.network for nic in vm.nics if nic.network}
-        need = placement.Need(0, size, networks, tags=vm.tags, ignored=(vm.uuid,), copy=True)
-        own = allocation.Allocation(self.environment, snapshot, named=self.op.iallocator)
+        need = builtin_allocator.Need(0, size, networks, tags=vm.tags, ignored=(vm.uuid,), copy=True)
+        own = node_choice.Allocation(self.environment, snapshot, named=self.op.iallocator)
         if not self.op.remote_node:
             return await own.relocate(vm, need, leaves=vm.secondary_nodes[0])
         node = snapshot.node(self.op.remote_node)
         relocation.check_copy_target(snapshot, vm, node, need)
-        return allocation.Choice([node])
+        return node_choice.Choice([node])
 
     def _moved(self, vm: instance.Instance, new: str) -> instance.Instance:
         """Return the instance with another secondary node, and minors there."""

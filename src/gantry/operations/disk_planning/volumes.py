@@ -12,7 +12,8 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, pairing, templates
-from gantry.operations import base, filled, placement
+from gantry.operations import base, filled
+from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -319,7 +320,7 @@ async def check_room(
         return
     target = snapshot.target(snapshot.nodes[vm.primary_node])
     ask = calls.NodeInfo(storage=(calls.StorageUnit(kind=disks[0].dev_type),))
-    if why := placement.full(await environment.nodes.call(target, ask), sum(disk.size for disk in disks)):
+    if why := builtin_allocator.full(await environment.nodes.call(target, ask), sum(disk.size for disk in disks)):
         raise errors.NoRoomError(f"node {target.name} cannot take the disks of instance {vm.name}: {why}")
 
 

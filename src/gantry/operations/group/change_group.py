@@ -12,9 +12,10 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, hooks, iallocator
+from gantry.operations import base, hooks
 from gantry.operations.move import multi_move as spreads
 from gantry.operations.move import relocation
+from gantry.operations.placement import iallocator, node_choice
 from gantry.state import snapshot as states
 
 
@@ -42,7 +43,7 @@ class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
         op, vm = self.op, snapshot.instance(self.op.instance_name)
         relocation.check_in_use(vm)
         groups = self._groups(snapshot, vm)
-        chooser = allocation.Allocation(self.environment, snapshot, named=op.iallocator)
+        chooser = node_choice.Allocation(self.environment, snapshot, named=op.iallocator)
         if chooser.program:
             raw = await chooser.ask(iallocator.change_group([vm.name], groups=[group.uuid for group in groups]))
             return self.to_jobs(iallocator.moves(raw, program=chooser.program))
@@ -82,7 +83,7 @@ class GroupEvacuate(spreads.Many[opcodes.GroupEvacuate]):
         groups = _targets(snapshot, own, op.target_groups, what="what is evacuated")
         members = snapshot.nodes_in.get(own.uuid) or ()
         vms = spreads.ordered(snapshot, [uuid for node in members for uuid in snapshot.on_node.get(node) or ()])
-        chooser = allocation.Allocation(self.environment, snapshot, named=op.iallocator)
+        chooser = node_choice.Allocation(self.environment, snapshot, named=op.iallocator)
         if chooser.program and vms:
             asked = iallocator.change_group([vm.name for vm in vms], groups=[group.uuid for group in groups])
             found = self.to_jobs(iallocator.moves(await chooser.ask(asked), program=chooser.program))
@@ -118,7 +119,7 @@ def _targets(
 
 
 async def _spread(
-    chooser: allocation.Allocation,
+    chooser: node_choice.Allocation,
     snapshot: states.Snapshot,
     groups: Sequence[cluster.NodeGroup],
     *,
@@ -146,7 +147,7 @@ def _bring(
     failover: bool = False,
 ) -> None:
     """Add the job that brings an instance to one of the groups, or why it stays."""
-    good, reasons = allocation.open_groups(snapshot, vm, groups)
+    good, reasons = node_choice.open_groups(snapshot, vm, groups)
     if not good:
         spread.stay[vm.name] = "; ".join(reasons)
         return

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, confidential, instance, opcodes, parameters
-from gantry.operations import allocation, base, filled, hooks, iallocator, levels, placement
+from gantry.operations import base, filled, hooks, levels
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
 from gantry.operations.network import nics
 from gantry.operations.os import os_check
+from gantry.operations.placement import builtin_allocator, iallocator, node_choice
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -189,7 +190,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         # A storage provider has no word for how much room it has.
         room = 0 if self._template(snapshot) == "ext" else disk
         memory, vcpus = int(backend["maxmem"]) if self.op.start else 0, int(backend["vcpus"])
-        need = placement.Need(memory, room, networks, vcpus=vcpus, tags=self.op.tags)
+        need = builtin_allocator.Need(memory, room, networks, vcpus=vcpus, tags=self.op.tags)
         if found := await self._ask_program(snapshot):
             return found
         if self.op.pnode:
@@ -209,11 +210,11 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             raise errors.InvalidError(f"node {primary.name} cannot be both the primary and the secondary node")
         return primary, secondary
 
-    async def _named(self, snapshot: states.Snapshot, name: str, need: placement.Need) -> cluster.Node:
+    async def _named(self, snapshot: states.Snapshot, name: str, need: builtin_allocator.Need) -> cluster.Node:
         node = snapshot.node(name)
         status = (await self._statuses(snapshot, [node], need))[node.uuid]
-        if why := placement.unfit(snapshot, node, status, need):
-            static = placement.static_unfit(snapshot, node, need)
+        if why := builtin_allocator.unfit(snapshot, node, status, need):
+            static = builtin_allocator.static_unfit(snapshot, node, need)
             silent = errors.WrongStateError if static else errors.EnvironmentFaultError
             fault = errors.NoRoomError if status else silent
             raise fault(f"node {node.name} cannot take instance {self.op.instance_name}: {why}")
@@ -222,7 +223,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     async def _choose(
         self,
         snapshot: states.Snapshot,
-        need: placement.Need,
+        need: builtin_allocator.Need,
         groups: list[cluster.NodeGroup],
         *,
         without: Collection[str],
@@ -230,15 +231,15 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     ) -> cluster.Node:
         """Let the built-in allocator take a node; why, is kept for the log."""
         units = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
-        chooser = allocation.Allocation(self.environment, snapshot, named=allocation.BUILT_IN)
+        chooser = node_choice.Allocation(self.environment, snapshot, named=node_choice.BUILT_IN)
         choice = await chooser.choose(need, groups, but=without, reasons=reasons, units=units)
         self.why += tuple(choice.why)
         return choice.nodes[0]
 
     async def _ask_program(self, snapshot: states.Snapshot) -> tuple[cluster.Node, ...] | None:
         """Return the nodes that an allocator program takes; None where the built-in allocator decides."""
-        allocation.refuse_both(self.op.pnode, self.op.iallocator)
-        chooser = allocation.Allocation(self.environment, snapshot, named=self.op.iallocator)
+        node_choice.refuse_both(self.op.pnode, self.op.iallocator)
+        chooser = node_choice.Allocation(self.environment, snapshot, named=self.op.iallocator)
         if self.op.pnode or not chooser.program:
             return None
         mirrored = self._is_mirrored(snapshot)
@@ -247,7 +248,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         found, said = iallocator.nodes(raw, snapshot, program=chooser.program, count=1 + mirrored)
         self.why += (f"allocator {chooser.program} takes {', '.join(node.name for node in found)}: {said}",)
         for node in found:
-            if broken := placement.static_unfit(snapshot, node, placement.Need(0, 0, ())):
+            if broken := builtin_allocator.static_unfit(snapshot, node, builtin_allocator.Need(0, 0, ())):
                 raise errors.WrongStateError(f"allocator {chooser.program} takes node {node.name}: {broken}")
         return tuple(found)
 
@@ -255,7 +256,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         """Return the node groups that the instance may go to, and why not to the others."""
         named = [snapshot.group(self.op.group_name)] if self.op.group_name else list(snapshot.nodegroups.values())
         forbidden = (lambda _: ()) if self.op.ignore_ipolicy else None
-        return allocation.open_groups(snapshot, self._outline(snapshot), named, forbidden=forbidden)
+        return node_choice.open_groups(snapshot, self._outline(snapshot), named, forbidden=forbidden)
 
     def _outline(self, snapshot: states.Snapshot) -> instance.Instance:
         """Return what a policy looks at of the instance, before it has a node."""
@@ -272,13 +273,13 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         )
 
     async def _statuses(
-        self, snapshot: states.Snapshot, nodes: list[cluster.Node], need: placement.Need
-    ) -> placement.Statuses:
+        self, snapshot: states.Snapshot, nodes: list[cluster.Node], need: builtin_allocator.Need
+    ) -> builtin_allocator.Statuses:
         """Ask those of the nodes that the configuration does not keep the instance off."""
-        asked = [snapshot.target(node) for node in nodes if not placement.static_unfit(snapshot, node, need)]
+        asked = [snapshot.target(node) for node in nodes if not builtin_allocator.static_unfit(snapshot, node, need)]
         places = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
         answers = await self.environment.nodes.fan_out(asked, calls.NodeInfo(storage=places))
-        silent: placement.Statuses = {node.uuid: None for node in nodes}
+        silent: builtin_allocator.Statuses = {node.uuid: None for node in nodes}
         return silent | {answer.target.uuid: answer.value for answer in answers}
 
     def _backend(self, snapshot: states.Snapshot) -> entities.Parameters:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, pairing
-from gantry.operations import base, placement
+from gantry.operations import base
 from gantry.operations.disk_planning import remirror, volumes
 from gantry.operations.move import interrupted_move, relocation
+from gantry.operations.placement import builtin_allocator
 from gantry.state import snapshot as states
 
 
@@ -101,7 +102,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         vm: instance.Instance,
         target: cluster.Node,
         *,
-        wanted: placement.Need,
+        wanted: builtin_allocator.Need,
         pair: pairing.Pairing | None,
     ) -> None:
         await relocation.check_room(self.environment, snapshot, vm, node=target, wanted=wanted)

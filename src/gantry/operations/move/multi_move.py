@@ -13,8 +13,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import base, iallocator, placement
+from gantry.operations import base
 from gantry.operations.move import relocation
+from gantry.operations.placement import builtin_allocator, iallocator
 from gantry.state import snapshot as states
 
 Job = list[opcodes.AnyOpcode]
@@ -34,27 +35,27 @@ class Spread:
     """Chooses places one after the other; each choice counts for the next. ``left`` is the state that comes of them."""
 
     left: states.Snapshot
-    statuses: placement.Statuses
+    statuses: builtin_allocator.Statuses
     jobs: list[Job] = field(default_factory=list)
     stay: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
     def place(
-        self, vm: instance.Instance, need: placement.Need, *, where: Callable[[cluster.Node], bool]
+        self, vm: instance.Instance, need: builtin_allocator.Need, *, where: Callable[[cluster.Node], bool]
     ) -> cluster.Node | None:
         """Take a node for an instance, or its copy; None when there is none, which is noted."""
         state, here = self.left, self.left.nodes
         known = {uuid: status for uuid, status in self.statuses.items() if uuid not in vm.nodes and where(here[uuid])}
         try:
-            chosen = placement.choose(state, known, need)
+            chosen = builtin_allocator.choose(state, known, need)
         except errors.NoRoomError as error:
             self.stay[vm.name] = error.message
             return None
-        self.lines.append(f"{vm.name}: {'; '.join(placement.explain(state, known, need, chosen=chosen))}")
+        self.lines.append(f"{vm.name}: {'; '.join(builtin_allocator.explain(state, known, need, chosen=chosen))}")
         self._take(vm, need, chosen)
         return chosen
 
-    def _take(self, vm: instance.Instance, need: placement.Need, chosen: cluster.Node) -> None:
+    def _take(self, vm: instance.Instance, need: builtin_allocator.Need, chosen: cluster.Node) -> None:
         status = self.statuses[chosen.uuid]
         if status is not None:
             storage = tuple(structs.replace(one, free=one.free - need.disk) for one in status.storage)
@@ -119,6 +120,6 @@ def replaced(vm: instance.Instance, node: str, *, early: bool) -> opcodes.AnyOpc
     )
 
 
-def of_copy(need: placement.Need) -> placement.Need:
+def of_copy(need: builtin_allocator.Need) -> builtin_allocator.Need:
     """Return what a copy of the disks asks for."""
-    return placement.Need(memory=0, disk=need.disk, networks=need.networks, ignored=need.ignored, copy=True)
+    return builtin_allocator.Need(memory=0, disk=need.disk, networks=need.networks, ignored=need.ignored, copy=True)

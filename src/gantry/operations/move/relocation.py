@@ -14,8 +14,9 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, parameters, templates
-from gantry.operations import allocation, base, filled, hooks, levels, placement
+from gantry.operations import base, filled, hooks, levels
 from gantry.operations.disk_planning import volumes
+from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -52,10 +53,12 @@ def check_mobile(vm: instance.Instance) -> None:
         )
 
 
-def need(snapshot: states.Snapshot, vm: instance.Instance, *, runs: bool, disks: bool = False) -> placement.Need:
+def need(
+    snapshot: states.Snapshot, vm: instance.Instance, *, runs: bool, disks: bool = False
+) -> builtin_allocator.Need:
     """Return what an instance asks of the node that it moves to; with ``disks`` it needs room for them too."""
     backend = parameters.fill_backend(snapshot.the_cluster, vm)
-    return placement.Need(
+    return builtin_allocator.Need(
         memory=int(backend["maxmem"]) if runs else 0,
         disk=sum(disk.size for disk in vm.disks) if disks else 0,
         networks={nic.network for nic in vm.nics if nic.network},
@@ -71,7 +74,7 @@ def check_target(
     """Refuse a node that the configuration keeps the instance off; raises WrongStateError, InvalidError."""
     if node.uuid == vm.primary_node:
         raise errors.WrongStateError(f"node {node.name} is the primary node of instance {vm.name} already")
-    if why := placement.static_unfit(snapshot, node, need(snapshot, vm, runs=True)):
+    if why := builtin_allocator.static_unfit(snapshot, node, need(snapshot, vm, runs=True)):
         raise errors.WrongStateError(f"node {node.name} cannot take instance {vm.name}: {why}")
     if vm.secondary_nodes:
         check_group(snapshot, vm, node)
@@ -94,12 +97,12 @@ def check_group(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.
 
 
 def check_copy_target(
-    snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node, wanted: placement.Need
+    snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node, wanted: builtin_allocator.Need
 ) -> None:
     """Refuse a node that cannot get another copy of the disks by what is known of it; raises WrongStateError."""
     if node.uuid in vm.nodes:
         raise errors.WrongStateError(f"node {node.name} keeps the disks of instance {vm.name} already")
-    if why := placement.static_unfit(snapshot, node, wanted):
+    if why := builtin_allocator.static_unfit(snapshot, node, wanted):
         raise errors.WrongStateError(f"node {node.name} cannot take the disks of instance {vm.name}: {why}")
 
 
@@ -109,13 +112,13 @@ async def check_room(
     vm: instance.Instance,
     *,
     node: cluster.Node,
-    wanted: placement.Need,
+    wanted: builtin_allocator.Need,
     units: tuple[calls.StorageUnit, ...] = (),
 ) -> None:
     """Ask the target for room, and whether it can plug the instance in; raises NoRoomError or what the node says."""
     target = snapshot.target(node)
     status = await environment.nodes.call(target, calls.NodeInfo(storage=units))
-    if why := placement.unfit(snapshot, node, status, wanted):
+    if why := builtin_allocator.unfit(snapshot, node, status, wanted):
         raise errors.NoRoomError(f"node {node.name} cannot take instance {vm.name}: {why}")
     whole = filled.fill(snapshot, vm)
     if vm.disk_template == "sharedfile":
@@ -173,12 +176,12 @@ async def target(
     snapshot: states.Snapshot,
     vm: instance.Instance,
     *,
-    wanted: placement.Need,
+    wanted: builtin_allocator.Need,
     named: str | None,
     iallocator: str | None,
 ) -> tuple[cluster.Node, Sequence[str]]:
     """Return where an instance goes, and why: the node named, its secondary one, or what an allocator says."""
-    allocation.refuse_both(named, iallocator)
+    node_choice.refuse_both(named, iallocator)
     if named:
         return snapshot.node(named), ()
     if vm.secondary_nodes:
@@ -188,7 +191,7 @@ async def target(
                 hint="-n names another one",
             )
         return snapshot.nodes[vm.secondary_nodes[0]], ()
-    choice = await allocation.Allocation(environment, snapshot, named=iallocator).relocate(
+    choice = await node_choice.Allocation(environment, snapshot, named=iallocator).relocate(
         vm, wanted, leaves=vm.primary_node
     )
     return choice.nodes[0], choice.why

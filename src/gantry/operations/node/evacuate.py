@@ -6,9 +6,10 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import allocation, base, hooks, iallocator, levels
+from gantry.operations import base, hooks, levels
 from gantry.operations.move import multi_move as spreads
 from gantry.operations.move import relocation
+from gantry.operations.placement import iallocator, node_choice
 from gantry.state import snapshot as states
 
 
@@ -24,10 +25,10 @@ class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
         """Choose places for all that is there."""
         op, node = self.op, snapshot.node(self.op.node_name)
-        allocation.refuse_both(op.remote_node, op.iallocator)
+        node_choice.refuse_both(op.remote_node, op.iallocator)
         first = list(snapshot.on_node.get(node.uuid) or ()) if op.mode != "secondary-only" else []
         second = list(snapshot.copies_on.get(node.uuid) or ()) if op.mode != "primary-only" else []
-        chooser = allocation.Allocation(self.environment, snapshot, named=op.iallocator)
+        chooser = node_choice.Allocation(self.environment, snapshot, named=op.iallocator)
         if chooser.program and not op.remote_node:
             names = [vm.name for vm in spreads.ordered(snapshot, [*first, *second])]
             if not names:
@@ -62,7 +63,7 @@ class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
         """Choose places for all that is to run there."""
         op, node = self.op, snapshot.node(self.op.node_name)
-        allocation.refuse_both(op.target_node, op.iallocator)
+        node_choice.refuse_both(op.target_node, op.iallocator)
         if node.offline:
             raise errors.EnvironmentFaultError(
                 f"node {node.name} is offline", hint=f"gnt-node failover {node.name} starts its instances elsewhere"
@@ -72,7 +73,7 @@ class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
             for uuid in snapshot.on_node.get(node.uuid) or ()
             if snapshot.instances[uuid].admin_state is instance.AdminState.UP
         ]
-        chooser = allocation.Allocation(self.environment, snapshot, named=op.iallocator)
+        chooser = node_choice.Allocation(self.environment, snapshot, named=op.iallocator)
         spread = await _spread(chooser, snapshot, node, target=op.target_node, vms=spreads.ordered(snapshot, up))
         how = {"mode": op.mode, "live": op.live, "ignore_ipolicy": op.ignore_ipolicy}
         for vm in spreads.ordered(snapshot, up):
@@ -96,7 +97,7 @@ def _nodes(snapshot: states.Snapshot, name: str, other: str | None) -> base.Lock
 
 
 async def _spread(
-    chooser: allocation.Allocation,
+    chooser: node_choice.Allocation,
     snapshot: states.Snapshot,
     node: cluster.Node,
     *,

@@ -1,7 +1,7 @@
 """What is said to an allocator program and what it answers (contract: iallocator). Pure.
 
 A request is one JSON document: the cluster, its groups, nodes and instances, and what is asked for. The answer is one
-too: ``success``, ``info`` and ``result``. ``allocation`` asks the nodes for what only they know and runs the program.
+too: ``success``, ``info`` and ``result``. ``node_choice`` asks the nodes for what only they know and runs the program.
 Sizes are MiB. An answer that is not of this form, or names what is not there, is refused with what is wrong about it.
 """
 

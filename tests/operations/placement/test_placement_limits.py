@@ -6,14 +6,14 @@ from msgspec import structs
 from tests.operations import build
 
 from gantry.model import cluster, instance
-from gantry.operations import placement
+from gantry.operations.placement import builtin_allocator
 
 UP = structs.replace(build.VM, admin_state=instance.AdminState.UP, tags=("service:web", "colour:red"))
 NODE = build.NODES[0]
 
 
-def why(house: build.House, need: placement.Need, node: cluster.Node = NODE, *, free: int = 2048) -> str:
-    return placement.unfit(house.state, node, structs.replace(build.STATUS, memory_free=free), need)
+def why(house: build.House, need: builtin_allocator.Need, node: cluster.Node = NODE, *, free: int = 2048) -> str:
+    return builtin_allocator.unfit(house.state, node, structs.replace(build.STATUS, memory_free=free), need)
 
 
 def house(owner: cluster.Cluster = build.OWNER, vm: instance.Instance = UP) -> build.House:
@@ -22,7 +22,7 @@ def house(owner: cluster.Cluster = build.OWNER, vm: instance.Instance = UP) -> b
 
 def test_instances_with_one_exclusive_tag_do_not_meet() -> None:
     exclusive = house(structs.replace(build.OWNER, tags=("htools:iextags:service",)))
-    need = placement.Need(128, 0, (), tags=("service:web",))
+    need = builtin_allocator.Need(128, 0, (), tags=("service:web",))
     assert "vm1 is there, which has the tag service:web too" in why(exclusive, need)
     assert why(exclusive, need, build.NODES[1]) == ""
     assert why(house(), need) == ""
@@ -31,7 +31,7 @@ def test_instances_with_one_exclusive_tag_do_not_meet() -> None:
 
 
 def test_processors_are_limited_where_a_policy_says_so() -> None:
-    need = placement.Need(128, 0, (), vcpus=4)
+    need = builtin_allocator.Need(128, 0, (), vcpus=4)
     assert why(house(), need) == ""
     tight = house(structs.replace(build.OWNER, ipolicy=cluster.Policy(vcpu_ratio=1.0)))
     assert "4 virtual processors do not fit, 1 of 4 are taken" in why(tight, need)
@@ -43,8 +43,8 @@ def test_memory_is_kept_for_the_worst_failure_of_one_other_node() -> None:
     disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
     mirrored = house(vm=structs.replace(UP, disk_template="drbd", disks=(disk,), beparams={"maxmem": 1000}))
     second = mirrored.state.nodes["n2"]
-    assert placement.reserve(mirrored.state, second) == 1000
-    need = placement.Need(500, 0, ())
+    assert builtin_allocator.reserve(mirrored.state, second) == 1000
+    need = builtin_allocator.Need(500, 0, ())
     assert why(mirrored, need, second, free=1600) == ""
     assert "if another node failed" in why(mirrored, need, second, free=1400)
     assert why(mirrored, need, build.NODES[2], free=500) == ""
@@ -55,10 +55,10 @@ def test_the_choice_is_explained_with_those_that_came_close_and_those_passed_ove
     made.put(structs.replace(build.NODES[2], drained=True))
     free = {"n1": 1000, "n2": 2000, "n3": 4000}
     statuses = {uuid: structs.replace(build.STATUS, memory_free=value) for uuid, value in free.items()}
-    need = placement.Need(128, 0, ())
-    chosen = placement.choose(made.state, statuses, need)
+    need = builtin_allocator.Need(128, 0, ())
+    chosen = builtin_allocator.choose(made.state, statuses, need)
     assert chosen.name == "node2"
-    lines = placement.explain(made.state, statuses, need, chosen=chosen)
+    lines = builtin_allocator.explain(made.state, statuses, need, chosen=chosen)
     assert lines == [
         "the allocator takes node2, which has 2000 MiB of memory free, of 3 nodes that were asked",
         "less room: node1, 1000 MiB free",

@@ -8,7 +8,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import iallocator
+from gantry.operations.placement import iallocator
 
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")
 MANY = structs.replace(build.VM, disk_template="diskless", disks=(), admin_state=instance.AdminState.UP)

@@ -1,4 +1,4 @@
-"""Who decides where an instance goes: the built-in allocator (``placement``), or a program of the site's.
+"""Who decides where an instance goes: the built-in allocator (``builtin_allocator``), or a program of the site's.
 
 Shared by the units that place instances. A request names an allocator, ``.`` or nothing is the cluster's own, and where
 that has none the built-in one decides, which has the name ``BUILT_IN``. The answers come with lines that explain them,
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance
-from gantry.operations import base, iallocator, levels, placement
+from gantry.operations import base, levels
+from gantry.operations.placement import builtin_allocator, iallocator
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -49,25 +50,27 @@ class Allocation:
     async def statuses(
         self,
         nodes: Iterable[cluster.Node],
-        need: placement.Need | None = None,
+        need: builtin_allocator.Need | None = None,
         *,
         units: tuple[calls.StorageUnit, ...] | None = None,
-    ) -> placement.Statuses:
+    ) -> builtin_allocator.Statuses:
         """Ask nodes for their room; those that the configuration keeps the instance off are not asked."""
         snapshot, known = self._snapshot, list(nodes)
         asked = [
             snapshot.target(node)
             for node in known
-            if node.vm_capable and not node.offline and not (need and placement.static_unfit(snapshot, node, need))
+            if node.vm_capable
+            and not node.offline
+            and not (need and builtin_allocator.static_unfit(snapshot, node, need))
         ]
         ask = calls.NodeInfo() if units is None else calls.NodeInfo(storage=units)
         answers = await self._environment.nodes.fan_out(asked, ask)
-        silent: placement.Statuses = {node.uuid: None for node in known}
+        silent: builtin_allocator.Statuses = {node.uuid: None for node in known}
         return silent | {answer.target.uuid: answer.value for answer in answers}
 
     async def choose(
         self,
-        need: placement.Need,
+        need: builtin_allocator.Need,
         groups: Sequence[cluster.NodeGroup],
         *,
         but: Collection[str] = (),
@@ -78,20 +81,20 @@ class Allocation:
 
         Some nodes are asked, and more only when none of those fits: a large cluster is not asked as a whole.
         """
-        snapshot, statuses = self._snapshot, placement.Statuses()
-        for tier in placement.tiers(snapshot, groups):
+        snapshot, statuses = self._snapshot, builtin_allocator.Statuses()
+        for tier in builtin_allocator.tiers(snapshot, groups):
             left = [uuid for uuid in tier if uuid not in but]
             while left:
-                count = len(statuses) or placement.ASKED
-                some = placement.sample(left, count, below=self._environment.inputs.below)
+                count = len(statuses) or builtin_allocator.ASKED
+                some = builtin_allocator.sample(left, count, below=self._environment.inputs.below)
                 found = await self.statuses([snapshot.nodes[uuid] for uuid in some], need, units=units)
                 statuses |= found
-                if placement.fitting(snapshot, found, need):
-                    chosen = placement.choose(snapshot, statuses, need)
-                    return Choice([chosen], placement.explain(snapshot, statuses, need, chosen=chosen))
-        return Choice([placement.choose(snapshot, statuses, need, reasons=reasons)])
+                if builtin_allocator.fitting(snapshot, found, need):
+                    chosen = builtin_allocator.choose(snapshot, statuses, need)
+                    return Choice([chosen], builtin_allocator.explain(snapshot, statuses, need, chosen=chosen))
+        return Choice([builtin_allocator.choose(snapshot, statuses, need, reasons=reasons)])
 
-    async def relocate(self, vm: instance.Instance, need: placement.Need, *, leaves: str) -> Choice:
+    async def relocate(self, vm: instance.Instance, need: builtin_allocator.Need, *, leaves: str) -> Choice:
         """Choose a node in an instance's group in the place of the one (a UUID) that it leaves; raises NoRoomError."""
         snapshot = self._snapshot
         if self.program:

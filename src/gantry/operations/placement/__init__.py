@@ -1,0 +1,1 @@
+"""Where an instance goes: the built-in allocator and allocator programs."""
