@@ -36,8 +36,8 @@ import msgspec
 from tests import ports, processes
 
 from benchmarks.figure import Figure
-from gantry.doors.kube import access, client, metrics, pace
-from gantry.model.kube import definitions, ipam, schema
+from gantry.kubernetes.api import definitions, ipam, schema
+from gantry.kubernetes.controllers import client, kubeconfig, metrics, rate_limit
 from gantry.runtime import real as machine
 
 CLAIMS = 10_000
@@ -99,9 +99,9 @@ class Site:
     async def user(self) -> AsyncIterator[client.Client]:
         """Yield a client that nothing holds back."""
         runtime = machine.RealRuntime()
-        target = access.from_kubeconfig(runtime, self.kubeconfig)
-        tls = await access.tls(runtime, target, folder=str(self._folder / "run"))
-        limit = pace.Limit(runtime.clock, per_second=1e6, burst=1000)
+        target = kubeconfig.from_kubeconfig(runtime, self.kubeconfig)
+        tls = await kubeconfig.tls(runtime, target, folder=str(self._folder / "run"))
+        limit = rate_limit.Limit(runtime.clock, per_second=1e6, burst=1000)
         made = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
         try:
             yield made

@@ -26,8 +26,8 @@ from gantry.cli import main
 from gantry.cli.framework import command
 from gantry.doors import rapi
 from gantry.doors.neutron import attributes, discovery, resources
+from gantry.kubernetes.api import definitions, schema
 from gantry.model import fields, opcodes, parameters, policy, texts
-from gantry.model.kube import definitions, schema
 
 FOLDER = Path(__file__).parents[1] / "docs/reference"
 MADE = "<!-- Made by tools/reference.py; make golden writes it anew. -->"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests import ports
-from tests.doors.kube import api
-from tests.operations.claim import server
+from tests.kubernetes.claims import server
+from tests.kubernetes.controllers import api
 
 from gantry import errors, security
 from gantry.daemons import kube
-from gantry.doors.kube import access, metrics
+from gantry.kubernetes.controllers import kubeconfig as controllers_kubeconfig
+from gantry.kubernetes.controllers import metrics
 from gantry.runtime import real
 
 
@@ -64,7 +65,7 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
     served = api.Api()
     listening = await runtime.network.serve_http("127.0.0.1", port, served, tls=tls, body_limit=1 << 20)
     stop = asyncio.Event()
-    target = access.from_kubeconfig(runtime, path)
+    target = controllers_kubeconfig.from_kubeconfig(runtime, path)
     assert target.namespace == "site"
     given = options(tmp_path, "--bind", "127.0.0.1", "--health-port", str(health))
     work = asyncio.ensure_future(kube.control(runtime, target, options=given, stop=stop))
@@ -107,27 +108,27 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
 ) -> None:
     path = kubeconfig(tmp_path, 1, user=user, **cluster)
     with pytest.raises(errors.ConfigurationError, match=said):
-        access.from_kubeconfig(real.RealRuntime(), path)
+        controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path)
 
 
 def test_a_context_is_chosen_by_name(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, 1, user={"token": "secret"})
     with pytest.raises(errors.ConfigurationError, match="it has here"):
-        access.from_kubeconfig(real.RealRuntime(), path, context="there")
-    assert access.from_kubeconfig(real.RealRuntime(), path, context="here").token == "secret"
+        controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path, context="there")
+    assert controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path, context="here").token == "secret"
 
 
 def test_files_that_a_kubeconfig_names_lie_beside_it(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("authority")
     path = kubeconfig(tmp_path, 1, user={"tokenFile": "token"}, **{"certificate-authority": "ca.pem"})
-    found = access.from_kubeconfig(real.RealRuntime(), path)
+    found = controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path)
     assert (found.authority, found.token_file) == ("authority", str(tmp_path / "token"))
 
 
 async def test_a_certificate_that_is_none_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    found = access.Access(host="api", port=1, certificate="no", key="key")
+    found = controllers_kubeconfig.Access(host="api", port=1, certificate="no", key="key")
     with pytest.raises(errors.ConfigurationError, match="cannot be used"):
-        await access.tls(real.RealRuntime(), found, folder=str(tmp_path / "run"))
+        await controllers_kubeconfig.tls(real.RealRuntime(), found, folder=str(tmp_path / "run"))
     assert not list((tmp_path / "run").iterdir())
 
 

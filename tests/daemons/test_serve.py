@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests import ports, processes
 from tests.cluster import lab
-from tests.operations.claim import server
+from tests.kubernetes.claims import server
 
-from gantry.doors.kube import access, client, metrics, pace
-from gantry.model.kube import ipam, meta, schema
+from gantry.kubernetes.api import ipam, meta, schema
+from gantry.kubernetes.controllers import client, kubeconfig, metrics, rate_limit
 from gantry.runtime import real
 
 HERE = f"/apis/{ipam.API_VERSION}/namespaces/default"
@@ -46,9 +46,9 @@ def controllers_of(server: subprocess.Popen[str]) -> int:
 async def talking(folder: Path) -> AsyncIterator[client.Client]:
     runtime = real.RealRuntime()
     lab.wait_until((folder / "kubeconfig").exists, "the kubeconfig")
-    target = access.from_kubeconfig(runtime, str(folder / "kubeconfig"))
-    tls = await access.tls(runtime, target, folder=str(folder))
-    limit = pace.Limit(runtime.clock, per_second=1000, burst=100)
+    target = kubeconfig.from_kubeconfig(runtime, str(folder / "kubeconfig"))
+    tls = await kubeconfig.tls(runtime, target, folder=str(folder))
+    limit = rate_limit.Limit(runtime.clock, per_second=1000, burst=100)
     user = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
     try:
         yield user

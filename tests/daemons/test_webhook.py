@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from tests import ports
-from tests.doors.kube.test_admission import reviewed
 from tests.kubernetes import webhooks
-from tests.operations.claim import server
+from tests.kubernetes.apiserver.test_webhook import reviewed
+from tests.kubernetes.claims import server
 
 from gantry import errors, security
 from gantry.daemons import kube, webhook
-from gantry.doors.kube import access, client, controllers, metrics, pace, reflector
+from gantry.kubernetes.controllers import client, controllers, kubeconfig, metrics, rate_limit, reflector
 from gantry.runtime import real
 
 PATIENCE = 60
@@ -32,8 +32,8 @@ def options(folder: Path, port: int) -> argparse.Namespace:
 async def idle() -> AsyncIterator[controllers.Controllers]:
     """Controllers that have seen nothing."""
     runtime, counts = real.RealRuntime(), metrics.Metrics()
-    limit = pace.Limit(runtime.clock, per_second=1.0, burst=1)
-    made = client.Client(runtime, access.Access(host="x", port=1, is_tls=False), limit=limit, counts=counts)
+    limit = rate_limit.Limit(runtime.clock, per_second=1.0, burst=1)
+    made = client.Client(runtime, kubeconfig.Access(host="x", port=1, is_tls=False), limit=limit, counts=counts)
     yield controllers.Controllers(runtime, made, scope=reflector.Scope(), counts=counts)
     await made.close()
 

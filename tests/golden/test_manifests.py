@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gantry.model.kube import definitions, manifests
+from gantry.kubernetes.api import definitions, manifests
 
 FOLDER = Path(__file__).parent.parent.parent / "deploy" / "kubernetes" / "crd"
 

@@ -12,8 +12,9 @@ import pytest
 from tests import ports
 from tests.cluster import lab as labs
 
-from gantry.doors.kube import access, client, metrics, pace
-from gantry.model.kube import ipam, meta, schema
+from gantry.kubernetes.api import ipam, meta, schema
+from gantry.kubernetes.controllers import client, metrics, rate_limit
+from gantry.kubernetes.controllers import kubeconfig as controllers_kubeconfig
 from gantry.runtime import real
 
 PATH = "/apis/ipam.metal3.io/v1alpha1/namespaces/default"
@@ -72,9 +73,9 @@ def controllers(kubeconfig: Path, cluster: labs.Lab) -> contextlib.AbstractConte
 @contextlib.asynccontextmanager
 async def talking(kubeconfig: Path) -> AsyncIterator[client.Client]:
     runtime = real.RealRuntime()
-    target = access.from_kubeconfig(runtime, str(kubeconfig))
-    tls = await access.tls(runtime, target, folder=str(kubeconfig.parent))
-    limit = pace.Limit(runtime.clock, per_second=1000, burst=1000)
+    target = controllers_kubeconfig.from_kubeconfig(runtime, str(kubeconfig))
+    tls = await controllers_kubeconfig.tls(runtime, target, folder=str(kubeconfig.parent))
+    limit = rate_limit.Limit(runtime.clock, per_second=1000, burst=1000)
     made = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
     try:
         yield made

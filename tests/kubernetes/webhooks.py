@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from gantry import security
-from gantry.model.kube import schema
+from gantry.kubernetes.api import schema
 
 MANIFEST = Path(__file__).parents[2] / "deploy/kubernetes/admission/webhook.yaml"
 ADDRESS = "127.0.0.1"

@@ -4,11 +4,11 @@
                       [--no-templates] [--cluster [SOCKET]] [--site NAME] [--debug]
 
 The controllers are those of ``gantry-kube controllers``, in a process that this one starts; neither goes on without the
-other. Their requests come over a connection that nobody else has (``doors.kube.channel``).
+other. Their requests come over a connection that nobody else has (``kubernetes.api.pipe``).
 
 All that it keeps is in one folder, which nobody else may read::
 
-    objects.log     the objects (``doors.kube.server.store``)
+    objects.log     the objects (``kubernetes.apiserver.store``)
     tokens          who is let in: token,name on each line; made with one token for "admin"
     kubeconfig      how kubectl reaches it as admin; written anew at each start
     ca.pem, ca.key  the authority that clients trust
@@ -31,8 +31,8 @@ import yaml
 from gantry import errors, security
 from gantry.daemons import program
 from gantry.doors import http
-from gantry.doors.kube import server
-from gantry.doors.kube.server import channel
+from gantry.kubernetes import apiserver
+from gantry.kubernetes.apiserver import pipe_server
 from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ ADMIN = "admin"
 BESIDE = "gantry-kube"
 """Who the controllers that it starts are to the server."""
 
-Beside = Callable[[channel.Server], Awaitable[None]]
+Beside = Callable[[pipe_server.Server], Awaitable[None]]
 """Works with the server, whose requests are answered there, until it is told to stop."""
 
 
@@ -86,7 +86,7 @@ async def serve(
     await runtime.disk.make_directory(options.data, mode=0o700)
     tokens = await _tokens(runtime, options.data)
     own = runtime.random.token(24).hex()
-    application = server.Application(runtime, options.data, tokens={**tokens, own: BESIDE})
+    application = apiserver.Application(runtime, options.data, tokens={**tokens, own: BESIDE})
     listening = http.Server(runtime, application)
     await application.open()
     try:
@@ -95,7 +95,7 @@ async def serve(
         await runtime.disk.write(f"{options.data}/kubeconfig", _kubeconfig(runtime, options, tokens), mode=0o600)
         log.info("listening on %s port %d", options.bind, options.port)
         if beside:
-            await beside(channel.Server(listening.answer, headers={"authorization": f"Bearer {own}"}))
+            await beside(pipe_server.Server(listening.answer, headers={"authorization": f"Bearer {own}"}))
         else:
             await stop.wait()
     finally:

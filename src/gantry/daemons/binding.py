@@ -11,7 +11,7 @@ import os
 import re
 
 from gantry import errors
-from gantry.doors.kube import ledger
+from gantry.kubernetes.controllers import cluster_ports
 from gantry.rpc import luxi
 from gantry.runtime import interface, paths
 
@@ -37,7 +37,7 @@ def add_arguments(made: argparse.ArgumentParser) -> None:
     )
 
 
-def ledger_of(runtime: interface.Runtime, options: argparse.Namespace) -> ledger.Ledger | None:
+def ledger_of(runtime: interface.Runtime, options: argparse.Namespace) -> cluster_ports.Ledger | None:
     """Return the ledger that is asked for, None for none; InvalidError."""
     if options.site and not _SITE.fullmatch(options.site):
         raise errors.InvalidError(
@@ -45,4 +45,4 @@ def ledger_of(runtime: interface.Runtime, options: argparse.Namespace) -> ledger
         )
     if not options.cluster:
         return None
-    return ledger.Ledger(luxi.Pool(runtime.network, options.cluster), runtime.clock, site=options.site)
+    return cluster_ports.Ledger(luxi.Pool(runtime.network, options.cluster), runtime.clock, site=options.site)

@@ -9,7 +9,7 @@
 
 ``controllers`` works on any API server that has the definitions in ``deploy/kubernetes/crd``, or those of Metal3. It
 finds the server by a kubeconfig, or from inside a pod. It keeps nothing, so it may be started, stopped and killed at
-any time. Of several that run, one works (``doors.kube.election``). Its log goes to standard error.
+any time. Of several that run, one works (``kubernetes.controllers.election``). Its log goes to standard error.
 """
 
 import argparse
@@ -23,8 +23,9 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from gantry import __version__, errors
 from gantry.daemons import apiserver, binding, logs, program, webhook
-from gantry.doors.kube import access, channel, client, controllers, election, metrics, pace, reflector
-from gantry.doors.kube.server import channel as channel_server
+from gantry.kubernetes.api import pipe
+from gantry.kubernetes.apiserver import pipe_server as channel_server
+from gantry.kubernetes.controllers import client, controllers, election, kubeconfig, metrics, rate_limit, reflector
 from gantry.runtime import interface, real
 
 log = logging.getLogger(__name__)
@@ -43,31 +44,31 @@ LEASE_QPS = 10.0
 """Requests a second for the lease alone: its renewals never wait behind other work."""
 
 
-def _access(runtime: interface.Runtime, options: argparse.Namespace) -> access.Access:
+def _access(runtime: interface.Runtime, options: argparse.Namespace) -> kubeconfig.Access:
     path = options.kubeconfig or os.environ.get("KUBECONFIG", "")
     if path:
-        return access.from_kubeconfig(runtime, path, context=options.context)
+        return kubeconfig.from_kubeconfig(runtime, path, context=options.context)
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
-    return access.in_cluster(runtime, host=host, port=port)
+    return kubeconfig.in_cluster(runtime, host=host, port=port)
 
 
 async def control(
     runtime: interface.Runtime,
-    target: access.Access,
+    target: kubeconfig.Access,
     *,
     options: argparse.Namespace,
     stop: asyncio.Event,
-    way: channel.Channel | None = None,
+    way: pipe.Channel | None = None,
 ) -> None:
     """Run the controllers of an API server until ``stop``; the lease is given back then.
 
     ``way`` leads to one that has started us, and is the end of us with it.
     """
     counts = metrics.Metrics()
-    tls = None if way else await access.tls(runtime, target, folder=options.run_folder)
-    limit = pace.Limit(runtime.clock, per_second=options.qps, burst=options.burst)
+    tls = None if way else await kubeconfig.tls(runtime, target, folder=options.run_folder)
+    limit = rate_limit.Limit(runtime.clock, per_second=options.qps, burst=options.burst)
     server = client.Client(runtime, target, tls=tls, http=way, limit=limit, counts=counts)
-    lease_limit = pace.Limit(runtime.clock, per_second=LEASE_QPS, burst=int(LEASE_QPS))
+    lease_limit = rate_limit.Limit(runtime.clock, per_second=LEASE_QPS, burst=int(LEASE_QPS))
     leases = client.Client(runtime, target, tls=tls, http=way, limit=lease_limit, counts=counts)
     scope = reflector.Scope(namespace=options.namespace, watch_filter=options.watch_filter)
     made = controllers.Controllers(
@@ -120,8 +121,8 @@ async def _until(stop: asyncio.Event, *work: Coroutine[object, object, None]) ->
 
 async def _controllers(runtime: interface.Runtime, options: argparse.Namespace) -> None:
     if options.attended:
-        target = access.Access(host="gantry-kube serve", port=0)
-        way = channel.Channel(*await runtime.network.inherited(limit=channel.PIECE))
+        target = kubeconfig.Access(host="gantry-kube serve", port=0)
+        way = pipe.Channel(*await runtime.network.inherited(limit=pipe.PIECE))
     else:
         target, way = _access(runtime, options), None
         log.info("the API server is %s port %d", target.host, target.port)

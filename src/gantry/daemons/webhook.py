@@ -1,4 +1,4 @@
-"""The port of gantry-kube for admission reviews (``doors.kube.admission``), and its certificate.
+"""The port of gantry-kube for admission reviews (``kubernetes.apiserver.webhook``), and its certificate.
 
     --webhook-cert-dir DIR [--webhook-port PORT]
 
@@ -14,7 +14,7 @@ import ssl
 from gantry import errors, security
 from gantry.daemons import program
 from gantry.doors import http
-from gantry.doors.kube import controllers
+from gantry.kubernetes.controllers import controllers
 from gantry.runtime import interface
 
 log = logging.getLogger(__name__)

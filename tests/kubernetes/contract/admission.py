@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tests import ports
 from tests.cluster import lab
-from tests.doors.kube.server import api
 from tests.kubernetes import webhooks
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import backends, programs
 
-from gantry.model.kube import schema
+from gantry.kubernetes.api import schema
 
 POOLS = "/apis/ipam.metal3.io/v1alpha1/namespaces/default/ippools"
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import aiohttp
 from tests.kubernetes import site
 
-from gantry.doors.kube import access
+from gantry.kubernetes.controllers import kubeconfig
 from gantry.runtime import real
 
 
@@ -50,8 +50,8 @@ class Entrance:
 async def entrance(backend: Backend, folder: Path) -> Entrance:
     """Read the kubeconfig of a backend; ``folder`` is for a moment."""
     runtime = real.RealRuntime()
-    found = access.from_kubeconfig(runtime, str(backend.kubeconfig))
+    found = kubeconfig.from_kubeconfig(runtime, str(backend.kubeconfig))
     headers = {"Authorization": f"Bearer {found.token}"} if found.token else {}
     scheme = "https" if found.is_tls else "http"
-    tls = await access.tls(runtime, found, folder=str(folder))
+    tls = await kubeconfig.tls(runtime, found, folder=str(folder))
     return Entrance(f"{scheme}://{found.host}:{found.port}{found.prefix}", headers, tls, backend.version)

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import backends
 
-from gantry.doors.kube.server import kinds
+from gantry.kubernetes.apiserver import resources
 
 PATIENCE = 120.0
 IPAM = "ipam.metal3.io/v1alpha1"
@@ -48,7 +48,7 @@ class Namespace(api.Caller):
 
     async def create(self, body: api.Json) -> api.Said:
         group, _, _ = str(body["apiVersion"]).rpartition("/")
-        found = next(one for one in kinds.SERVED if (one.group, one.kind) == (group, body["kind"]))
+        found = next(one for one in resources.SERVED if (one.group, one.kind) == (group, body["kind"]))
         return await self.say("POST", self.of(str(body["apiVersion"]), found.plural), body)
 
     async def until(self, condition: Callable[[], Awaitable[object]], *, patience: float = PATIENCE) -> None:

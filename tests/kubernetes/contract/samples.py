@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 import yaml
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 
 HERE = Path(__file__).parent.parent / "samples"
 SITE = "site-a"

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import backends, namespace, programs, samples
 
 

@@ -1,4 +1,4 @@
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import namespace
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import backends, namespace, programs, proxy
 
 

@@ -1,6 +1,6 @@
 """The forms of answers, and what is refused whatever it is about."""
 
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import namespace
 
 TABLE = (

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import namespace
 
 

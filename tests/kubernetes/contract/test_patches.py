@@ -1,5 +1,5 @@
 import pytest
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import namespace
 
 

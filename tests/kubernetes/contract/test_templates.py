@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 import yaml
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import backends, namespace, programs, samples
 
-from gantry.doors.kube.server import kinds
-from gantry.model.kube import manifests
+from gantry.kubernetes.api import manifests
+from gantry.kubernetes.apiserver import resources
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 METAL = "infrastructure.cluster.x-k8s.io/v1beta2"
@@ -27,7 +27,7 @@ async def _defined(backend: backends.Backend, kube: namespace.Namespace) -> None
     """Have the kinds of machines, which others bring along to a cluster."""
     if backends.is_embedded(backend):
         return
-    for one in kinds.MACHINES:
+    for one in resources.MACHINES:
         assert (await kube.say("POST", DEFINITIONS, manifests.crd(one))).status in (201, 409)
 
         async def served() -> bool:

@@ -1,6 +1,6 @@
 import asyncio
 
-from tests.doors.kube.server import api
+from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import namespace
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

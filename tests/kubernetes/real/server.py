@@ -29,7 +29,7 @@ from tests.kubernetes import site
 from tests.real.nodes import lab as machines
 
 from gantry import security
-from gantry.model.kube import definitions, manifests
+from gantry.kubernetes.api import definitions, manifests
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"

@@ -1,0 +1,87 @@
+"""OpenAPI documents: what clients read before they validate, apply and explain (contract: kubernetes 3.4).
+
+Who calls it: the embedded server. ``group`` is a document of version 3, one for each group and version, ``whole`` the
+one of version 2 for older clients. Both are made from the definitions and say no more than clients need: schemas with
+their kinds, and the paths that take objects, with the parameters that tell what the server can.
+"""
+
+from collections.abc import Iterable
+
+from gantry.kubernetes.api import definitions, schema
+
+INFO: schema.Json = {"title": "Kubernetes", "version": "v1.30.0"}
+_METHODS = ("post", "put", "patch")
+_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
+
+
+def name_of(definition: definitions.Definition, version: str) -> str:
+    """Return the name of a kind's schema: the group backwards, version and kind."""
+    backwards = ".".join(reversed(definition.group.split(".")))
+    return f"{backwards}.{version}.{definition.kind}"
+
+
+def group(listed: Iterable[definitions.Definition], version: str) -> schema.Json:
+    """Return the document of version 3 for a version of a group, whose definitions are given."""
+    known = list(listed)
+    return {
+        "openapi": "3.0.0",
+        "info": INFO,
+        "paths": {path: item for one in known for path, item in _paths(one, version, "#/components/schemas/").items()},
+        "components": {"schemas": {name_of(one, version): _model(one, version) for one in known}},
+    }
+
+
+def whole(listed: Iterable[definitions.Definition]) -> schema.Json:
+    """Return the document of version 2 for all definitions."""
+    each = [(one, version) for one in listed for version in one.versions]
+    return {
+        "swagger": "2.0",
+        "info": INFO,
+        "paths": {path: item for one, version in each for path, item in _paths(one, version, "").items()},
+        "definitions": {name_of(one, version): _model(one, version) for one, version in each},
+    }
+
+
+def _kind(definition: definitions.Definition, version: str) -> schema.Json:
+    return {"group": definition.group, "version": version, "kind": definition.kind}
+
+
+def _model(definition: definitions.Definition, version: str) -> schema.Json:
+    described = schema.rendered(definition.schema(version))
+    return {
+        **described,
+        "description": definition.text or definition.kind,
+        "x-kubernetes-group-version-kind": [_kind(definition, version)],
+    }
+
+
+def _paths(definition: definitions.Definition, version: str, schemas: str) -> schema.Json:
+    """Return the collection in a namespace, one object, and its status; ``schemas`` is where version 3 keeps them."""
+    collection = definition.path(version, "{namespace}")
+    one = f"{collection}/{{name}}"
+    out: schema.Json = {
+        collection: {"post": _method(definition, version, "post", schemas)},
+        one: {method: _method(definition, version, method, schemas) for method in _METHODS[1:]},
+    }
+    if definition.has_status:
+        out[f"{one}/status"] = out[one]
+    return out
+
+
+def _method(definition: definitions.Definition, version: str, method: str, schemas: str) -> schema.Json:
+    text: schema.Json = {"type": "string"}
+    listed: list[schema.Json] = [
+        {"name": name, "in": "query", **({"schema": text} if schemas else text)} for name in _PARAMETERS
+    ]
+    out: schema.Json = {
+        "x-kubernetes-action": method,
+        "x-kubernetes-group-version-kind": _kind(definition, version),
+        "parameters": listed,
+        "responses": {"200": {"description": "OK"}},
+    }
+    model = name_of(definition, version)
+    if schemas:
+        content = {"application/json": {"schema": {"$ref": f"{schemas}{model}"}}}
+        return {**out, "requestBody": {"content": content}}
+    listed.append({"name": "body", "in": "body", "schema": {"$ref": f"#/definitions/{model}"}})
+    return out

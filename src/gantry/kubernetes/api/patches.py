@@ -1,0 +1,126 @@
+"""Patches: JSON merge patches (RFC 7386), the one that leads from a value to another too, and JSON patches (RFC 6902).
+
+Who calls it: ``kubernetes.claims`` to write as little as has changed, and the embedded server. Pure: what is given is
+left as it is.
+"""
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+
+from gantry import errors
+from gantry.kubernetes.api import schema
+
+
+def difference(old: schema.Json, new: schema.Json) -> schema.Json:
+    """Return the patch that makes ``new`` of ``old``; empty if they are equal."""
+    patch: schema.Json = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inner = difference(before, value)
+            if inner:
+                patch[key] = inner
+        elif key not in old or before != value:
+            patch[key] = value
+    return patch
+
+
+def merged(value: object, patch: object) -> object:
+    """Return what a patch makes of a value."""
+    if not isinstance(patch, dict):
+        return patch
+    out = dict(value) if isinstance(value, dict) else {}
+    for key, one in patch.items():
+        if one is None:
+            out.pop(key, None)
+        else:
+            out[key] = merged(out.get(key), one)
+    return out
+
+
+class Operation(msgspec.Struct, frozen=True, rename={"source": "from"}):
+    """One step of a JSON patch; ``path`` and ``source`` are pointers such as ``/spec/pools/0``."""
+
+    op: Literal["add", "remove", "replace", "move", "copy", "test"]
+    path: Annotated[str, msgspec.Meta(pattern="^(/|$)")]
+    source: Annotated[str, msgspec.Meta(pattern="^(/|$)")] = ""
+    value: object = None
+
+
+COPIED = 3 << 20
+"""Bytes that the steps of a JSON patch may copy together."""
+
+_INDEX = re.compile("0|[1-9][0-9]*")
+
+
+def applied(value: object, operations: Sequence[Operation]) -> object:
+    """Return what a JSON patch makes of a value; WrongStateError when a step or a test of it does not fit.
+
+    NoRoomError when it copies too much: of a value that is copied into itself there is twice as much each time.
+    """
+    whole, left = {"": copy.deepcopy(value)}, COPIED
+    for one in operations:
+        given = copy.deepcopy(one.value)
+        match one.op:
+            case "add":
+                _add(whole, one.path, given)
+            case "remove":
+                _take(whole, one.path)
+            case "replace":
+                _take(whole, one.path)
+                _add(whole, one.path, given)
+            case "move":
+                _add(whole, one.path, _take(whole, one.source))
+            case "copy":
+                found = _at(whole, one.source)
+                left -= len(msgspec.json.encode(found))
+                if left < 0:
+                    raise errors.NoRoomError(f"the patch copies more than {COPIED} bytes")
+                _add(whole, one.path, copy.deepcopy(found))
+            case "test":
+                if _at(whole, one.path) != given:
+                    raise errors.WrongStateError(f"testing value {one.path} failed")
+    return whole[""]
+
+
+def _steps(pointer: str) -> list[str]:
+    """Return the keys from what holds the whole value, under an empty key, to what a pointer means."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
+
+
+def _at(value: object, pointer: str, *, up: int = 0) -> object:
+    steps = _steps(pointer)
+    for step in steps[: len(steps) - up]:
+        if isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
+            raise errors.WrongStateError(f"the path {pointer} does not exist")
+    return value
+
+
+def _add(whole: object, pointer: str, value: object) -> None:
+    parent, step = _at(whole, pointer, up=1), _steps(pointer)[-1]
+    if isinstance(parent, dict):
+        parent[step] = value
+    elif isinstance(parent, list) and step == "-":
+        parent.append(value)
+    elif isinstance(parent, list) and _INDEX.fullmatch(step) and int(step) <= len(parent):
+        parent.insert(int(step), value)
+    else:
+        raise errors.WrongStateError(f"the path {pointer} does not exist")
+
+
+def _take(whole: object, pointer: str) -> object:
+    parent, step = _at(whole, pointer, up=1), _steps(pointer)[-1]
+    found = _at(whole, pointer)
+    if isinstance(parent, dict):
+        del parent[step]
+    elif isinstance(parent, list):
+        del parent[int(step)]
+    return found

@@ -1,0 +1,215 @@
+"""The channel: requests to an API server over one connection of this machine, as many at once as there are.
+
+Who calls it: ``daemons.kube``, for controllers that ``gantry-kube serve`` has started; ``apiserver.pipe_server`` is the
+other end. It fits ``interface.HttpClient``, so controllers send the same requests, and get the same answers and
+watches, as from any API server. What HTTP costs beyond that is saved: what is to be sent at one moment goes in one
+write, and what has come is taken in at once.
+
+A message is four bytes with the length of the rest, most significant first, and an array in MessagePack. An answer has
+the number of its request. One in pieces (a watch) begins with a message that has its status; each piece follows in one
+with the status 0, and the last one says that it is; a last one with another status says that the server failed.
+
+Invariant: requests reach the server in the order in which they were sent, and are answered, or fail with the
+connection.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from gantry import errors
+from gantry.runtime import interface
+
+CANCEL = "CANCEL"
+"""The method of a message that says: no more of the answer to the request of this number is wanted."""
+PIECE = 1 << 20
+"""Bytes that are taken in at once, and of a piece of an answer at most."""
+TOGETHER = 64
+"""Messages that go in one write at most: the other side begins with them while the next are made."""
+_SIZE = 4
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A request; ``is_stream`` if the answer may come in pieces."""
+
+    number: int
+    method: str
+    path: str = ""
+    body: bytes = b""
+    headers: dict[str, str] = {}
+    is_stream: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An answer, or a piece of one."""
+
+    number: int
+    status: int
+    body: bytes
+    is_last: bool = True
+    content_type: str = ""
+    headers: dict[str, str] = {}
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_ANSWER = msgspec.msgpack.Decoder(Answer)
+
+Message = TypeVar("Message", Request, Answer)
+
+
+class Outlet:
+    """Sends messages, those of one moment together."""
+
+    def __init__(self, writer: interface.Writer) -> None:
+        self._writer = writer
+        self._waiting: list[bytes] = []
+
+    def send(self, message: Request | Answer) -> None:
+        """Send a message, at the end of this turn of the event loop at the latest."""
+        content = _ENCODE(message)
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._waiting += (len(content).to_bytes(_SIZE, "big"), content)
+        if len(self._waiting) >= 2 * TOGETHER:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write(b"".join(self._waiting))
+            self._waiting.clear()
+
+
+async def messages(
+    reader: interface.Reader, decoder: msgspec.msgpack.Decoder[Message]
+) -> AsyncGenerator[list[Message], None]:
+    """Yield what comes, as lists of messages, until the connection ends; ProtocolError for what is none."""
+    left = bytearray()
+    while piece := await reader.read(PIECE):
+        left += piece
+        found, begin = list[Message](), 0
+        while begin + _SIZE <= len(left):
+            end = begin + _SIZE + int.from_bytes(left[begin : begin + _SIZE], "big")
+            if end > len(left):
+                break
+            try:
+                found.append(decoder.decode(left[begin + _SIZE : end]))
+            except msgspec.DecodeError as error:
+                raise errors.ProtocolError(f"a message cannot be read: {error}") from None
+            begin = end
+        del left[:begin]
+        yield found
+
+
+class Channel(interface.HttpClient):
+    """The end of who asks, from now until ``close``. Hosts and ports are not looked at.
+
+    A request is answered when it has been carried out, so there are no time limits. Pieces are kept until they are
+    asked for.
+    """
+
+    def __init__(self, reader: interface.Reader, writer: interface.Writer) -> None:
+        self._writer = writer
+        self._outlet = Outlet(writer)
+        self._issued = 0
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._streams: dict[int, asyncio.Queue[Answer | None]] = {}
+        self._reading = asyncio.ensure_future(self._read(reader))
+
+    async def request(
+        self,
+        method: str,
+        host: str,
+        port: int,
+        path: str,
+        *,
+        body: bytes = b"",
+        timeout: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> interface.HttpResponse:
+        """Send one request of any method; ConnectionResetError."""
+        number = self._number()
+        asked = self._asked[number] = asyncio.get_running_loop().create_future()
+        self._outlet.send(Request(number, method, path, body, dict(headers or {})))
+        answer = await asked
+        return interface.HttpResponse(answer.status, answer.body, answer.content_type, answer.headers)
+
+    async def stream(
+        self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> interface.HttpResponse:
+        """Send one GET and return when its answer begins; ConnectionResetError."""
+        number = self._number()
+        stream = self._streams[number] = asyncio.Queue()
+        self._outlet.send(Request(number, "GET", path, b"", dict(headers or {}), is_stream=True))
+        try:
+            first = await _next(stream)
+        except BaseException:
+            self._forget(number)
+            raise
+        pieces = self._pieces(number, stream)
+        return interface.HttpResponse(first.status, b"", first.content_type, first.headers, pieces)
+
+    async def _pieces(self, number: int, stream: asyncio.Queue[Answer | None]) -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                answer = await _next(stream)
+                if answer.status:
+                    raise _over()
+                if answer.body:
+                    yield answer.body
+                if answer.is_last:
+                    return
+        finally:
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        del self._streams[number]
+        if not self._reading.done():
+            self._outlet.send(Request(number, CANCEL))
+
+    def _number(self) -> int:
+        if self._reading.done():
+            raise _over()
+        self._issued += 1
+        return self._issued
+
+    async def ended(self) -> None:
+        """Return when the server has ended the connection; ProtocolError when it sent what is no answer."""
+        await asyncio.shield(self._reading)
+
+    async def close(self) -> None:
+        """End the connection."""
+        self._writer.close()
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+
+    async def _read(self, reader: interface.Reader) -> None:
+        try:
+            async for batch in messages(reader, _ANSWER):
+                for answer in batch:
+                    self._take(answer)
+        finally:
+            for asked in self._asked.values():
+                if not asked.done():
+                    asked.set_exception(_over())
+            for stream in self._streams.values():
+                stream.put_nowait(None)
+
+    def _take(self, answer: Answer) -> None:
+        if asked := self._asked.pop(answer.number, None):
+            if not asked.done():
+                asked.set_result(answer)
+        elif stream := self._streams.get(answer.number):
+            stream.put_nowait(answer)
+
+
+async def _next(stream: asyncio.Queue[Answer | None]) -> Answer:
+    answer = await stream.get()
+    if answer is None:
+        raise _over()
+    return answer
+
+
+def _over() -> ConnectionResetError:
+    return ConnectionResetError("the connection has ended")

@@ -1,0 +1,74 @@
+"""Tables: the columns of a kind and the cells of an object, as ``kubectl get`` asks a server for them.
+
+Who calls it: the embedded server. Pure: the moment for ages is an input. Paths are those of definitions, such as
+``.spec.pool.name``, with ``\\.`` for a dot in a key and ``[?(@.type=="X")]`` for an item of a list.
+"""
+
+import datetime
+import re
+from collections.abc import Iterator
+
+from gantry.kubernetes.api import definitions, meta, schema
+
+_PARTS = re.compile(r'\.((?:[^.\\\[]|\\.)+)|\[\?\(@\.(\w+)=="(\w+)"\)\]')
+
+NAME = definitions.Column("Name", ".metadata.name")
+
+
+def columns(definition: definitions.Definition) -> list[schema.Json]:
+    """Return the column definitions of a kind, its name first."""
+    return [
+        {
+            "name": one.name,
+            "type": one.type,
+            "format": "name" if one is NAME else "",
+            "description": one.name,
+            "priority": one.priority,
+        }
+        for one in (NAME, *definition.columns)
+    ]
+
+
+def cells(definition: definitions.Definition, body: schema.Json, *, now: datetime.datetime) -> list[object]:
+    """Return the cells of an object; a date is told as how long ago it was, and what is not there is None."""
+    return [_cell(one, body, now) for one in (NAME, *definition.columns)]
+
+
+def _cell(column: definitions.Column, body: schema.Json, now: datetime.datetime) -> object:
+    found = next(iter(_found(body, column.path)), None)
+    if column.type == "date":
+        moment = meta.moment(str(found)) if found else None
+        return age((now - moment).total_seconds()) if moment else "<unknown>"
+    return found
+
+
+def _found(value: object, path: str) -> Iterator[object]:
+    """Yield what a path leads to: one value, or none."""
+    for part in _PARTS.finditer(path):
+        key, field, wanted = part.groups()
+        if key:
+            value = value.get(key.replace("\\", "")) if isinstance(value, dict) else None
+        else:
+            listed = value if isinstance(value, list) else []
+            value = next((one for one in listed if isinstance(one, dict) and one.get(field) == wanted), None)
+    if value is not None:
+        yield value
+
+
+def age(seconds: float) -> str:
+    """Return a time in the two largest units that tell enough: ``45s``, ``5m3s``, ``3h12m``, ``2d4h``, ``400d``."""
+    whole = max(0, int(seconds))
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if whole < 120:
+        return f"{whole}s"
+    if minutes < 10:
+        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
+    if hours < 3:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if days < 2:
+        return f"{hours}h"
+    if days < 8:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    return f"{days}d"

@@ -1,0 +1,283 @@
+"""The embedded API server: the Kubernetes API for sites without a cluster, and for tests (contract: kubernetes 3.4).
+
+    application = server.Application(runtime, folder, tokens=...)
+    await application.open() ; http.Server(runtime, application).open(...) ; ... ; await application.close()
+
+It is an application of ``doors.http``::
+
+    kinds       what is served, and what a path names
+    discovery   what clients ask first      swagger  OpenAPI for old kubectl
+    media       Accept headers, bodies, tables
+    selectors   which objects a list or a watch is about
+    reads       get, list, watch            history     objects and changes of one collection
+    writes      create ... delete           bodies      which parts of what is sent count
+    protobuf    bodies of newer kubectl     metadata    what of an object the server says
+    managed     who manages which field     guard       the admission rules
+    collector   what follows a deletion     store       what survives, in one file
+    faults      refusals                    channel     requests of controllers of its own
+
+Whoever shows a token of the list may do everything; there are no roles.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from gantry.doors import http
+from gantry.kubernetes.api import schema
+from gantry.kubernetes.apiserver import (
+    admission,
+    bodies,
+    content_types,
+    discovery,
+    garbage_collector,
+    read,
+    resources,
+    status_errors,
+    store,
+    write,
+)
+from gantry.runtime import interface
+
+BODY_LIMIT = 3 << 20
+"""Bytes of the body of a request, as other API servers have it."""
+
+_HEALTH = ("healthz", "livez", "readyz")
+_APPLY = "application/apply-patch+yaml"
+_VALIDATIONS = (write.STRICT, write.WARN, write.IGNORE)
+
+Parameters = Mapping[str, list[str]]
+
+
+class Application:
+    """What the API says; ``tokens`` are those let in, with the names they stand for, None lets everybody in."""
+
+    id_header = ("Audit-Id", "")
+
+    def __init__(self, runtime: interface.Runtime, folder: str, *, tokens: Mapping[str, str] | None = None) -> None:
+        self._clock = runtime.clock
+        self._names = None if tokens is None else {token.encode(): name for token, name in tokens.items()}
+        self._store = store.Store(runtime, folder)
+        rules = admission.Guard(self._store.tip)
+        self._writer = write.Writer(runtime, self._store, rules)
+        self._reader = read.Reader(runtime, self._store)
+        self._collector = garbage_collector.Collector(runtime, self._store, self._writer, rules)
+
+    async def open(self) -> None:
+        """Read what is stored and begin to work; BusyError, ConfigurationError."""
+        await self._store.open()
+        await self._collector.open()
+
+    async def close(self) -> None:
+        """Store what is on its way, and end."""
+        await self._collector.close()
+        await self._store.close()
+
+    async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
+        """Answer a request; StatusError."""
+        parts, query = http.split(raw.path)
+        if parts[:1] and parts[0] in _HEALTH:
+            return self._health()
+        self._let_in(raw, trace)
+        if len(raw.body) > BODY_LIMIT:
+            raise status_errors.too_large("the body of a request", BODY_LIMIT)
+        accept = raw.headers.get("accept", "")
+        found = discovery.answer(parts, accept) if raw.method in ("GET", "HEAD") else None
+        if found:
+            return interface.HttpResponse(200, *found)
+        match parts:
+            case ("api", version, *rest):
+                target = resources.resolve("", version, tuple(rest))
+            case ("apis", group, version, *rest) if group:
+                target = resources.resolve(group, version, tuple(rest))
+            case _:
+                raise status_errors.no_resource()
+        if raw.method in ("GET", "HEAD"):
+            return self._read(raw, target, query)
+        return await self._write(raw, target, query)
+
+    def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
+        """Return a failure as a Status."""
+        body = status_errors.body(error)
+        return interface.HttpResponse(error.status, content_types.ENCODE(body) + b"\n")
+
+    def _health(self) -> interface.HttpResponse:
+        if self._store.is_writing:
+            return interface.HttpResponse(200, b"ok", "text/plain")
+        return interface.HttpResponse(500, b"changes are not stored any more", "text/plain")
+
+    def _let_in(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
+        if self._names is None:
+            return
+        scheme, _, shown = raw.headers.get("authorization", "").partition(" ")
+        given = shown.strip().encode()
+        for token, name in self._names.items():
+            if scheme.lower() == "bearer" and hmac.compare_digest(token, given):
+                trace.user = name
+                return
+        raise status_errors.StatusError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
+
+    def _view(self, raw: interface.HttpRequest, target: resources.Target, query: Parameters) -> content_types.View:
+        chosen = content_types.chosen(raw.headers.get("accept", ""))
+        include = _text(query, "includeObject") or "Metadata"
+        return content_types.View(target, chosen, now=self._clock.now(), include=include)
+
+    def _read(self, raw: interface.HttpRequest, target: resources.Target, query: Parameters) -> interface.HttpResponse:
+        view = self._view(raw, target, query)
+        asked = _query(query)
+        if _flag(query, "watch"):
+            pieces = self._reader.watch(target, asked, view)
+            return interface.HttpResponse(200, b"", "application/json", pieces=pieces)
+        body = view.one(self._reader.one(target).body) if target.name else self._reader.many(target, asked, view)
+        return interface.HttpResponse(200, body, view.content_type)
+
+    async def _write(
+        self, raw: interface.HttpRequest, target: resources.Target, query: Parameters
+    ) -> interface.HttpResponse:
+        options = _options(raw, query)
+        match raw.method, bool(target.name):
+            case "POST", False:
+                body = await self._writer.create(target, content_types.mapping(content_types.decoded(raw)), options)
+                return self._written(raw, target, query, body=body, options=options, status=HTTPStatus.CREATED)
+            case "PUT", True:
+                body = await self._writer.update(target, content_types.mapping(content_types.decoded(raw)), options)
+                return self._written(raw, target, query, body=body, options=options)
+            case "PATCH", True:
+                return await self._patch(raw, target, query, options=options)
+            case "DELETE", _ if not target.subresource:
+                return await self._delete(raw, target, query, options=options)
+        raise status_errors.StatusError(405, "the server does not allow this method on the requested resource")
+
+    async def _patch(
+        self, raw: interface.HttpRequest, target: resources.Target, query: Parameters, *, options: write.Options
+    ) -> interface.HttpResponse:
+        kind = raw.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == _APPLY:
+            if not _text(query, "fieldManager"):
+                cause = schema.Cause(schema.REQUIRED, "fieldManager", "Required value: is required for apply patch")
+                raise _options_invalid("PatchOptions", cause)
+            config = content_types.mapping(content_types.from_yaml(raw.body))
+            body, is_new = await self._writer.apply(target, config, options)
+            status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+            return self._written(raw, target, query, body=body, options=options, status=status)
+        change = bodies.patch_of(kind, content_types.decoded(raw) if kind.endswith("json") else None, target)
+        body = await self._writer.change(target, change, options)
+        return self._written(raw, target, query, body=body, options=options)
+
+    async def _delete(
+        self, raw: interface.HttpRequest, target: resources.Target, query: Parameters, *, options: write.Options
+    ) -> interface.HttpResponse:
+        how = _deletion(raw, query)
+        dry_run = options.dry_run or bool(how.dry_run)
+        if not target.name:
+            return await self._delete_all(raw, target, query, how=how, dry_run=dry_run)
+        item = self._reader.one(target)
+        body = await self._writer.delete(target, how, dry_run=dry_run)
+        if body is not None:
+            return self._written(raw, target, query, body=body, options=options)
+        definition = target.definition
+        details = {"name": target.name, "group": definition.group, "kind": definition.plural, "uid": item.uid}
+        told = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return interface.HttpResponse(200, content_types.ENCODE(told) + b"\n")
+
+    async def _delete_all(
+        self,
+        raw: interface.HttpRequest,
+        target: resources.Target,
+        query: Parameters,
+        *,
+        how: write.Deletion,
+        dry_run: bool,
+    ) -> interface.HttpResponse:
+        view = self._view(raw, target, query)
+        items = self._reader.matching(target, _query(query))
+        each = (msgspec.structs.replace(target, namespace=one.key.namespace, name=one.key.name) for one in items)
+        done = await asyncio.gather(
+            *(self._writer.delete(one, how, dry_run=dry_run) for one in each), return_exceptions=True
+        )
+        for error in done:
+            if isinstance(error, BaseException) and not _is_absence(error):
+                raise error
+        return interface.HttpResponse(200, view.many(items, {}), view.content_type)
+
+    def _written(
+        self,
+        raw: interface.HttpRequest,
+        target: resources.Target,
+        query: Parameters,
+        *,
+        body: bytes,
+        options: write.Options,
+        status: int = HTTPStatus.OK,
+    ) -> interface.HttpResponse:
+        view = self._view(raw, target, query)
+        said = ", ".join('299 - "{}"'.format(one.replace("\\", "\\\\").replace('"', '\\"')) for one in options.warnings)
+        headers = {"Warning": said} if said else {}
+        return interface.HttpResponse(status, view.one(body), view.content_type, headers)
+
+
+def _is_absence(error: BaseException) -> bool:
+    return isinstance(error, status_errors.StatusError) and error.status == HTTPStatus.NOT_FOUND
+
+
+def _text(query: Parameters, name: str) -> str:
+    return query.get(name, [""])[0]
+
+
+def _flag(query: Parameters, name: str) -> bool:
+    """Return a flag as Go reads it: there, and neither 0 nor false."""
+    return name in query and _text(query, name).lower() not in ("0", "false")
+
+
+def _query(query: Parameters) -> read.Query:
+    return read.Query(
+        labels=_text(query, "labelSelector"),
+        fields=_text(query, "fieldSelector"),
+        version=_text(query, "resourceVersion"),
+        match=_text(query, "resourceVersionMatch"),
+        limit=read.number(_text(query, "limit"), "limit"),
+        token=_text(query, "continue"),
+        timeout=read.number(_text(query, "timeoutSeconds"), "timeoutSeconds"),
+        bookmarks=_flag(query, "allowWatchBookmarks"),
+        initial=_flag(query, "sendInitialEvents"),
+    )
+
+
+def _options(raw: interface.HttpRequest, query: Parameters) -> write.Options:
+    validation = _text(query, "fieldValidation") or write.WARN
+    if validation not in _VALIDATIONS:
+        listed = ", ".join(f'"{one}"' for one in _VALIDATIONS)
+        text = f'Unsupported value: "{validation}": supported values: {listed}'
+        raise _options_invalid("Options", schema.Cause(schema.UNSUPPORTED, "fieldValidation", text))
+    if any(one != "All" for one in query.get("dryRun", [])):
+        text = 'Unsupported value: supported values: "All"'
+        raise _options_invalid("Options", schema.Cause(schema.UNSUPPORTED, "dryRun", text))
+    agent = raw.headers.get("user-agent", "").partition("/")[0]
+    return write.Options(
+        manager=_text(query, "fieldManager") or agent,
+        dry_run="dryRun" in query,
+        validation=validation,
+        force=_flag(query, "force"),
+    )
+
+
+def _options_invalid(kind: str, cause: schema.Cause) -> status_errors.StatusError:
+    told = [{"reason": cause.reason, "message": cause.message, "field": cause.field}]
+    details: schema.Json = {"group": "meta.k8s.io", "kind": kind, "causes": told}
+    return status_errors.StatusError(422, f'{kind}.meta.k8s.io "" is invalid: {cause}', details=details)
+
+
+def _deletion(raw: interface.HttpRequest, query: Parameters) -> write.Deletion:
+    """Return how an object shall be deleted, by the body or by the query."""
+    try:
+        how = msgspec.convert(content_types.decoded(raw) if raw.body else {}, write.Deletion)
+    except msgspec.ValidationError as error:
+        raise status_errors.bad(f"the options of the deletion cannot be read: {error}") from None
+    policy = how.propagation_policy or _text(query, "propagationPolicy") or None
+    if policy not in (None, "Background", "Foreground", "Orphan"):
+        text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan"'
+        raise _options_invalid("DeleteOptions", schema.Cause(schema.UNSUPPORTED, "propagationPolicy", text))
+    return msgspec.structs.replace(how, propagation_policy=policy)

@@ -1,0 +1,139 @@
+"""Bodies of writes: which parts of one count, and what a patch makes of an object (contract: S4, S5, S11).
+
+Who calls it: ``write``. Pure.
+"""
+
+import base64
+from collections.abc import Callable
+
+import msgspec
+
+from gantry import errors
+from gantry.kubernetes.api import definitions, patches, schema
+from gantry.kubernetes.apiserver import content_types, managed_fields, metadata, resources, status_errors, watch_cache
+
+Change = Callable[[schema.Json], object]
+"""Makes the wanted object of the one that is there; raises StatusError."""
+
+
+def in_version(target: resources.Target, item: watch_cache.Item) -> schema.Json:
+    """Return a stored object in the version that was asked for."""
+    stored = resources.value(item.body)
+    stored["apiVersion"] = target.api_version
+    return stored
+
+
+def typed(target: resources.Target, body: schema.Json) -> schema.Json:
+    """Return a body that says what it is; StatusError 400 when it says something else, or nothing and has to."""
+    version, kind, wanted = body.get("apiVersion"), body.get("kind"), target.api_version
+    if target.definition not in resources.BUILT_IN and not kind:
+        raise status_errors.bad("Object 'Kind' is missing")
+    if version not in (None, "", wanted):
+        raise status_errors.bad(
+            f"the API version in the data ({version}) does not match the expected API version ({wanted})"
+        )
+    if kind not in (None, "", target.definition.kind):
+        raise status_errors.bad(
+            f"the kind in the data ({kind}) does not match the expected kind ({target.definition.kind})"
+        )
+    return {**body, "apiVersion": wanted, "kind": target.definition.kind}
+
+
+def confined(target: resources.Target, new: schema.Json, old: schema.Json) -> schema.Json:
+    """Return what a write to the object, or to its status, may change of it."""
+    definition = target.definition
+    if target.subresource:
+        mine = metadata.of(new).get("managedFields", [])
+        return {**old, "metadata": {**metadata.of(old), "managedFields": mine}, "status": new.get("status", {})}
+    fixed = ["status"] if definition.has_status else []
+    if definition is resources.NAMESPACES:
+        fixed.append("spec")
+    if all((key in new) == (key in old) and new.get(key) is old.get(key) for key in fixed):
+        return new
+    out = {key: value for key, value in new.items() if key not in fixed}
+    return out | {key: old[key] for key in fixed if key in old}
+
+
+def applicable(target: resources.Target, config: schema.Json) -> schema.Json:
+    """Return what somebody may apply to the object, or to its status."""
+    if target.subresource:
+        return {"metadata": {}, "status": config.get("status", {})}
+    return confined(target, config, {})
+
+
+def changed(new: schema.Json, old: schema.Json) -> set[str]:
+    """Return the parts of an object that a write makes, changes or takes away, whatever becomes of its metadata."""
+    return {
+        key for key in {**old, **new} if key != "metadata" and (key not in new or not _is_as_in(old, key, new[key]))
+    }
+
+
+def settled(new: schema.Json, old: schema.Json) -> frozenset[str]:
+    """Return the parts of an object that a write leaves as they are."""
+    return frozenset(key for key, value in new.items() if _is_as_in(old, key, value))
+
+
+def _is_as_in(old: schema.Json, key: str, value: object) -> bool:
+    return key in old and (old[key] is value or old[key] == value)
+
+
+def is_content(definition: definitions.Definition, part: str) -> bool:
+    """Tell whether the change of a part counts as a new generation."""
+    return part not in ("apiVersion", "kind", "metadata") and not (part == "status" and definition.has_status)
+
+
+def encoded(secret: schema.Json) -> schema.Json:
+    """Return a Secret whose ``stringData``, which is there to be written only, has become data."""
+    given = content_types.mapping(secret.get("stringData") or {}, "stringData")
+    data = {key: base64.b64encode(str(value).encode()).decode() for key, value in given.items()}
+    out = {"type": "Opaque", **{key: value for key, value in secret.items() if key != "stringData"}}
+    return {**out, "data": {**content_types.mapping(secret.get("data") or {}, "data"), **data}} if data else out
+
+
+def patch_of(kind: str, body: object, target: resources.Target) -> Change:
+    """Return what a patch of a content type makes of an object; StatusError 400, 415."""
+    if kind == "application/json-patch+json":
+        try:
+            steps = msgspec.convert(body, list[patches.Operation])
+        except msgspec.ValidationError as error:
+            raise status_errors.bad(f"this is no JSON patch, which is a list of operations: {error}") from None
+        return lambda old: _stepped(old, steps)
+    # Of the server's own kinds, all that clients patch merges alike.
+    if kind == "application/merge-patch+json" or (
+        kind == "application/strategic-merge-patch+json" and target.definition in resources.BUILT_IN
+    ):
+        patch = content_types.mapping(body, "a merge patch")
+        return lambda old: patches.merged(old, patch)
+    accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    raise status_errors.StatusError(
+        415, f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    )
+
+
+def _stepped(old: schema.Json, steps: list[patches.Operation]) -> object:
+    try:
+        new = patches.applied(old, steps)
+    except RecursionError:
+        raise status_errors.bad("what the patch makes is nested too deep") from None
+    except errors.NoRoomError as error:
+        raise status_errors.StatusError(413, error.message) from None
+    except errors.WrongStateError as error:
+        raise status_errors.StatusError(422, f"the server rejected our request: {error.message}") from None
+    content_types.check_depth(new)
+    return new
+
+
+def conflicting(met: list[managed_fields.Conflict]) -> status_errors.StatusError:
+    """Return the refusal of an apply that would take fields from others."""
+    several = f"{len(met)} conflicts" if len(met) > 1 else "1 conflict"
+    said = "\n".join(f"- {one}" for one in met) if len(met) > 1 else str(met[0])
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f'conflict with "{one.owner.manager}" using {one.api_version}',
+            "field": one.field,
+        }
+        for one in met
+    ]
+    details: schema.Json = {"causes": causes}
+    return status_errors.StatusError(409, f"Apply failed with {several}: {said}", details=details)

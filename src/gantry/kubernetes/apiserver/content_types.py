@@ -1,0 +1,231 @@
+"""Bodies: what a client sent, and how it wants objects shown (contract: kubernetes 3.4, S11 and S14).
+
+The Accept header says the form - JSON or YAML - and the view: the object itself, a table with the columns of its kind,
+or its metadata alone. Lists and each event of a watch are shown the same way. Of what a client names, the first that
+is known is taken; the version of a view is answered as it was asked for.
+"""
+
+import datetime
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import yaml
+
+from gantry.doors.http import representation
+from gantry.kubernetes.api import schema, tables
+from gantry.kubernetes.apiserver import protobuf, resources, status_errors, watch_cache
+from gantry.runtime import interface
+
+DEPTH = 100
+"""How many objects and lists of a body may lie inside each other: what is stored is worked on by recursion."""
+TABLE = "Table"
+PARTIAL = "PartialObjectMetadata"
+_VIEWS = (TABLE, PARTIAL, f"{PARTIAL}List")
+_FORMS = {
+    "application/json": representation.JSON,
+    "application/*": representation.JSON,
+    "*/*": representation.JSON,
+    "application/yaml": representation.YAML,
+}
+ENCODE = msgspec.json.Encoder().encode
+
+
+class Media(msgspec.Struct, frozen=True):
+    """One entry of an Accept header: a content type, and what ``as``, ``g`` and ``v`` say."""
+
+    kind: str
+    view: str = ""
+    group: str = ""
+    version: str = ""
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as JSON has it: a date is a text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in listed if tag != "tag:yaml.org,2002:timestamp"]
+    for first, listed in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def accepted(header: str) -> Iterator[Media]:
+    """Yield the entries of an Accept header, in the order given."""
+    for entry in header.split(",") if header.strip() else ["*/*"]:
+        kind, *listed = (part.strip() for part in entry.split(";"))
+        said = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in listed)}
+        yield Media(kind.lower(), said.get("as", ""), said.get("g", ""), said.get("v", ""))
+
+
+@functools.lru_cache(256)
+def chosen(header: str) -> Media:
+    """Return form and view for an Accept header; StatusError 406 when it names nothing that we write."""
+    for one in accepted(header):
+        if one.kind in _FORMS and (not one.view or (one.view in _VIEWS and one.group == "meta.k8s.io")):
+            return msgspec.structs.replace(one, kind=_FORMS[one.kind])
+    raise status_errors.StatusError(
+        406, "only the following media types are accepted: application/json, application/yaml", reason="NotAcceptable"
+    )
+
+
+def decoded(raw: interface.HttpRequest) -> object:
+    """Return the value of a body in JSON, which is what no content type means too, or YAML; StatusError 400, 415."""
+    kind = raw.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("application/yaml", "application/apply-patch+yaml"):
+        return from_yaml(raw.body)
+    if kind == "application/vnd.kubernetes.protobuf":
+        return _from_protobuf(raw.body)
+    try:
+        value = msgspec.json.decode(raw.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise status_errors.bad(f"the body of the request cannot be read: {error}") from None
+    if raw.body.count(b"{") + raw.body.count(b"[") > DEPTH:
+        check_depth(value)
+    return value
+
+
+def check_depth(value: object) -> None:
+    """Refuse a value that is nested too deep; StatusError 400."""
+    level = [value]
+    for _ in range(DEPTH):
+        lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [inside for one in lists for inside in one]
+        if not level:
+            return
+    raise status_errors.bad(f"more than {DEPTH} objects and lists lie inside each other")
+
+
+def _from_protobuf(body: bytes) -> object:
+    try:
+        found = protobuf.decoded(body)
+    except ValueError as error:
+        raise status_errors.bad(f"the body of the request cannot be read: {error}") from None
+    if found is None:
+        raise status_errors.StatusError(
+            415,
+            "the body of the request was in an unknown format - accepted media types: "
+            "application/json, application/yaml",
+        )
+    return found
+
+
+def from_yaml(body: bytes) -> object:
+    """Return the value of a YAML document, JSON included; StatusError 400."""
+    try:
+        _check_events(yaml.parse(body, _Loader))
+        return yaml.load(body, _Loader)
+    except (yaml.YAMLError, ValueError) as error:
+        raise status_errors.bad(f"error parsing YAML: {error}") from None
+
+
+def _check_events(events: Iterable[yaml.Event]) -> None:
+    """Refuse, before it is made, a value that is nested too deep or that references make many times as large."""
+    depth = 0
+    for one in events:
+        depth += isinstance(one, yaml.CollectionStartEvent) - isinstance(one, yaml.CollectionEndEvent)
+        if depth > DEPTH:
+            raise status_errors.bad(f"error parsing YAML: more than {DEPTH} objects and lists lie inside each other")
+        if isinstance(one, yaml.AliasEvent):
+            raise status_errors.bad("error parsing YAML: references (*) are not read")
+
+
+def mapping(value: object, what: str = "the body of the request") -> schema.Json:
+    """Return a value that has to be an object with text keys; StatusError 400."""
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return value
+    raise status_errors.bad(f"{what} is no JSON object")
+
+
+class View:
+    """Shows objects of one collection as one request asked for it; ``now`` is what ages are counted to."""
+
+    def __init__(self, target: resources.Target, media: Media, *, now: float, include: str = "Metadata") -> None:
+        self._target = target
+        self._media = media
+        self._include = include
+        self._now = now
+
+    @property
+    def content_type(self) -> str:
+        """What the answer says that it is."""
+        return self._media.kind
+
+    def own(self, body: bytes) -> bytes:
+        """Return a stored object in the version that was asked for, as JSON."""
+        stored, wanted = resources.api_version(self._target.definition), self._target.api_version
+        return body if stored == wanted else _begun(wanted) + body[len(_begun(stored)) :]
+
+    def one(self, body: bytes) -> bytes:
+        """Return the answer that is one object."""
+        return self._form(self._shown(body))
+
+    def many(self, items: Sequence[watch_cache.Item], metadata: schema.Json) -> bytes:
+        """Return the answer that is a list."""
+        view = self._media.view
+        if view == TABLE:
+            return self._form(self._table([one.body for one in items], metadata))
+        kind = f"{PARTIAL}List" if view else f"{self._target.definition.kind}List"
+        version = self._meta_version if view else self._target.api_version
+        head = {"kind": kind, "apiVersion": version, "metadata": metadata}
+        whole = b'%s,"items":[%s]}' % (ENCODE(head)[:-1], b",".join(self._shown(one.body) for one in items))
+        return self._form(whole)
+
+    def event(self, kind: str, body: bytes) -> bytes:
+        """Return one line of a watch."""
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._shown(body))
+
+    def bookmark(self, version: int, *, initial: bool = False) -> bytes:
+        """Return the line of a watch that says how far it has come; ``initial``: all that was there has been told."""
+        metadata: schema.Json = {"resourceVersion": str(version), "creationTimestamp": None}
+        if initial:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        definition = self._target.definition
+        head = {"apiVersion": resources.api_version(definition), "kind": definition.kind, "metadata": metadata}
+        if self._media.view != TABLE:
+            return self.event("BOOKMARK", ENCODE(head))
+        return b'{"type":"BOOKMARK","object":%s}\n' % self._table([], {"resourceVersion": str(version)})
+
+    @property
+    def _meta_version(self) -> str:
+        return f"meta.k8s.io/{self._media.version or 'v1'}"
+
+    def _form(self, body: bytes) -> bytes:
+        if self._media.kind == representation.JSON:
+            return body + b"\n"
+        return representation.written(msgspec.json.decode(body), representation.YAML)
+
+    def _shown(self, body: bytes) -> bytes:
+        if self._media.view == TABLE:
+            return self._table([body], {})
+        if self._media.view:
+            return ENCODE(self._partial(msgspec.json.decode(body, type=schema.Json)))
+        return self.own(body)
+
+    def _partial(self, body: schema.Json) -> schema.Json:
+        return {"kind": PARTIAL, "apiVersion": self._meta_version, "metadata": body["metadata"]}
+
+    def _table(self, bodies: Iterable[bytes], metadata: schema.Json) -> bytes:
+        definition = self._target.definition
+        now, rows = datetime.datetime.fromtimestamp(self._now, datetime.UTC), []
+        for raw in bodies:
+            body = msgspec.json.decode(self.own(raw), type=schema.Json)
+            row: schema.Json = {"cells": tables.cells(definition, body, now=now)}
+            if self._include != "None":
+                row["object"] = body if self._include == "Object" else self._partial(body)
+            rows.append(row)
+            metadata = metadata or {"resourceVersion": mapping(body["metadata"])["resourceVersion"]}
+        return ENCODE(
+            {
+                "kind": TABLE,
+                "apiVersion": self._meta_version,
+                "metadata": metadata,
+                "columnDefinitions": tables.columns(definition),
+                "rows": rows,
+            }
+        )
+
+
+def _begun(api_version: str) -> bytes:
+    """Return how the JSON of an object begins."""
+    return b'{"apiVersion":"%s"' % api_version.encode()

@@ -1,0 +1,203 @@
+"""Metadata: what the server says about an object by itself, and what clients may say (contract: S1 to S3, S9).
+
+Who calls it: ``write`` and ``garbage_collector``. Pure. ``read`` gives the metadata of a body with the types right and
+without nulls; everything else works on that.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import msgspec
+
+from gantry.kubernetes.api import definitions, schema
+from gantry.kubernetes.apiserver import resources, status_errors
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_VALUE = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+_PART = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_QUALIFIED = rf"({_SUBDOMAIN}/)?{_PART}"
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH = 5
+_GENERATED = 63
+"""The longest name that is made of a ``generateName``."""
+
+
+class _Owner(msgspec.Struct):
+    api_version: str = msgspec.field(name="apiVersion")
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block: bool | None = msgspec.field(name="blockOwnerDeletion", default=None)
+
+
+class _Known(msgspec.Struct, rename="camel"):
+    """The fields of metadata, with their types."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[_Owner] = []
+    finalizers: list[str] = []
+    managed_fields: list[schema.Json] = []
+    self_link: str = ""
+
+
+_FIELDS = {one.encode_name for one in msgspec.structs.fields(_Known)} - {"selfLink"}
+_SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+"""What the server alone says."""
+_NONE: schema.Json = {}
+
+
+def read(body: schema.Json, old: schema.Json = _NONE) -> schema.Json:
+    """Return the metadata of a body, without nulls; StatusError 400 when a field has another type.
+
+    What it shares with ``old`` metadata, which has been read before, is not looked at again.
+    """
+    given = body.get("metadata") or {}
+    if not isinstance(given, dict):
+        raise status_errors.bad("metadata is no JSON object")
+    clean = {key: value for key, value in given.items() if value is not None}
+    fresh = {key: value for key, value in clean.items() if old.get(key) is not value}
+    try:
+        msgspec.convert(fresh, _Known)
+    except msgspec.ValidationError as error:
+        raise status_errors.bad(f"metadata cannot be read: {error}") from None
+    return clean
+
+
+def of(body: schema.Json) -> schema.Json:
+    """Return the metadata of an object that has been read before."""
+    return cast("schema.Json", body["metadata"])
+
+
+def texts(metadata: schema.Json, field: str) -> list[str]:
+    """Return a field that is a list of texts."""
+    return cast("list[str]", metadata.get(field, []))
+
+
+def owners(metadata: schema.Json) -> list[schema.Json]:
+    """Return the owner references."""
+    return cast("list[schema.Json]", metadata.get("ownerReferences", []))
+
+
+def unknown(metadata: schema.Json) -> list[str]:
+    """Return the paths of the fields that metadata does not have."""
+    return [f"metadata.{one}" for one in metadata if one not in _FIELDS and one != "selfLink"]
+
+
+def ordered(body: schema.Json, metadata: schema.Json) -> schema.Json:
+    """Return an object with this metadata, as it is stored: its version first, nothing empty or unknown in metadata."""
+    kept = {key: value for key, value in metadata.items() if key in _FIELDS and (value or value == 0)}
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **body, "metadata": kept}
+
+
+def born(metadata: schema.Json, *, uid: str, now: str) -> schema.Json:
+    """Return the metadata of a new object."""
+    kept = {key: value for key, value in metadata.items() if key not in (*_SERVERS, "resourceVersion")}
+    return {**kept, "uid": uid, "creationTimestamp": now, "generation": 1}
+
+
+def kept(metadata: schema.Json, old: schema.Json) -> schema.Json:
+    """Return the metadata that an update leads to: what the server says stays."""
+    out = {"managedFields": old.get("managedFields", []), **metadata}
+    for key in _SERVERS:
+        if key in old:
+            out[key] = old[key]
+        else:
+            out.pop(key, None)
+    return out
+
+
+def is_same(metadata: schema.Json, old: schema.Json) -> bool:
+    """Tell whether a write leaves metadata as it is, apart from who manages the object."""
+    rest = ("managedFields", "resourceVersion")
+    mine, before = ({key: value for key, value in one.items() if key not in rest} for one in (metadata, old))
+    return mine == before
+
+
+def generated(prefix: str, below: Callable[[int], int]) -> str:
+    """Return a name that begins so, and ends in five characters by chance."""
+    tail = "".join(_SUFFIX[below(len(_SUFFIX))] for _ in range(SUFFIX_LENGTH))
+    return prefix[: _GENERATED - SUFFIX_LENGTH] + tail
+
+
+def check(definition: definitions.Definition, metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
+    """Yield why metadata may not be so; what it has been before may be so."""
+    name = str(metadata.get("name", ""))
+    metadata = {key: value for key, value in metadata.items() if key not in old or old[key] != value}
+    if name and "name" not in metadata:
+        pass
+    elif not name:
+        yield schema.Cause(schema.REQUIRED, "metadata.name", "Required value: name or generateName is required")
+    elif definition is resources.NAMESPACES:
+        if not re.fullmatch(_LABEL, name) or len(name) > 63:
+            yield _bad(
+                "metadata.name", name, f"a lowercase RFC 1123 label must match '{_LABEL}', 63 characters at most"
+            )
+    elif not re.fullmatch(_SUBDOMAIN, name):
+        text = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+            "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+            f"'{_SUBDOMAIN}')"
+        )
+        yield _bad("metadata.name", name, text)
+    elif len(name) > 253:
+        yield _bad("metadata.name", name, "must be no more than 253 characters")
+    labels = cast("dict[str, str]", metadata.get("labels", {}))
+    for key, value in labels.items():
+        if not _is_value(value):
+            yield _bad("metadata.labels", value, f"a valid label must match '{_VALUE}', 63 characters at most")
+        yield from _key("metadata.labels", key)
+    for key in cast("dict[str, str]", metadata.get("annotations", {})):
+        yield from _key("metadata.annotations", key.lower())
+    for place, key in enumerate(texts(metadata, "finalizers")):
+        yield from _key(f"metadata.finalizers[{place}]", key)
+    for place, one in enumerate(owners(metadata)):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not one.get(field):
+                yield _bad(f"metadata.ownerReferences[{place}].{field}", "", "must not be empty")
+    if "finalizers" in metadata and old.get("deletionTimestamp"):
+        yield from _new_finalizers(metadata, old)
+
+
+@functools.lru_cache(4096)
+def _is_value(text: str) -> bool:
+    return len(text) <= 63 and re.fullmatch(_VALUE, text) is not None
+
+
+@functools.lru_cache(4096)
+def _is_key(text: str) -> bool:
+    return re.fullmatch(_QUALIFIED, text) is not None
+
+
+def _key(field: str, key: str) -> Iterator[schema.Cause]:
+    if not _is_key(key):
+        yield _bad(field, key, f"name part must match '{_PART}', with an optional DNS subdomain and '/' before it")
+
+
+def _bad(field: str, value: str, text: str) -> schema.Cause:
+    return schema.Cause(schema.INVALID, field, f'Invalid value: "{value}": {text}')
+
+
+def _new_finalizers(metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
+    """Yield why the finalizers of an object that is being deleted may not become so: none may be added."""
+    added = sorted(set(texts(metadata, "finalizers")) - set(texts(old, "finalizers")))
+    if added:
+        listed = ", ".join(f'"{one}"' for one in added)
+        text = (
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+            f"[]string{{{listed}}}"
+        )
+        yield schema.Cause(schema.FORBIDDEN, "metadata.finalizers", text)

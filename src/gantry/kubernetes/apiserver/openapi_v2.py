@@ -1,0 +1,94 @@
+"""The OpenAPI document of version 2 in Protocol Buffers, which is the only form that ``kubectl`` before 1.29 reads.
+
+Who calls it: ``discovery``. The messages are those of gnostic's ``openapi.v2``, as far as ``kubectl`` looks: what the
+fields of a kind are called and mean, and which parameters a path takes, by which it learns what the server can.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from gantry.kubernetes.api import schema
+
+TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+ASKED = (TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+"""How clients ask for it; the second is no valid content type, so that it is never answered."""
+_METHODS = {"put": 3, "post": 4, "patch": 8}
+
+
+def encoded(document: schema.Json) -> bytes:
+    """Return a document of version 2."""
+    info = _map(document["info"])
+    paths = (_message(2, _named(path, _item(_map(one)))) for path, one in _map(document["paths"]).items())
+    return b"".join(
+        [
+            _text(1, document["swagger"]),
+            _message(2, _text(1, info["title"]) + _text(2, info["version"])),
+            _message(8, b"".join(paths)),
+            _message(9, _schemas(_map(document["definitions"]))),
+        ]
+    )
+
+
+def _item(item: schema.Json) -> bytes:
+    return b"".join(_message(number, _method(_map(item[name]))) for name, number in _METHODS.items() if name in item)
+
+
+def _method(said: schema.Json) -> bytes:
+    """Return the parameters of the query, and what is Kubernetes' own."""
+    listed = [one for one in map(_map, _list(said["parameters"])) if one["in"] == "query"]
+    queries = (_text(2, one["in"]) + _text(4, one["name"]) + _text(6, one["type"]) for one in listed)
+    return b"".join(_message(8, _message(1, _message(2, _message(3, one)))) for one in queries) + _extensions(13, said)
+
+
+def _schemas(named: schema.Json) -> bytes:
+    return b"".join(_message(1, _named(name, _schema(_map(one)))) for name, one in named.items())
+
+
+def _schema(node: schema.Json) -> bytes:
+    out = [_text(4, node["description"])] if node.get("description") else []
+    out += [_text(19, name) for name in _list(node.get("required", []))]
+    if "additionalProperties" in node:
+        out.append(_message(21, _message(1, _schema(_map(node["additionalProperties"])))))
+    if node.get("type"):
+        out.append(_message(22, _text(1, node["type"])))
+    if "items" in node:
+        out.append(_message(23, _message(1, _schema(_map(node["items"])))))
+    if "properties" in node:
+        out.append(_message(25, _schemas(_map(node["properties"]))))
+    return b"".join([*out, _extensions(31, node)])
+
+
+def _extensions(number: int, node: schema.Json) -> bytes:
+    """Return the fields that begin with ``x-``; their values are YAML, which JSON is too."""
+    listed: Iterable[tuple[str, object]] = ((name, one) for name, one in node.items() if name.startswith("x-"))
+    return b"".join(_message(number, _named(name, _text(2, msgspec.json.encode(one)))) for name, one in listed)
+
+
+def _named(name: str, value: bytes) -> bytes:
+    return _text(1, name) + _message(2, value)
+
+
+def _text(number: int, value: object) -> bytes:
+    return _message(number, value if isinstance(value, bytes) else str(value).encode())
+
+
+def _message(number: int, body: bytes) -> bytes:
+    """Return a field of wire type 2: its number, how long it is, and what is in it."""
+    return _varint(number << 3 | 2) + _varint(len(body)) + body
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _map(value: object) -> schema.Json:
+    return msgspec.convert(value, schema.Json)
+
+
+def _list(value: object) -> list[object]:
+    return msgspec.convert(value, list[object])

@@ -1,0 +1,97 @@
+"""The server's end of a channel (``kubernetes.api.pipe``): requests of controllers that it has started itself.
+
+Who calls it: ``daemons.apiserver``. Each request is a task, and the handler that answers those of HTTP answers it too,
+and refuses what is too large: the connection has no limit of its own, which would end it, and with it the server.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from gantry.kubernetes.api import pipe
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+_REQUEST = msgspec.msgpack.Decoder(pipe.Request)
+
+
+class Server:
+    """Answers the requests of channels; ``headers``, such as who asks, are added to each."""
+
+    def __init__(self, handler: interface.HttpHandler, *, headers: Mapping[str, str]) -> None:
+        self._handler = handler
+        self._headers = headers
+
+    async def serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
+        """Answer until the connection ends; what is under way then is cancelled.
+
+        ProtocolError for what is no request. From who takes no answers no more requests are taken.
+        """
+        end = _End(self._handler, writer, self._headers)
+        try:
+            async for batch in pipe.messages(reader, _REQUEST):
+                for request in batch:
+                    end.take(request)
+                await writer.drain()
+        finally:
+            await end.close()
+
+
+class _End:
+    """One connection and its requests."""
+
+    def __init__(self, handler: interface.HttpHandler, writer: interface.Writer, headers: Mapping[str, str]) -> None:
+        self._handler = handler
+        self._writer = writer
+        self._headers = headers
+        self._outlet = pipe.Outlet(writer)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def take(self, request: pipe.Request) -> None:
+        """Begin with a request, or end with one."""
+        if request.method != pipe.CANCEL:
+            self._tasks[request.number] = asyncio.create_task(self._answer(request))
+        elif found := self._tasks.pop(request.number, None):
+            found.cancel()
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(self, request: pipe.Request) -> None:
+        number, headers = request.number, {**request.headers, **self._headers}
+        try:
+            answer = await self._handler(interface.HttpRequest(request.method, request.path, request.body, headers))
+            told = {name.lower(): value for name, value in answer.headers.items()}
+            if request.is_stream:
+                self._outlet.send(pipe.Answer(number, answer.status, b"", False, answer.content_type, told))
+                await self._send(number, answer)
+            else:
+                self._outlet.send(pipe.Answer(number, answer.status, answer.body, True, answer.content_type, told))
+        except Exception:  # the wall between one request's bug and the others
+            log.exception("%s %s failed", request.method, request.path)
+            self._outlet.send(pipe.Answer(number, 500, b""))
+        finally:
+            self._tasks.pop(number, None)
+
+    async def _send(self, number: int, answer: interface.HttpResponse) -> None:
+        """Send the body of an answer in pieces, as fast as the other side takes them."""
+        self._send_piece(number, answer.body)
+        if answer.pieces:
+            async with contextlib.aclosing(answer.pieces) as pieces:
+                async for piece in pieces:
+                    self._send_piece(number, piece)
+                    await self._writer.drain()
+        self._outlet.send(pipe.Answer(number, 0, b""))
+
+    def _send_piece(self, number: int, piece: bytes) -> None:
+        for begin in range(0, len(piece), pipe.PIECE):
+            part = piece[begin : begin + pipe.PIECE]
+            self._outlet.send(pipe.Answer(number, 0, part, is_last=False))

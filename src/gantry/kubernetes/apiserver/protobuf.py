@@ -1,0 +1,142 @@
+"""Bodies in Protocol Buffers, for the kinds that newer ``kubectl create`` sends so: Namespace and Secret.
+
+Who calls it: ``content_types``. Everything else is spoken in JSON, which all clients understand in answers. A body is
+the four bytes of ``MAGIC`` and an envelope with the object's version, its kind and the object. Fields that the tables
+do not have are those that the server says itself; they are passed over.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from gantry.kubernetes.api import schema
+
+MAGIC = b"k8s\0"
+
+Kind = Literal["text", "texts", "flag", "map", "data"]
+Message = Mapping[int, "tuple[str, Kind | Message] | tuple[str, Message, Literal['list']]"]
+
+_OWNER: Message = {
+    1: ("kind", "text"),
+    3: ("name", "text"),
+    4: ("uid", "text"),
+    5: ("apiVersion", "text"),
+    6: ("controller", "flag"),
+    7: ("blockOwnerDeletion", "flag"),
+}
+_METADATA: Message = {
+    1: ("name", "text"),
+    2: ("generateName", "text"),
+    3: ("namespace", "text"),
+    5: ("uid", "text"),
+    6: ("resourceVersion", "text"),
+    11: ("labels", "map"),
+    12: ("annotations", "map"),
+    13: ("ownerReferences", _OWNER, "list"),
+    14: ("finalizers", "texts"),
+}
+_KINDS: Mapping[str, Message] = {
+    "Namespace": {1: ("metadata", _METADATA)},
+    "Secret": {
+        1: ("metadata", _METADATA),
+        2: ("data", "data"),
+        3: ("type", "text"),
+        4: ("stringData", "map"),
+        5: ("immutable", "flag"),
+    },
+}
+_TYPE: Message = {1: ("apiVersion", "text"), 2: ("kind", "text")}
+_ENVELOPE: Message = {1: ("type", _TYPE)}
+
+
+def decoded(body: bytes) -> schema.Json | None:
+    """Return the object in a body, None if it is of another kind; ValueError when it cannot be read."""
+    if not body.startswith(MAGIC):
+        raise ValueError("it does not begin as a Kubernetes object in Protocol Buffers does")
+    envelope = body[len(MAGIC) :]
+    head = _message(envelope, _ENVELOPE).get("type")
+    kind = head.get("kind") if isinstance(head, dict) else None
+    if not isinstance(head, dict) or kind not in _KINDS:
+        return None
+    inside = b"".join(value for number, value in _fields(envelope) if number == 2 and isinstance(value, bytes))
+    return {**head, **_message(inside, _KINDS[str(kind)])}
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield number and value of each field; ValueError."""
+    place = 0
+    while place < len(data):
+        tag, place = _varint(data, place)
+        match tag & 7:
+            case 0:
+                value, place = _varint(data, place)
+                yield tag >> 3, value
+                continue
+            case 1:
+                size = 8
+            case 2:
+                size, place = _varint(data, place)
+            case 5:
+                size = 4
+            case other:
+                raise ValueError(f"a field is of the unknown wire type {other}")
+        if place + size > len(data):
+            raise ValueError("it ends in the middle of a field")
+        yield tag >> 3, data[place : place + size]
+        place += size
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            raise ValueError("it ends in the middle of a number")
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+    raise ValueError("a number is too long")
+
+
+def _message(data: bytes, known: Message) -> schema.Json:
+    out: schema.Json = {}
+    for number, value in _fields(data):
+        if number not in known:
+            continue
+        name, kind, *several = known[number]
+        if kind == "flag":
+            out[name] = bool(value)
+        elif not isinstance(value, bytes):
+            raise ValueError(f"{name} is a number")
+        elif kind == "text":
+            out[name] = value.decode()
+        elif kind in ("map", "data"):
+            key, content = _pair(value)
+            _into(out, name, {})[key] = base64.b64encode(content).decode() if kind == "data" else content.decode()
+        elif kind == "texts":
+            _listed(out, name).append(value.decode())
+        elif isinstance(kind, Mapping):
+            inside = _message(value, kind)
+            if several:
+                _listed(out, name).append(inside)
+            else:
+                out[name] = inside
+    return out
+
+
+def _pair(data: bytes) -> tuple[str, bytes]:
+    found = {number: value for number, value in _fields(data) if isinstance(value, bytes)}
+    return found.get(1, b"").decode(), found.get(2, b"")
+
+
+def _into(out: schema.Json, name: str, new: schema.Json) -> schema.Json:
+    inside = out.setdefault(name, new)
+    assert isinstance(inside, dict)
+    return inside
+
+
+def _listed(out: schema.Json, name: str) -> list[object]:
+    listed = out.setdefault(name, [])
+    assert isinstance(listed, list)
+    return listed

@@ -1,0 +1,182 @@
+"""What is served: the kinds of the definitions, and the few of Kubernetes itself that their users need.
+
+Namespaces, because objects are in one; Events, because controllers report by them; Secrets, because templates are
+rendered into them; Leases, because controllers elect by them; machines and their hosts, because templates ask them. Of
+these the server knows what it acts on; their other fields are kept as they come.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from gantry.kubernetes.api import capi, data, definitions, meta, schema
+from gantry.kubernetes.apiserver import status_errors
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+STATUS_VERBS = ("get", "patch", "update")
+DEFAULT_NAMESPACES = ("default", "kube-system")
+
+
+class Namespace(meta.Resource, frozen=True):
+    """What the names of other objects are unique in."""
+
+
+class Event(meta.Resource, frozen=True):
+    """What a controller says of an object; it goes after an hour."""
+
+
+class Secret(meta.Resource, frozen=True):
+    """Data that not everybody may see."""
+
+
+class Lease(meta.Resource, frozen=True):
+    """Who leads, and until when."""
+
+
+class Machine(meta.Resource, frozen=True):
+    """A machine of a Cluster; templates ask for its name, labels and annotations."""
+
+
+class Metal3Machine(meta.Resource, frozen=True):
+    """What leads from a machine to its host."""
+
+
+_AGE = definitions.AGE
+NAMESPACES = definitions.Definition(
+    group="",
+    kind="Namespace",
+    plural="namespaces",
+    resource=Namespace,
+    versions=("v1",),
+    short_names=("ns",),
+    columns=(definitions.Column("Status", ".status.phase"), _AGE),
+    is_namespaced=False,
+    is_partial=True,
+)
+EVENTS = definitions.Definition(
+    group="",
+    kind="Event",
+    plural="events",
+    resource=Event,
+    versions=("v1",),
+    short_names=("ev",),
+    columns=(
+        definitions.Column("Last Seen", ".lastTimestamp", "date"),
+        definitions.Column("Type", ".type"),
+        definitions.Column("Reason", ".reason"),
+        definitions.Column("Kind", ".involvedObject.kind"),
+        definitions.Column("Object", ".involvedObject.name"),
+        definitions.Column("Message", ".message"),
+    ),
+    has_status=False,
+    is_partial=True,
+)
+SECRETS = definitions.Definition(
+    group="",
+    kind="Secret",
+    plural="secrets",
+    resource=Secret,
+    versions=("v1",),
+    columns=(definitions.Column("Type", ".type"), _AGE),
+    has_status=False,
+    is_partial=True,
+)
+BUILT_IN = (
+    NAMESPACES,
+    EVENTS,
+    SECRETS,
+    definitions.Definition(
+        group="coordination.k8s.io",
+        kind="Lease",
+        plural="leases",
+        resource=Lease,
+        versions=("v1",),
+        columns=(definitions.Column("Holder", ".spec.holderIdentity"), _AGE),
+        has_status=False,
+        is_partial=True,
+    ),
+)
+MACHINES = tuple(
+    definitions.Definition(
+        group=group,
+        kind=resource.__name__,
+        plural=f"{resource.__name__.lower()}s",
+        resource=resource,
+        versions=versions,
+        short_names=short,
+        categories=("cluster-api",),
+        columns=(_AGE,),
+        is_partial=True,
+    )
+    for resource, group, versions, short in (
+        (Machine, capi.CLUSTER_GROUP, ("v1beta2", "v1beta1"), ("ma",)),
+        (Metal3Machine, data.GROUP, ("v1beta2", "v1beta1"), ("m3m",)),
+        (data.BareMetalHost, data.HOST_GROUP, ("v1alpha1",), ("bmh",)),
+    )
+)
+SERVED = (*BUILT_IN, *definitions.DEFINITIONS, *MACHINES)
+
+_VALUE = msgspec.json.Decoder(schema.Json)
+_BY_PLURAL: Mapping[tuple[str, str], definitions.Definition] = {(one.group, one.plural): one for one in SERVED}
+_KINDS = {(one.group, one.kind) for one in SERVED}
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a path names: a collection, an object in it, or its status."""
+
+    definition: definitions.Definition
+    version: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """What ``apiVersion`` says in the version that was asked for."""
+        return api_version(self.definition, self.version)
+
+
+def api_version(definition: definitions.Definition, version: str = "") -> str:
+    """Return what ``apiVersion`` says, by default in the version that is stored."""
+    version = version or definition.versions[0]
+    return f"{definition.group}/{version}" if definition.group else version
+
+
+def is_served(group: str, kind: str) -> bool:
+    """Tell whether objects of a kind can be here at all."""
+    return (group, kind) in _KINDS
+
+
+def groups() -> Iterator[tuple[str, str, list[definitions.Definition]]]:
+    """Yield each group and version with its definitions; the preferred version of a group comes first."""
+    for group in dict.fromkeys(one.group for one in SERVED):
+        members = [one for one in SERVED if one.group == group]
+        for version in dict.fromkeys(version for one in members for version in one.versions):
+            yield group, version, [one for one in members if version in one.versions]
+
+
+def resolve(group: str, version: str, rest: tuple[str, ...]) -> Target:
+    """Return what the part of a path behind the version names; StatusError 404 if nothing is there."""
+    namespace = ""
+    if rest[:1] == ("namespaces",) and len(rest) > 2 and rest[2:] not in (("status",), ("finalize",)):
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource = (*rest, "", "", "")[:3]
+    definition = _BY_PLURAL.get((group, plural))
+    if definition is None or version not in definition.versions or len(rest) > 3:
+        raise status_errors.no_resource()
+    if bool(namespace) > definition.is_namespaced or (name and definition.is_namespaced and not namespace):
+        raise status_errors.no_resource()
+    if subresource and not (subresource == "status" and definition.has_status):
+        raise status_errors.no_resource()
+    return Target(definition, version, namespace, name, subresource)
+
+
+def by_title(title: str) -> definitions.Definition:
+    """Return the definition that a stored object names by ``status_errors.title``; KeyError."""
+    plural, _, group = title.partition(".")
+    return _BY_PLURAL[group, plural]
+
+
+def value(body: bytes) -> schema.Json:
+    """Return a stored object as values."""
+    return _VALUE.decode(body)

@@ -1,0 +1,135 @@
+"""Refusals, as the clients of an API server read them: an object of kind Status (contract: kubernetes 3.4, S15).
+
+Everything in this room that refuses a request raises what a function here makes. The words are those of Kubernetes:
+clients tell failures apart by the reason, people and scripts by the message.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+from gantry import errors
+from gantry.doors import http
+from gantry.kubernetes.api import definitions, schema
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
+CAUSES = 100
+"""How many reasons a refusal lists, and how many fields a warning."""
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class StatusError(http.RefusedError):
+    """A request is refused with a Status; ``details`` say which object, and field by field why."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        reason: str = "",
+        details: schema.Json | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, headers=headers)
+        self.reason = reason or _REASONS.get(status, "InternalError")
+        self.details = details
+
+
+def body(error: http.Failure) -> schema.Json:
+    """Return the Status of a failure."""
+    if isinstance(error, StatusError):
+        reason, details = error.reason, error.details
+    else:
+        reason, details = _REASONS.get(error.status, "InternalError"), None
+    told: schema.Json = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": str(error),
+        "reason": reason,
+        "code": error.status,
+    }
+    return {**told, "details": details} if details else told
+
+
+def title(definition: definitions.Definition) -> str:
+    """Return what messages call a collection: ``ippools.ipam.metal3.io``."""
+    return f"{definition.plural}.{definition.group}" if definition.group else definition.plural
+
+
+def _details(definition: definitions.Definition, name: str) -> schema.Json:
+    return {"name": name, "group": definition.group, "kind": definition.plural}
+
+
+def bad(message: str) -> StatusError:
+    """Return the refusal of what cannot be read, or contradicts itself."""
+    return StatusError(400, message)
+
+
+def no_resource() -> StatusError:
+    """Return the refusal of a path that nothing is served at."""
+    return StatusError(404, "the server could not find the requested resource", details={})
+
+
+def missing(definition: definitions.Definition, name: str) -> StatusError:
+    """Return the refusal of a request for an object that is not there."""
+    return StatusError(404, f'{title(definition)} "{name}" not found', details=_details(definition, name))
+
+
+def exists(definition: definitions.Definition, name: str, *, is_deleting: bool) -> StatusError:
+    """Return the refusal of a name that is taken."""
+    before = "object is being deleted: " if is_deleting else ""
+    message = f'{before}{title(definition)} "{name}" already exists'
+    return StatusError(409, message, reason="AlreadyExists", details=_details(definition, name))
+
+
+def conflict(definition: definitions.Definition, name: str, why: str = MODIFIED) -> StatusError:
+    """Return the refusal of a write that was meant for another state of the object."""
+    message = f'Operation cannot be fulfilled on {title(definition)} "{name}": {why}'
+    return StatusError(409, message, details=_details(definition, name))
+
+
+def invalid(definition: definitions.Definition, name: str, causes: Iterable[schema.Cause]) -> StatusError:
+    """Return the refusal of an object whose fields may not be so, with the first of the reasons."""
+    listed = list(itertools.islice(causes, CAUSES))
+    said = ", ".join(map(str, listed))
+    kind = f"{definition.kind}.{definition.group}" if definition.group else definition.kind
+    message = f'{kind} "{name}" is invalid: {f"[{said}]" if len(listed) > 1 else said}'
+    told = [{"reason": one.reason, "message": one.message, "field": one.field} for one in listed]
+    details: schema.Json = {"name": name, "group": definition.group, "kind": definition.kind, "causes": told}
+    return StatusError(422, message, details=details)
+
+
+def forbidden(definition: definitions.Definition, name: str, why: str) -> StatusError:
+    """Return the refusal of what a rule of the server forbids."""
+    message = f'{title(definition)} "{name}" is forbidden: {why}'
+    return StatusError(403, message, details=_details(definition, name))
+
+
+def expired(why: str) -> StatusError:
+    """Return the refusal of a resource version, or a continue token, that is too old: list anew."""
+    return StatusError(410, why)
+
+
+def too_large(what: str, limit: int) -> StatusError:
+    """Return the refusal of what has too many bytes."""
+    return StatusError(413, f"Request entity too large: limit is {limit} bytes for {what}")
+
+
+def unreadable(error: errors.GantryError) -> StatusError:
+    """Return the refusal of an object that a struct cannot hold."""
+    return bad(error.message)

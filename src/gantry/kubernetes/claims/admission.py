@@ -1,0 +1,244 @@
+"""Admission: what a server has to refuse of objects that fit their schema (contract: kubernetes 1.3).
+
+Who calls it: the embedded server on each create and update, and the admission endpoint for a real one. Pure.
+
+It is stricter than today's in what could never work (a name that no object can have) or goes wrong (a shrink is held
+against the address objects, not against the pool's own status), and laxer in two: a random pool may be of any size
+that ends, and an update that leaves the spec alone, or one of an object that is being deleted, is not held against
+rules that are younger than the object.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from gantry import errors
+from gantry.address import ranges
+from gantry.kubernetes.api import capi, data, ipam, meta, schema
+from gantry.kubernetes.claims import actions, allocate, pool_space
+
+InUse = Callable[[meta.Ref], Iterable[actions.Address]]
+"""Returns the address objects of a pool."""
+ClaimOf = Callable[[meta.Ref], meta.Resource | None]
+"""Returns a claim, None if it is not known."""
+
+STRANDED = 20
+"""How many addresses in use the refusal of a smaller pool names."""
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+def _unknown(_: meta.Ref) -> None:
+    """Return that no claim is known."""
+
+
+def review(
+    new: meta.Resource, old: meta.Resource | None, *, in_use: InUse, claim_of: ClaimOf = _unknown
+) -> list[schema.Cause]:
+    """Return why an object may not become so, nothing if it may; ``old`` is None when it is created."""
+    if new.is_deleting:
+        return []
+    match new, old:
+        case ipam.IPPool(), ipam.IPPool() | None:
+            return list(_pool(new, old, in_use))
+        case ipam.IPClaim(), ipam.IPClaim() | None:
+            return [*_claim(new), *_kept(new, old, ("pool",))]
+        case capi.IPAddressClaim(), capi.IPAddressClaim() | None:
+            return [*_claim(new), *_kept(new, old, ("spec",))]
+        case ipam.IPAddress(), ipam.IPAddress() | None:
+            return [*_address(new), *_kept(new, old, ("address", "pool", "claim"))]
+        case capi.IPAddress(), capi.IPAddress() | None:
+            return [*_capi_address(new, claim_of(new.claim)), *_kept(new, old, ("spec",))]
+        case data.Metal3DataTemplate(), data.Metal3DataTemplate() | None:
+            return [*_template(new), *_kept(new, old, ("metaData", "networkData"))]
+    return []
+
+
+def warnings(new: ipam.IPPool, others: Iterable[ipam.IPPool]) -> list[str]:
+    """Return what is allowed and may be a mistake: ranges that lie over those of a pool with another prefix."""
+    out = []
+    for other in others:
+        same = other.ref == new.ref or other.spec.name_prefix == new.spec.name_prefix
+        if not same and other.metadata.namespace == new.metadata.namespace and _overlaps(new.spec, other.spec):
+            out.append(
+                f"ranges of IPPool {other.metadata.name} overlap, and its namePrefix differs: both give them out"
+            )
+    return out
+
+
+def _overlaps(one: ipam.PoolSpec, other: ipam.PoolSpec) -> bool:
+    try:
+        parts = [[part for part in map(pool_space.part_of, spec.pools) if part] for spec in (one, other)]
+    except errors.InvalidError:
+        return False
+    return any(mine.family is its.family and mine.run.overlaps(its.run) for mine in parts[0] for its in parts[1])
+
+
+def _bad(field: str, value: object, text: str) -> schema.Cause:
+    shown = f'"{value}"' if isinstance(value, str) else value
+    return schema.Cause(schema.INVALID, field, f"Invalid value: {shown}: {text}")
+
+
+def _kept(new: meta.Resource, old: meta.Resource | None, names: tuple[str, ...]) -> Iterator[schema.Cause]:
+    """Yield the fields of a spec, or the whole spec, that an update changes and must not."""
+    if old is None:
+        return
+    before, after = (one.written().get("spec", {}) for one in (old, new))
+    for name in names:
+        if name == "spec" and before != after:
+            yield schema.Cause(schema.FORBIDDEN, "spec", "Forbidden: spec is immutable: it cannot be modified")
+        elif isinstance(before, dict) and isinstance(after, dict) and _core(before, name) != _core(after, name):
+            yield _bad(f"spec.{name}", _shown(after.get(name)), "cannot be modified")
+
+
+def _core(spec: schema.Json, name: str) -> object:
+    """Return what of a field has to stay: of a reference its name, namespace and kind."""
+    value = spec.get(name)
+    if name in ("pool", "claim") and isinstance(value, dict):
+        return [value.get(key) for key in ("name", "namespace", "kind")]
+    return value
+
+
+def _shown(value: object) -> object:
+    return value.get("name") if isinstance(value, dict) else value
+
+
+def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: InUse) -> Iterator[schema.Cause]:
+    spec = new.spec
+    if old:
+        if spec.name_prefix != old.spec.name_prefix:
+            yield _bad("spec.namePrefix", spec.name_prefix, "cannot be modified")
+        before, after = (one.allocation_strategy or ipam.SEQUENTIAL for one in (old.spec, spec))
+        if before != after:
+            yield _bad("spec.allocationStrategy", after, "cannot be modified after creation")
+        if spec == old.spec:
+            return
+    elif not _NAME.fullmatch(f"{spec.name_prefix}-0") or len(spec.name_prefix) > allocate.NAME_LIMIT - 40:
+        yield _bad("spec.namePrefix", spec.name_prefix, "IPAddress objects cannot have names that begin so")
+    wrong = [*_texts(spec), *_ranges(spec)]
+    yield from wrong
+    if not wrong:
+        yield from _reserved(spec)
+        yield from itertools.islice(_stranded(new, in_use), STRANDED)
+
+
+def _texts(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
+    """Yield the addresses of a pool that are none."""
+    places = {"spec.gateway": spec.gateway}
+    places.update((f"spec.dnsServers[{place}]", text) for place, text in enumerate(spec.dns_servers))
+    for place, given in enumerate(spec.pools):
+        where = f"spec.pools[{place}]"
+        places.update({f"{where}.gateway": given.gateway, f"{where}.start": given.start, f"{where}.end": given.end})
+        places.update((f"{where}.dnsServers[{number}]", text) for number, text in enumerate(given.dns_servers))
+    for where, text in places.items():
+        if text and pool_space.parse(text) is None:
+            yield _bad(where, text, "is not a valid IP address")
+    for name, text in spec.pre_allocations.items():
+        if pool_space.parse(text) is None:
+            yield _bad(f"spec.preAllocations[{name}]", text, "is not a valid IP address")
+    for place, text in enumerate(spec.excluded_addresses):
+        try:
+            ranges.parse_range(text)
+        except errors.InvalidError as error:
+            yield _bad(f"spec.excludedAddresses[{place}]", text, str(error))
+
+
+def _ranges(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
+    for place, given in enumerate(spec.pools):
+        where = f"spec.pools[{place}]"
+        if not (given.start or given.end or given.subnet):
+            text = "pool entry must specify at least one of start, end, or subnet"
+            yield schema.Cause(schema.INVALID, where, f"Invalid value: {text}")
+            continue
+        try:
+            pool_space.part_of(given)
+        except errors.InvalidError as error:
+            yield _bad(where, given.start or given.end or given.subnet, str(error))
+        if spec.allocation_strategy == ipam.RANDOM and given.start and not (given.end or given.subnet):
+            text = 'cannot be used with allocationStrategy "random": the range has no end'
+            yield _bad(where, given.start, text)
+
+
+def _reserved(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
+    claims, admitted = dict[ranges.Address, str](), _admitted(spec)
+    for name, text in sorted(spec.pre_allocations.items()):
+        address, where = ranges.parse_address(text), f"spec.preAllocations[{name}]"
+        if address in claims:
+            yield _bad(where, text, f'IP address is already pre-allocated to claim "{claims[address]}"')
+        claims.setdefault(address, name)
+        if not _covers(admitted, address):
+            yield _bad(where, text, "is out of bounds of the pools given")
+
+
+def _stranded(pool: ipam.IPPool, in_use: InUse) -> Iterator[schema.Cause]:
+    admitted = _admitted(pool.spec)
+    for held in in_use(pool.ref):
+        address = pool_space.parse(held.spec.address)
+        if address and not _covers(admitted, address):
+            text = f"is in use by {held.claim} but out of bounds of the pools given"
+            yield _bad("spec.pools", held.spec.address, text)
+
+
+def _admitted(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range]]:
+    """Return the numbers of each range, which is right: those within all bounds that are given."""
+    out = []
+    for given in spec.pools:
+        start, end = (ranges.parse_address(text) if text else None for text in (given.start, given.end))
+        written = pool_space.subnet(given.subnet)
+        family = next(one.family for one in (start, end, written[0] if written else None) if one)
+        run = ranges.span(start.value if start else 0, end.value if end else (1 << family.bits) - 1)
+        within = run.intersection(written[0].range) if run and written else run
+        if within:
+            out.append((family, within))
+    return out
+
+
+def _covers(admitted: list[tuple[ranges.Family, ranges.Range]], address: ranges.Address) -> bool:
+    return any(family is address.family and address.value in run for family, run in admitted)
+
+
+def _claim(new: actions.Claim) -> Iterator[schema.Cause]:
+    if not new.pool.name:
+        where = "spec.pool.name" if isinstance(new, ipam.IPClaim) else "spec.poolRef.name"
+        yield schema.Cause(schema.INVALID, where, "Invalid value: cannot be empty")
+    yield from _annotation(new, new.requested)
+
+
+def _annotation(new: meta.Resource, text: str) -> Iterator[schema.Cause]:
+    if text and pool_space.parse(text) is None:
+        yield _bad(f"metadata.annotations.{ipam.REQUEST}", text, "is not a valid IP address")
+
+
+def _address(new: ipam.IPAddress) -> Iterator[schema.Cause]:
+    names = {"spec.pool.name": new.spec.pool.name, "spec.claim.name": new.spec.claim.name}
+    for where, name in {**names, "spec.address": new.spec.address}.items():
+        if not name:
+            yield schema.Cause(schema.INVALID, where, "Invalid value: cannot be empty")
+    if new.spec.address and pool_space.parse(new.spec.address) is None:
+        yield _bad("spec.address", new.spec.address, "is not a valid IP address")
+    yield from _annotation(new, new.metadata.annotations.get(ipam.REQUEST, ""))
+
+
+def _capi_address(new: capi.IPAddress, claim: meta.Resource | None) -> Iterator[schema.Cause]:
+    address = pool_space.parse(new.spec.address)
+    if address is None:
+        yield _bad("spec.address", new.spec.address, "is not a valid IP address")
+    elif new.spec.prefix > address.family.bits:
+        yield _bad("spec.prefix", new.spec.prefix, f"prefix is too large for an IPv{int(address.family)} address")
+    if new.spec.gateway and pool_space.parse(new.spec.gateway) is None:
+        yield _bad("spec.gateway", new.spec.gateway, "is not a valid IP address")
+    if isinstance(claim, capi.IPAddressClaim) and not claim.spec.pool_ref.is_same(new.spec.pool_ref):
+        text = f"the pool that {claim.ref} asks is another: {claim.spec.pool_ref}"
+        yield _bad("spec.poolRef", str(new.spec.pool_ref), text)
+
+
+def _template(new: data.Metal3DataTemplate) -> Iterator[schema.Cause]:
+    networks = new.spec.network_data.networks
+    for name, listed in (("ipv4", networks.ipv4), ("ipv6", networks.ipv6)):
+        for place, network in enumerate(listed):
+            if not (
+                network.ip_address_from_ip_pool or network.from_pool_ref.name or network.from_pool_annotation.object
+            ):
+                where = f"spec.networkData.networks.{name}[{place}].fromPoolRef"
+                text = "fromPoolRef needs to contain a reference to an IPPool"
+                yield schema.Cause(schema.REQUIRED, where, f"Required value: {text}")

@@ -1,0 +1,138 @@
+"""Picks: which address a claim gets, or why none (claims seed; contract: kubernetes 1.4, defects D1 to D18).
+
+Who calls it: ``reconcile_claim``, for a claim without an address object. Pure: it looks at the index and changes
+nothing.
+
+In this order: what the pool has allocated in advance under the claim's name; what the claim's annotation asks for;
+what its status says that it had, if that is free; what was picked for it before, or is reserved for it in a cluster;
+the first free address or a random one, as the pool says.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gantry.address import ranges
+from gantry.kubernetes.api import capi, ipam, meta
+from gantry.kubernetes.claims import actions, cache, cluster_reservations
+from gantry.kubernetes.claims import pool_space as rooms
+
+FAILED = "AllocationFailed"
+NOT_READY = "PoolNotReady"
+EXHAUSTED = "PoolExhausted"
+
+NAME_LIMIT = 253
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why a claim has no address.
+
+    It ``waits`` for ``number``, or for any; else it is looked at again when the claim, its pool or a Cluster changes.
+    """
+
+    reason: str
+    message: str
+    waits: bool = False
+    number: ranges.Address | None = None
+
+
+def pick(seen: cache.Index, claim: actions.Claim, *, below: Callable[[int], int]) -> rooms.Lease | Problem:
+    """Return the address that a claim shall get, with what goes with it; ``below(n)`` is random, 0 to n - 1."""
+    pool, room = seen.pool(claim.pool), seen.room_of(claim.pool)
+    if pool is None or room is None or claim.pool.namespace != claim.metadata.namespace:
+        return _missing(claim, seen.problem(claim.pool))
+    if pool.is_deleting:
+        return Problem(NOT_READY, f"IPPool {claim.pool.name} is being deleted")
+    if obstacle := seen.bonds.obstacle(claim.pool):
+        return Problem(NOT_READY, f"IPPool {claim.pool.name} cannot be used: {obstacle}")
+    absent = _absent_cluster(seen, claim, pool)
+    if absent:
+        return Problem(NOT_READY, f"Cluster {absent} does not exist yet")
+    wanted = _wanted(claim, pool)
+    if isinstance(wanted, Problem):
+        return wanted
+    found = _granted(room, claim, wanted) if wanted else _any(seen, claim, room, below)
+    if isinstance(found, rooms.Lease) and len(name_of(pool, found.address)) > NAME_LIMIT:
+        return Problem(FAILED, f"the name of an IPAddress would be longer than {NAME_LIMIT}: shorten spec.namePrefix")
+    return found
+
+
+def name_of(pool: ipam.IPPool, address: ranges.Address) -> str:
+    """Return the name of the object for an address of a pool, so made that two for one address collide."""
+    return f"{pool.spec.name_prefix}-{str(address).replace('.', '-').replace(':', '-')}".rstrip("-")
+
+
+def _missing(claim: actions.Claim, problem: str) -> Problem:
+    where = claim.pool
+    if where.namespace != claim.metadata.namespace:
+        text = f"IPPool {where.namespace}/{where.name} is in another namespace than the claim"
+        return Problem(NOT_READY, f"{text}: a claim gets addresses of its own namespace only")
+    if problem:
+        return Problem(NOT_READY, f"IPPool {where.name} cannot be used: {problem}")
+    return Problem(NOT_READY, f"IPPool {where.name} does not exist in namespace {where.namespace}")
+
+
+def _absent_cluster(seen: cache.Index, claim: actions.Claim, pool: ipam.IPPool) -> str:
+    """Return the name of a Cluster that has to be there and is not: the pool's, or that of a CAPI claim's spec."""
+    asked = [pool.spec.cluster_name, claim.spec.cluster_name if isinstance(claim, capi.IPAddressClaim) else ""]
+    return next((name for name in asked if name and not seen.clusters.get(claim.metadata.namespace, name)), "")
+
+
+def _wanted(claim: actions.Claim, pool: ipam.IPPool) -> ranges.Address | Problem | None:
+    """Return the one address that the claim can get, None if any will do."""
+    requested = rooms.parse(claim.requested)
+    if claim.requested and requested is None:
+        return Problem(FAILED, f'Invalid ipAddress annotation "{claim.requested:.64}": not a valid IP address')
+    given = pool.spec.pre_allocations.get(claim.metadata.name)
+    reserved = rooms.parse(given) if given else None
+    if requested and reserved and requested != reserved:
+        text = f"PreAllocation and requested ip address are conflicting: {reserved} is allocated, {requested} asked for"
+        return Problem(FAILED, text)
+    return reserved or requested
+
+
+def _granted(room: rooms.Room, claim: actions.Claim, wanted: ranges.Address) -> rooms.Lease | Problem:
+    """Return a certain address if the claim can have it."""
+    lease, owner = room.lease(wanted), room.reserved_for(wanted)
+    reserved = owner == claim.metadata.name
+    if lease is None:
+        text = "Pre-allocated IP out of bounds" if reserved else "Requested IP out of bounds"
+        return Problem(FAILED, f"{text}: no range of the pool has {wanted}")
+    if owner is not None and not reserved:
+        return Problem(FAILED, f"Requested IP not available: {wanted} is pre-allocated to claim {owner}")
+    if not reserved and room.is_closed(wanted):
+        text = f"{wanted} is a gateway, a DNS server, an end of its subnet, or excluded"
+        return Problem(FAILED, f"Requested IP not available: {text}")
+    holder = _holder(room, claim, wanted)
+    if holder:
+        text = "Pre-allocated IP not available" if reserved else "Requested IP not available"
+        return Problem(FAILED, f"{text}: {wanted} is held by {holder}", waits=True, number=wanted)
+    return lease
+
+
+def _holder(room: rooms.Room, claim: actions.Claim, address: ranges.Address) -> meta.Ref | None:
+    return min(room.holders.get(address, set()) - {claim.ref, cluster_reservations.holder(claim.ref)}, default=None)
+
+
+def _any(
+    seen: cache.Index, claim: actions.Claim, room: rooms.Room, below: Callable[[int], int]
+) -> rooms.Lease | Problem:
+    for known in (_remembered(claim, room), seen.booked(claim), *seen.bonds.kept(claim)):
+        found = _granted(room, claim, known) if known else None
+        if isinstance(found, rooms.Lease):
+            return found
+    is_random = room.spec.allocation_strategy == ipam.RANDOM
+    free = room.free(below=below if is_random else None)
+    if free is None:
+        text = f"Exhausted IP Pools: IPPool {claim.pool.name} has no free address; the claim is served when it has one"
+        return Problem(EXHAUSTED, text, waits=True)
+    return free
+
+
+def _remembered(claim: actions.Claim, room: rooms.Room) -> ranges.Address | None:
+    """Return the number in the name that a status says: a hint, as when an address object was taken away by force."""
+    prefix, name = f"{room.spec.name_prefix}-", claim.address_name
+    if not name.startswith(prefix):
+        return None
+    tail = name.removeprefix(prefix)
+    return rooms.parse(tail.replace("-", ".")) or rooms.parse(tail.replace("-", ":"))

@@ -1,0 +1,412 @@
+"""Index: what has been observed of pools, claims, addresses and Clusters, and whom it is time to decide about.
+
+Who calls it: the controllers tell it of all objects, from their watches and from the answers to their own requests
+(``put``, ``remove``), and learn which pools have work; ``reconcile_claim`` and ``pools`` ask it. Nothing is asked of it
+before all kinds have been listed once. Each change costs the same however many objects there are, but a change of a
+pool's spec, which costs its own claims and addresses.
+
+The life of a claim here: ``put`` makes it due; ``next`` hands it out and makes it busy, ``finished`` ends that; one
+that waits is handed out again when its pool has room (any address), when its number comes free (a certain one), or when
+the claim, its pool or a Cluster changes. ``book`` keeps a number for a claim from the pick until its object is seen.
+
+Pools of one namespace with one ``namePrefix`` share their numbers: their names would collide, and the seed has a prefix
+stand for a subnet. Invariant: a pool's room holds, for each of its numbers, the address objects of those pools that say
+it, the claims it is booked for, and objects that have its name (``collided``).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from gantry import errors
+from gantry.address import ranges
+from gantry.kubernetes.api import capi, ipam, meta
+from gantry.kubernetes.claims import (
+    actions,
+    bound_networks,
+    cluster_reservations,
+    clusters,
+    orphan_addresses,
+    pool_space,
+    pool_state,
+    work_order,
+)
+
+Pools = set[meta.Ref]
+"""Pools that have work now."""
+
+
+class Index:
+    """What has been observed."""
+
+    def __init__(self) -> None:
+        self._pools: dict[meta.Ref, pool_state.Standing] = {}
+        self._claims: dict[meta.Ref, actions.Claim] = {}
+        self._addresses: dict[meta.Ref, actions.Address] = {}
+        self.clusters = clusters.Clusters()
+        self.bonds = bound_networks.Bonds()
+        self.survivors = orphan_addresses.Survivors()
+        self._of_claim: dict[meta.Ref, dict[meta.Ref, actions.Address]] = {}
+        self._sharing: dict[tuple[str, str], Pools] = {}
+        self._blocking: dict[meta.Ref, Pools] = {}
+        self._busy: dict[meta.Ref, Pools] = {}
+
+    def __len__(self) -> int:
+        """Return how many pools there are, those included that claims and addresses only name."""
+        return len(self._pools)
+
+    def put(self, seen: meta.Resource) -> Pools:
+        """Note an object as it was seen; return the pools with work. A known version, or an older one, changes nothing.
+
+        The last version of an object that goes, deleted and without finalizers, removes it.
+        """
+        if isinstance(seen, capi.Cluster) and not seen.is_gone:
+            return self._wake(self.clusters.put(seen))
+        ours = not isinstance(seen, capi.IPAddressClaim | capi.IPAddress) or seen.spec.pool_ref.is_ours
+        if seen.is_gone or not ours or (isinstance(seen, ipam.IPClaim) and not seen.is_ours):
+            return self.remove(seen.ref)
+        if isinstance(seen, ipam.IPPool):
+            return self._put_pool(seen)
+        if isinstance(seen, ipam.IPClaim | capi.IPAddressClaim):
+            return self._put_claim(seen)
+        if isinstance(seen, ipam.IPAddress | capi.IPAddress):
+            return self._put_address(seen)
+        return set()
+
+    def remove(self, ref: meta.Ref) -> Pools:
+        """Note that there is no such object; return the pools with work."""
+        touched = self._unblock(ref)
+        if ref in self.clusters:
+            return touched | self._wake(self.clusters.remove(ref))
+        if ref in self._claims:
+            return touched | self._remove_claim(ref)
+        if ref in self._addresses:
+            return touched | self._remove_address(ref)
+        state = self._pools.get(ref)
+        if state and state.pool:
+            self.clusters.leave(ref.namespace, state.pool.spec.cluster_name, member=ref)
+            self.bonds.leave(ref)
+            state.pool, state.room, state.problem = None, None, ""
+            state.due.update(dict.fromkeys(state.claims))
+            return touched | {ref}
+        return touched
+
+    def knows(self, ref: meta.Ref, version: str) -> bool:
+        """Tell whether an object is known in this version or a newer one, as far as its number tells."""
+        found = self._claims.get(ref) or self._addresses.get(ref)
+        known = found.metadata.resource_version if found else ""
+        return known.isdecimal() and version.isdecimal() and int(version) <= int(known)
+
+    def pool(self, ref: meta.Ref) -> ipam.IPPool | None:
+        """Return a pool, None if it has not been seen."""
+        return self._known(ref).pool
+
+    def room_of(self, ref: meta.Ref) -> pool_space.Room | None:
+        """Return the numbers of a pool, None if there is none or its spec makes no sense (``problem``)."""
+        return self._known(ref).room
+
+    def problem(self, ref: meta.Ref) -> str:
+        """Return what is wrong with the spec of a pool."""
+        return self._known(ref).problem
+
+    def claim(self, ref: meta.Ref) -> actions.Claim | None:
+        """Return a claim, None if it has not been seen."""
+        return self._claims.get(ref)
+
+    def addresses_of(self, claim: meta.Ref) -> list[actions.Address]:
+        """Return the address objects that name a claim, in no order."""
+        return list(self._of_claim.get(claim, {}).values())
+
+    def addresses_in(self, pool: meta.Ref) -> Iterable[actions.Address]:
+        """Return the address objects that name a pool, in no order."""
+        state = self._pools.get(pool)
+        return state.addresses.values() if state else ()
+
+    def pools_in(self, namespace: str) -> Iterator[ipam.IPPool]:
+        """Yield the pools of a namespace; it looks at all that there are."""
+        for state in self._pools.values():
+            if state.pool and state.pool.metadata.namespace == namespace:
+                yield state.pool
+
+    def waiting(self, pool: meta.Ref) -> int:
+        """Return how many claims on a pool have no address object."""
+        state = self._known(pool)
+        return sum(not self._of_claim.get(ref) for ref in state.claims)
+
+    def booked(self, claim: actions.Claim) -> ranges.Address | None:
+        """Return the number that was picked for a claim and whose address object has not been seen yet."""
+        return self._known(claim.pool).booked.get(claim.ref)
+
+    def is_resting(self, pool: ipam.IPPool) -> bool:
+        """Tell whether a pool is paused, by its annotation or by its Cluster."""
+        return pool.is_paused or self.clusters.rests(pool.metadata.namespace, pool.spec.cluster_name)
+
+    def is_paused(self, claim: actions.Claim) -> bool:
+        """Tell whether a claim is paused: by an annotation of its own or of its pool, or by a Cluster of either."""
+        pool = self.pool(claim.pool)
+        return (
+            claim.is_paused
+            or self.clusters.rests(claim.metadata.namespace, claim.cluster)
+            or (pool is not None and self.is_resting(pool))
+        )
+
+    def next(self, pool: meta.Ref) -> meta.Ref | None:
+        """Hand out a claim to decide about: one that is due, or one that waits while there is room; None if none is.
+
+        The claim is busy until ``finished``; it may have gone.
+        """
+        state = self._known(pool)
+        while True:
+            ref = state.due.take_first() or state.longest(self._busy) or state.due.take()
+            if ref is None or ref not in self._busy:
+                break
+            self._busy[ref].add(pool)
+        if ref is None:
+            self._forget(pool)
+        else:
+            state.forget(ref)
+            self._busy[ref] = set()
+        return ref
+
+    def finished(self, claim: meta.Ref, *, again: bool = False) -> Pools:
+        """Note that what was decided about a claim has been done or has failed; ``again`` makes it due once more."""
+        changed = self._busy.pop(claim, set())
+        self.survivors.finish(claim)
+        known = self._claims.get(claim)
+        pools = {known.pool} if known else {one.pool for one in self.addresses_of(claim)}
+        for pool in pools | changed if again else changed:
+            self._due(pool, claim)
+        return pools | changed
+
+    def book(self, claim: actions.Claim, address: ranges.Address) -> None:
+        """Keep a number of its pool for a claim, until its address object is seen or the claim goes."""
+        self._unbook(claim.pool, claim.ref)
+        state = self._state(claim.pool)
+        state.booked[claim.ref] = address
+        for shared in self._rooms(claim.pool):
+            shared.hold(address, claim.ref)
+
+    def wait(self, claim: actions.Claim, address: ranges.Address | None) -> None:
+        """Note that a claim waits for a number to come free, or for any.
+
+        What was booked for it is held by another, or it would not wait: it is given up, or the claim would wait for
+        itself when the other goes.
+        """
+        self._unbook(claim.pool, claim.ref)
+        self._state(claim.pool).wait(claim.ref, address)
+
+    def collided(self, create: actions.Create, existing: actions.Address | None) -> Pools:
+        """Note that the name of an address was taken, by the object that was got, if it was still there."""
+        pool = create.address.pool
+        touched = self.put(existing) if existing else set()
+        touched |= self._unbook(pool, create.claim)
+        if existing and (existing.claim, existing.pool) != (create.claim, pool):
+            self._block(create.address, existing.ref)
+        self._due(pool, create.claim)
+        return touched | {pool}
+
+    def taken(self, create: actions.Create) -> Pools:
+        """Note that the name of an address was taken by an object that nobody can read: its number is passed over."""
+        self._block(create.address, create.address.ref)
+        return self.collided(create, None)
+
+    def hinders(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> bool:
+        """Tell whether an object that should be ``absent`` is in the way (``met``).
+
+        A status may have been edited to name the address of another: that one is not.
+        """
+        claim = self._claims.get(action.ref)
+        if (
+            claim is None
+            or not isinstance(found, ipam.IPAddress | capi.IPAddress)
+            or found.ref.group != claim.ref.group
+        ):
+            return True
+        return (found.claim, found.pool) == (claim.ref, claim.pool)
+
+    def met(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> Pools:
+        """Note that an object is there that should have been ``absent``: what is to be done is decided anew."""
+        touched = self.put(found)
+        for mine in self.addresses_of(action.ref):
+            if isinstance(found, ipam.IPAddress | capi.IPAddress) and mine.metadata.name == found.metadata.name:
+                self._block(mine, found.ref)
+        return touched
+
+    def learn(
+        self,
+        asked: frozenset[str],
+        networks: list[cluster_reservations.Network],
+        reservations: list[cluster_reservations.Reservation],
+    ) -> Pools:
+        """Note what was read from a cluster (``Bonds.learn``); return the pools with work."""
+        outdated = self.bonds.outdated(networks)
+        touched = self.bonds.learn(asked, networks, reservations)
+        for state in map(self._state, outdated):
+            if state.pool:
+                self._refurnish(state, state.pool)
+                state.due.update(dict.fromkeys(state.claims))
+        return touched | outdated
+
+    def _block(self, address: actions.Address, holder: meta.Ref) -> None:
+        """Keep the number of an address from all claims while an object has its name that may say another number."""
+        number, state = pool_space.parse(address.spec.address), self._state(address.pool)
+        if number and state.room:
+            state.room.hold(number, holder)
+            state.blocked[holder] = number
+            self._blocking.setdefault(holder, set()).add(address.pool)
+
+    def _known(self, ref: meta.Ref) -> pool_state.Standing:
+        return self._pools.get(ref) or pool_state.Standing()
+
+    def _forget(self, ref: meta.Ref) -> None:
+        """Forget a pool that is not there and that nothing names any more."""
+        state = self._pools.get(ref)
+        if state and state.is_empty:
+            del self._pools[ref]
+            shared = self._sharing.get((ref.namespace, state.prefix), set())
+            shared.discard(ref)
+            if not shared:
+                self._sharing.pop((ref.namespace, state.prefix), None)
+
+    def _state(self, ref: meta.Ref) -> pool_state.Standing:
+        return self._pools.get(ref) or self._pools.setdefault(ref, pool_state.Standing())
+
+    def _due(self, pool: meta.Ref, ref: meta.Ref) -> None:
+        """Make a claim due, in the lane where it belongs."""
+        self._state(pool).due.add(ref, work_order.of(self._claims.get(ref), self._of_claim.get(ref, {}).values()))
+
+    def _wake(self, members: Iterable[meta.Ref]) -> Pools:
+        """Make the members of a Cluster due: of a pool, all its claims."""
+        touched: Pools = set()
+        for member in members:
+            claim = self._claims.get(member)
+            pool = claim.pool if claim else member
+            state = self._state(pool)
+            state.due.update(dict.fromkeys([member] if claim else state.claims))
+            touched.add(pool)
+        return touched
+
+    def _put_pool(self, seen: ipam.IPPool) -> Pools:
+        state = self._state(seen.ref)
+        old = state.pool
+        if old and pool_state.is_stale(seen, old):
+            return set()
+        state.pool = seen
+        if old is None or (old.spec, old.network) != (seen.spec, seen.network):
+            if old:
+                self.clusters.leave(seen.ref.namespace, old.spec.cluster_name, member=seen.ref)
+            self.clusters.join(seen.ref.namespace, seen.spec.cluster_name, member=seen.ref)
+            self._refurnish(state, seen)
+        if old is None or pool_state.gist(old) != pool_state.gist(seen):
+            state.due.update(dict.fromkeys(state.claims))
+        return {seen.ref}
+
+    def _refurnish(self, state: pool_state.Standing, pool: ipam.IPPool) -> None:
+        """Make the pool's room anew, and tell the rooms of the pools that share its numbers of its addresses."""
+        sharing = self._sharing.setdefault((pool.metadata.namespace, pool.spec.name_prefix), set())
+        sharing.add(pool.ref)
+        state.prefix = pool.spec.name_prefix
+        for claim in state.claims:
+            state.forget(claim)
+        try:
+            state.room, state.problem = pool_space.Room(self.bonds.join(pool, state)), ""
+        except errors.InvalidError as error:
+            state.room, state.problem = None, str(error)
+        for ref in sharing:
+            for number, holder in self._state(ref).uses():
+                if state.room:
+                    state.room.hold(number, holder)
+        for number, holder in state.uses():
+            for shared in self._rooms(pool.ref):
+                shared.hold(number, holder)
+        if state.room:
+            for holder, number in state.blocked.items():
+                state.room.hold(number, holder)
+            self.bonds.furnish(pool.ref, state.room)
+
+    def _sharers(self, ref: meta.Ref) -> Pools:
+        """Return the pools that share their numbers with one, itself included."""
+        return self._sharing.get((ref.namespace, self._known(ref).prefix), {ref})
+
+    def _rooms(self, ref: meta.Ref) -> list[pool_space.Room]:
+        return [one for one in (self._state(sharer).room for sharer in self._sharers(ref)) if one]
+
+    def _put_claim(self, seen: actions.Claim) -> Pools:
+        ref, pool = seen.ref, seen.pool
+        old = self._claims.get(ref)
+        if old and pool_state.is_stale(seen, old):
+            return set()
+        moved = old is not None and (old.pool, old.cluster) != (pool, seen.cluster)
+        touched = self._remove_claim(ref) if moved else set()
+        state = self._state(pool)
+        self._claims[ref] = state.claims[ref] = seen
+        self.clusters.join(ref.namespace, seen.cluster, member=ref)
+        state.forget(ref)
+        self._due(pool, ref)
+        return touched | {pool}
+
+    def _remove_claim(self, ref: meta.Ref) -> Pools:
+        old = self._claims.pop(ref)
+        state = self._state(old.pool)
+        del state.claims[ref]
+        state.forget(ref)
+        state.due.drop(ref)
+        self.clusters.leave(ref.namespace, old.cluster, member=ref)
+        touched = self._unbook(old.pool, ref) | {old.pool}
+        left = self.addresses_of(ref)
+        self.survivors.depart(ref, (one.ref for one in left), is_busy=ref in self._busy)
+        for one in left:
+            self._due(one.pool, ref)
+        return touched | {one.pool for one in left}
+
+    def _unbook(self, pool: meta.Ref, claim: meta.Ref) -> Pools:
+        number = self._state(pool).booked.pop(claim, None)
+        return self._give(pool, number, claim) if number else set()
+
+    def _give(self, pool: meta.Ref, number: ranges.Address, holder: meta.Ref) -> Pools:
+        """Take a holder off a number in all rooms that share it; return the pools whose claims may go on."""
+        return {ref for ref in self._sharers(pool) if self._state(ref).give(number, holder)}
+
+    def _put_address(self, seen: actions.Address) -> Pools:
+        ref, pool, holder = seen.ref, seen.pool, seen.claim
+        old = self._addresses.get(ref)
+        if old and pool_state.is_stale(seen, old):
+            return set()
+        same = old is not None and (old.spec, old.pool, old.claim) == (seen.spec, pool, holder)
+        touched = self._remove_address(ref) if old and not same else set()
+        state = self._state(pool)
+        self._addresses[ref] = state.addresses[ref] = seen
+        self._of_claim.setdefault(holder, {})[ref] = seen
+        self.survivors.come(ref, holder)
+        if not same and (number := pool_space.parse(seen.spec.address)):
+            for shared in self._rooms(pool):
+                shared.hold(number, ref)
+        claim = self._claims.get(holder)
+        asked = claim.pool if claim else pool
+        touched |= self._unbook(asked, holder)
+        self._due(asked, holder)
+        return touched | self._sharers(pool) | {pool, asked}
+
+    def _remove_address(self, ref: meta.Ref) -> Pools:
+        old = self._addresses.pop(ref)
+        pool, holder = old.pool, old.claim
+        self.survivors.remove(ref)
+        del self._state(pool).addresses[ref]
+        left = self._of_claim[holder]
+        del left[ref]
+        if not left:
+            del self._of_claim[holder]
+        number = pool_space.parse(old.spec.address)
+        touched = self._give(pool, number, ref) if number else set()
+        claim = self._claims.get(holder)
+        if claim:
+            self._due(claim.pool, holder)
+            touched.add(claim.pool)
+        return touched | self._sharers(pool) | {pool}
+
+    def _unblock(self, ref: meta.Ref) -> Pools:
+        touched: Pools = set()
+        for pool in self._blocking.pop(ref, set()):
+            state = self._state(pool)
+            number = state.blocked.pop(ref, None)
+            if number and state.give(number, ref):
+                touched.add(pool)
+        return touched

@@ -1,0 +1,235 @@
+"""Room: the numbers of one pool, which of them are in use, and by which objects.
+
+Who calls it: ``index`` tells it of each address object, ``reconcile_claim`` picks. It is built from a pool's spec
+alone.
+
+Bounds: a range with ``start`` and ``end`` has what lies between; a missing one is the first or last usable address of
+the ``subnet``, and the first is behind the host bits that the subnet was written with. Without a subnet a range from
+``start`` on has no end, one up to ``end`` has nothing, and a range lies in the networks that its prefix makes. No claim
+gets a gateway, a DNS server, the ends of a subnet or what the pool excludes unless it was allocated in advance.
+
+Invariant: ``_spaces`` has exactly the numbers that are closed or held. Costs do not depend on sizes or fill: a pick is
+a search for each range, and IPv6 is never enumerated.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from gantry import errors
+from gantry.address import pools, ranges, space
+from gantry.kubernetes.api import ipam, meta
+
+NETWORKS = 1024
+"""How many networks of its prefix a range may span for their first and last addresses to be closed."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """An address of a pool with what goes with it; ``prefix`` is 0 if nothing says it."""
+
+    address: ranges.Address
+    prefix: int = 0
+    gateway: str = ""
+    dns_servers: tuple[str, ...] = ()
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One range of a pool as numbers, with what goes with its addresses; ``cidr`` if it has a subnet."""
+
+    family: ranges.Family
+    run: ranges.Range
+    given: ipam.Range
+    cidr: ranges.Cidr | None = None
+
+
+@functools.lru_cache(1 << 15)
+def parse(text: str) -> ranges.Address | None:
+    """Return the address that a text says in any spelling; None if it says none."""
+    try:
+        return ranges.parse_address(text)
+    except errors.InvalidError:
+        return None
+
+
+def part_of(given: ipam.Range) -> Part | None:
+    """Return a range as numbers; None if it has none. InvalidError if a bound cannot be read, or they are reversed."""
+    start = ranges.parse_address(given.start) if given.start else None
+    end = ranges.parse_address(given.end) if given.end else None
+    written = subnet(given.subnet)
+    families = {one.family for one in (start, end, written[0] if written else None) if one}
+    if len(families) > 1:
+        raise errors.InvalidError(f"a range mixes address families: {_said(given)}", hint="make it two ranges")
+    if start and end and end < start:
+        raise errors.InvalidError(f"end IP {end} is before start IP {start}")
+    if not (start or written):
+        return None
+    family = families.pop()
+    run = ranges.Range(0, (1 << family.bits) - 1)
+    if written:
+        cidr, address = written
+        run = cidr.range
+        if not start:
+            run = ranges.Range(min(address.value + (address.value > cidr.first), run.last), run.last)
+    low = max(run.first, start.value if start else 0)
+    cut = ranges.span(low, min(run.last, end.value if end else run.last))
+    return Part(family, cut, given, written[0] if written else None) if cut else None
+
+
+def subnet(text: str) -> tuple[ranges.Cidr, ranges.Address] | None:
+    """Return the network, and the address that it was written with."""
+    if not text:
+        return None
+    address, _, length = text.partition("/")
+    parsed = ranges.parse_address(address)
+    if not (length.isascii() and length.isdecimal() and len(length) <= 3 and int(length) <= parsed.family.bits):
+        raise errors.InvalidError(f"'{text}' is not a subnet", hint="write NETWORK/PREFIX, like 10.0.0.0/24")
+    host = parsed.family.bits - int(length)
+    return ranges.Cidr(parsed.family, parsed.value >> host << host, int(length)), parsed
+
+
+def _said(given: ipam.Range) -> str:
+    return f"{given.start}-{given.end} in {given.subnet}" if given.subnet else f"{given.start}-{given.end}"
+
+
+class Room:
+    """The numbers of one pool."""
+
+    __slots__ = ("_closed", "_reserved", "_spaces", "_unions", "holders", "parts", "spec")
+
+    def __init__(self, spec: ipam.PoolSpec) -> None:
+        """Raise InvalidError if the spec makes no sense."""
+        self.spec = spec
+        self.parts = [part for part in map(part_of, spec.pools) if part]
+        self.holders: dict[ranges.Address, set[meta.Ref]] = {}
+        self._reserved = {
+            ranges.parse_address(text): name for name, text in sorted(spec.pre_allocations.items(), reverse=True)
+        }
+        self._closed = _by_family(_closed(spec, self.parts))
+        self._unions = {
+            family: ranges.union(part.run for part in self.parts if part.family is family) for family in ranges.Family
+        }
+        reserved = _by_family((one.family, ranges.Range(one.value, one.value)) for one in self._reserved)
+        self._spaces = {
+            family: _space(runs, [*self._closed[family], *reserved[family]]) for family, runs in self._unions.items()
+        }
+
+    def hold(self, address: ranges.Address, holder: meta.Ref) -> None:
+        """Note that an object says it uses the address, in the ranges or not."""
+        self.holders.setdefault(address, set()).add(holder)
+        if self._is_counted(address):
+            self._spaces[address.family].take(address.value)
+
+    def give(self, address: ranges.Address, holder: meta.Ref) -> bool:
+        """Note that an object does not use it any more; tell whether nobody does now."""
+        held = self.holders.get(address, set())
+        held.discard(holder)
+        if held:
+            return False
+        self.holders.pop(address, None)
+        if self._is_counted(address) and address not in self._reserved and not self.is_closed(address):
+            self._spaces[address.family].give(address.value)
+        return True
+
+    def _is_counted(self, address: ranges.Address) -> bool:
+        return ranges.locate(self._unions[address.family], address.value) is not None
+
+    def is_closed(self, address: ranges.Address) -> bool:
+        """Tell whether no claim gets the address by itself: gateway, DNS server, end of a subnet, excluded."""
+        return ranges.locate(self._closed[address.family], address.value) is not None
+
+    def reserved_for(self, address: ranges.Address) -> str | None:
+        """Return the name of the claim that the address is allocated to in advance."""
+        return self._reserved.get(address)
+
+    def lease(self, address: ranges.Address) -> Lease | None:
+        """Return what goes with an address, from the first range that has it; None if no range does."""
+        part = next((one for one in self.parts if one.family is address.family and address.value in one.run), None)
+        if part is None:
+            return None
+        spec, given = self.spec, part.given
+        return Lease(
+            address,
+            given.prefix or spec.prefix or (part.cidr.prefix if part.cidr else 0),
+            given.gateway or spec.gateway,
+            given.dns_servers or spec.dns_servers,
+        )
+
+    def free(self, *, below: Callable[[int], int] | None) -> Lease | None:
+        """Return a free address: the first of the first range that has one, or a random one of all with ``below``.
+
+        ``below(n)`` gives a random number from 0 to n - 1. None if there is none.
+        """
+        for part, run in self._search(below):
+            number = self._spaces[part.family].next_free(run.first, run.last)
+            if number is not None:
+                return self.lease(ranges.Address(part.family, number))
+        return None
+
+    def _search(self, below: Callable[[int], int] | None) -> Iterator[tuple[Part, ranges.Range]]:
+        """Yield where to look: the ranges in order, or from a random place on and around to it."""
+        if below is None or not self.parts:
+            yield from ((part, part.run) for part in self.parts)
+            return
+        offset, place = below(sum(part.run.size for part in self.parts)), 0
+        while offset >= self.parts[place].run.size:
+            offset -= self.parts[place].run.size
+            place += 1
+        begun = self.parts[place]
+        yield begun, ranges.Range(begun.run.first + offset, begun.run.last)
+        yield from ((part, part.run) for part in (*self.parts[place + 1 :], *self.parts[: place + 1]))
+
+    @property
+    def has_free(self) -> bool:
+        """Tell whether a claim that asks for nothing special can be served."""
+        return self.free(below=None) is not None
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many addresses can be handed out at all, how many of them are in use, and how many are free.
+
+        What is allocated in advance and not in use is neither used nor free.
+        """
+        total = used = free = 0
+        for family, runs in self._unions.items():
+            total += ranges.size(ranges.difference(runs, self._closed[family]))
+            free += ranges.size(runs) - sum(self._spaces[family].count(run) for run in runs)
+        used = sum(self._is_counted(one) and not self.is_closed(one) for one in self.holders)
+        return total, used, free
+
+
+def _space(runs: list[ranges.Range], taken: list[ranges.Range]) -> space.Space:
+    """Return the space of some ranges, with what else is taken of them."""
+    inside = ranges.difference(runs, ranges.difference(runs, taken))
+    return space.Space.of(inside, base=runs[0].first if runs else 0)
+
+
+def _closed(spec: ipam.PoolSpec, parts: Iterable[Part]) -> Iterator[tuple[ranges.Family, ranges.Range]]:
+    """Yield what claims do not get by themselves."""
+    for text in spec.excluded_addresses:
+        yield ranges.parse_range(text)
+    gateways = (spec.gateway, *(given.gateway for given in spec.pools))
+    servers = (*spec.dns_servers, *(server for given in spec.pools for server in given.dns_servers))
+    for text in filter(None, (*gateways, *servers)):
+        address = ranges.parse_address(text)
+        yield address.family, ranges.Range(address.value, address.value)
+    for part in parts:
+        prefix = part.given.prefix or spec.prefix
+        for cidr in [part.cidr] if part.cidr else _networks(part, prefix):
+            yield from ((part.family, run) for run in pools.never_handed_out(cidr, gateway=None))
+
+
+def _networks(part: Part, prefix: int) -> Iterator[ranges.Cidr]:
+    """Yield the networks of a prefix that a range without a subnet lies in, if they are not too many."""
+    if not 0 < prefix <= part.family.bits:
+        return
+    host = part.family.bits - prefix
+    first, last = part.run.first >> host, part.run.last >> host
+    if last - first < NETWORKS:
+        yield from (ranges.Cidr(part.family, number << host, prefix) for number in range(first, last + 1))
+
+
+def _by_family(
+    runs: Iterable[tuple[ranges.Family, ranges.Range]],
+) -> Mapping[ranges.Family, list[ranges.Range]]:
+    listed = list(runs)
+    return {family: ranges.union(run for of, run in listed if of is family) for family in ranges.Family}

@@ -1,0 +1,147 @@
+"""Answers: the address object that a claim gets, and what a claim is told, in the words of its kind.
+
+Who calls it: ``reconcile_claim``. Pure. What a claim is told already is not told again: no action is returned then, and
+no Event is repeated. Both spellings of an IPClaim's address are written; a server that knows one keeps that (``ipam``).
+"""
+
+import datetime
+
+import msgspec
+
+from gantry.kubernetes.api import capi, ipam, meta, schema
+from gantry.kubernetes.claims import actions, allocate, pool_space
+
+
+def address(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Lease) -> actions.Address:
+    """Return the object that gives an address of the pool to the claim."""
+    made = _capi(claim, lease) if isinstance(claim, capi.IPAddressClaim) else _metal3(claim, lease)
+    metadata = meta.ObjectMeta(
+        name=allocate.name_of(pool, lease.address),
+        namespace=claim.metadata.namespace,
+        labels=claim.metadata.labels,
+        finalizers=(made.finalizer,),
+    )
+    named = msgspec.structs.replace(made, metadata=metadata)
+    owned = msgspec.structs.replace(metadata, owner_references=owners(named, claim, pool))
+    return msgspec.structs.replace(named, metadata=owned)
+
+
+def _metal3(claim: ipam.IPClaim, lease: pool_space.Lease) -> ipam.IPAddress:
+    spec = ipam.AddressSpec(
+        address=str(lease.address),
+        pool=ipam.reference(claim.pool),
+        claim=ipam.reference(claim.ref),
+        prefix=lease.prefix,
+        gateway=lease.gateway,
+        dns_servers=lease.dns_servers,
+    )
+    return ipam.IPAddress(
+        api_version=ipam.API_VERSION, kind="IPAddress", spec=spec, status=ipam.AddressStatus(ready=True)
+    )
+
+
+def _capi(claim: capi.IPAddressClaim, lease: pool_space.Lease) -> capi.IPAddress:
+    spec = capi.AddressSpec(
+        claim_ref=capi.Name(name=claim.metadata.name),
+        pool_ref=capi.PoolRef(name=claim.pool.name, kind="IPPool", api_group=ipam.GROUP),
+        address=str(lease.address),
+        # it has to say one
+        prefix=lease.prefix or lease.address.family.bits,
+        gateway=lease.gateway,
+    )
+    return capi.IPAddress(api_version=claim.api_version, kind="IPAddress", spec=spec)
+
+
+def owners(address: actions.Address, claim: actions.Claim, pool: ipam.IPPool | None) -> tuple[meta.OwnerReference, ...]:
+    """Return the owners of an address with its pool and its claim among them, by the UIDs that these have now.
+
+    Those of Cluster API's kind have the flags that its contract asks for, those of Metal3's have none, as today.
+    """
+    marked = isinstance(claim, capi.IPAddressClaim)
+    known = address.metadata.owner_references
+    with_pool = _with_owner(known, pool, controller=False, block_owner_deletion=marked) if pool else known
+    return _with_owner(with_pool, claim, controller=marked, block_owner_deletion=marked)
+
+
+def _with_owner(
+    known: tuple[meta.OwnerReference, ...], owner: meta.Resource, *, controller: bool, block_owner_deletion: bool
+) -> tuple[meta.OwnerReference, ...]:
+    ref, uid = owner.ref, owner.metadata.uid
+    for place, old in enumerate(known):
+        if (old.group, old.kind, old.name) == (ref.group, ref.kind, ref.name):
+            if old.uid == uid:
+                return known
+            return (*known[:place], msgspec.structs.replace(old, uid=uid), *known[place + 1 :])
+    new = meta.OwnerReference(
+        api_version=owner.api_version,
+        kind=ref.kind,
+        name=ref.name,
+        uid=uid,
+        controller=controller,
+        block_owner_deletion=block_owner_deletion,
+    )
+    return (*known, new)
+
+
+def bound(claim: actions.Claim, chosen: actions.Address, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
+    """Return what tells a claim its address; nothing if it knows.
+
+    Before it is told, it is made sure that there is no object of the other kind for the same number, nor that other
+    object which it was told before, by a controller that knew more (``Index.hinders``).
+    """
+    name, text = chosen.metadata.name, chosen.spec.address
+    others = () if claim.address_name == name else (_twin(chosen), *_told(claim))
+    status: schema.Json
+    if isinstance(claim, capi.IPAddressClaim):
+        ready = meta.Condition(type=capi.READY, status="True", reason="Allocated", message=f"{text} is allocated")
+        if claim.address_name == name and _same(claim.ready, ready):
+            return ()
+        status = {"addressRef": {"name": name}, "conditions": _conditions(claim, ready, now)}
+    else:
+        given = claim.status
+        known = {one.name for one in (given.address, given.ip_address) if one.name}
+        if known == {name} and not given.error_message:
+            return ()
+        where: schema.Json = {"name": name, "namespace": claim.metadata.namespace}
+        status = {"address": where, "ipAddress": where, "errorMessage": None}
+    told = f"{claim.ref} got {text} as IPAddress {name}"
+    return actions.patch_status(claim, status, absent=others), actions.report(claim, "Allocated", told)
+
+
+def _told(claim: actions.Claim) -> tuple[meta.Ref, ...]:
+    """Return the address object that a claim was told before, none if it was told none."""
+    ref = meta.Ref(claim.ref.group, "IPAddress", claim.metadata.namespace, claim.address_name)
+    return (ref,) if claim.address_name else ()
+
+
+def _twin(address: actions.Address) -> meta.Ref:
+    group = ipam.GROUP if isinstance(address, capi.IPAddress) else capi.GROUP
+    return meta.Ref(group, "IPAddress", address.metadata.namespace, address.metadata.name)
+
+
+def problem(claim: actions.Claim, problem: allocate.Problem, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
+    """Return what tells a claim why it has no address; nothing if it knows.
+
+    It is made sure first that what it was told before is not there.
+    """
+    status: schema.Json
+    if isinstance(claim, capi.IPAddressClaim):
+        ready = meta.Condition(type=capi.READY, status="False", reason=problem.reason, message=problem.message)
+        if not claim.address_name and _same(claim.ready, ready):
+            return ()
+        status = {"addressRef": None, "conditions": _conditions(claim, ready, now)}
+    else:
+        if not claim.address_name and claim.status.error_message == problem.message:
+            return ()
+        status = {"address": None, "ipAddress": None, "errorMessage": problem.message}
+    told = actions.report(claim, problem.reason, problem.message, warning=True)
+    return actions.patch_status(claim, status, absent=_told(claim)), told
+
+
+def _same(old: meta.Condition, new: meta.Condition) -> bool:
+    return (old.status, old.reason, old.message) == (new.status, new.reason, new.message)
+
+
+def _conditions(claim: capi.IPAddressClaim, ready: meta.Condition, now: datetime.datetime) -> list[schema.Json]:
+    listed = meta.with_condition(claim.status.conditions, ready, now=now)
+    return [msgspec.to_builtins(one) for one in listed]

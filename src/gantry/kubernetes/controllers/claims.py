@@ -1,0 +1,155 @@
+"""The claim controller: has decisions about claims made, and carries several of them out at once.
+
+Who calls it: ``controllers``, which adds pools that have work. A pool is looked at by one worker; what is decided flies
+on its own, so that one slow or failing claim holds up no other. After a failure the claim is decided about anew, after
+a pause that grows with its failures; so is one whose work somebody undoes again and again.
+
+Invariant: each decision with steps ends with ``Index.finished``, at the latest when ``run`` does.
+"""
+
+import asyncio
+import datetime
+import logging
+
+from gantry import errors
+from gantry.kubernetes.api import meta
+from gantry.kubernetes.claims import actions, cache, reconcile_claim
+from gantry.kubernetes.controllers import apply, client, metrics, rate_limit, reflector, workqueue
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+WORKERS = 10
+"""How many pools are looked at at once."""
+BREATH = 100
+"""After so many decisions without a request, others get a turn."""
+
+
+class ClaimController:
+    """Decides about claims while ``run`` runs."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        seen: cache.Index,
+        carrying: apply.Carrier,
+        *,
+        listener: reflector.Listener,
+        concurrency: int,
+        counts: metrics.Metrics,
+    ) -> None:
+        self._runtime = runtime
+        self._index = seen
+        self._carrier = carrying
+        self._listener = listener
+        self._concurrency = concurrency
+        self._counts = counts
+        self._pools: workqueue.Queue[meta.Ref] = workqueue.Queue(runtime)
+        self._failures: dict[meta.Ref, int] = {}
+        self._turns = rate_limit.Turns(runtime)
+        self._flying: set[meta.Ref] = set()
+        self._postponed: set[meta.Ref] = set()
+
+    def add(self, pool: meta.Ref) -> None:
+        """Look at the claims of a pool."""
+        waiting = len(self._pools)
+        self._pools.add(pool)
+        if len(self._pools) != waiting:
+            self._counts.set("gantry_kube_queue", len(self._pools))
+
+    async def run(self) -> None:
+        """Decide and act until cancelled; what is under way is then decided about anew."""
+        slots = asyncio.Semaphore(self._concurrency)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._pools.run(lambda pool: self._serve(pool, group, slots), workers=WORKERS)
+        finally:
+            for claim in self._flying | self._postponed:
+                self._finish(claim, again=True)
+            self._postponed.clear()
+
+    async def _serve(self, pool: meta.Ref, group: asyncio.TaskGroup, slots: asyncio.Semaphore) -> None:
+        """Decide about the claims of a pool until there is nothing to decide now."""
+        idle = 0
+        while True:
+            # Who waits for a slot decides after that, when more is known.
+            await slots.acquire()
+            decision = reconcile_claim.step(self._index, pool, now=self._now, below=self._runtime.random.below)
+            if decision and decision.steps:
+                self._flying.add(decision.claim)
+                group.create_task(self._fly(decision, slots))
+                continue
+            slots.release()
+            if decision is None:
+                return
+            if decision.later and decision.claim not in self._postponed:
+                self._postponed.add(decision.claim)
+                group.create_task(self._later(decision))
+            idle += 1
+            if idle % BREATH == 0:
+                await self._runtime.clock.sleep(0)
+
+    async def _fly(self, decision: reconcile_claim.Decision, slots: asyncio.Semaphore) -> None:
+        try:
+            wait = await self._carried(decision)
+        finally:
+            slots.release()
+        if wait is not None:
+            await self._runtime.clock.sleep(wait)
+        self._finish(decision.claim, again=wait is not None)
+
+    async def _later(self, decision: reconcile_claim.Decision) -> None:
+        await self._runtime.clock.sleep(decision.later)
+        self._postponed.discard(decision.claim)
+        self._finish(decision.claim, again=True)
+
+    def _finish(self, claim: meta.Ref, *, again: bool) -> None:
+        self._flying.discard(claim)
+        self._listener.touched(self._index.finished(claim, again=again))
+
+    async def _carried(self, decision: reconcile_claim.Decision) -> float | None:
+        """Carry a decision out; return in how many seconds to decide anew if it failed."""
+        claim = decision.claim
+        least, result = 0.0, "changed"
+        try:
+            await self._carrier.carry(decision.steps)
+        except apply.ForeignError as error:
+            log.info("%s: %s", claim, error)
+            self._counts.count("gantry_kube_decisions_total", result="foreign")
+            return None
+        except apply.ChangedError as error:
+            log.debug("%s: %s", claim, error)
+        except client.RefusedError as error:
+            least, result = error.retry_after, "refused"
+            await self._tell(decision, error)
+        except errors.GantryError as error:
+            log.warning("%s: %s", claim, error)
+            result = "unknown"
+        else:
+            self._failures.pop(claim, None)
+            self._counts.count("gantry_kube_decisions_total", result="done")
+            return self._turns.rest(claim) or None
+        self._counts.count("gantry_kube_decisions_total", result=result)
+        failures = self._failures.pop(claim, 0)
+        if self._index.claim(claim):
+            self._failures[claim] = failures + 1
+        return max(least, rate_limit.pause(self._runtime.random, failures))
+
+    async def _tell(self, decision: reconcile_claim.Decision, error: client.RefusedError) -> None:
+        """Let a claim know that the server refused its address, if trying again will not help."""
+        if error.http_status in (404, 409):
+            log.info("%s: %s", decision.claim, error)
+            return
+        log.warning("%s: %s", decision.claim, error)
+        claim = self._index.claim(decision.claim)
+        is_final = 400 <= error.http_status < 500 and error.http_status not in (401, 408, 429)
+        if claim is None or not is_final or not isinstance(decision.steps[0], actions.Create):
+            return
+        try:
+            await self._carrier.carry(reconcile_claim.refused(claim, error.message, now=self._now))
+        except errors.GantryError as failure:
+            log.info("%s could not be told: %s", decision.claim, failure)
+
+    @property
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)

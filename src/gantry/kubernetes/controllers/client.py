@@ -1,0 +1,344 @@
+"""Client: requests to an API server, each one request and one answer, or a watch.
+
+Who calls it: ``reflector``, ``apply``, ``election`` and ``events``. It knows paths, JSON and ``Status`` objects, and
+nothing of what they are about. Each request waits for its turn (``rate_limit.Limit``); nothing is sent twice here:
+whether that is right depends on what was asked.
+
+Errors: RefusedError is an answer that is no success; UnknownError that none came, so that nobody knows what was done.
+"""
+
+import asyncio
+import base64
+import contextlib
+import functools
+import re
+import ssl
+from collections.abc import AsyncGenerator
+from typing import TypeVar
+from urllib import parse
+
+import msgspec
+
+from gantry import errors
+from gantry.kubernetes.api import meta, schema
+from gantry.kubernetes.controllers import kubeconfig, metrics, rate_limit
+from gantry.runtime import interface
+
+TIMEOUT = 30.0
+"""Seconds that a request may take; an API server that is well answers within one."""
+TOKEN_AGE = 60.0
+"""Seconds after which a file with a token is read again."""
+LINE_LIMIT = 8 << 20
+"""Bytes of one event; an object that is stored has 1.5 MB at most."""
+DEPTH = 100
+"""How many objects and lists inside each other we read; what lies deeper is none of what we ask for."""
+PATIENCE = 300.0
+"""Seconds that a server can make us wait by ``Retry-After``, at most."""
+IMPATIENT = (429, 503)
+MERGE = "application/merge-patch+json"
+JSON = "application/json"
+
+
+class RefusedError(errors.GantryError):
+    """The API server refused the request."""
+
+    def __init__(self, http_status: int, reason: str, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(f"the API server answered {http_status} {reason}: {message}")
+        self.http_status = http_status
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+class UnknownError(errors.BusyError):
+    """The API server gave no answer, so nobody knows what it did."""
+
+
+class Head(msgspec.Struct, frozen=True, rename="camel"):
+    """Which object something is about, and in which version."""
+
+    resource_version: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    kind: str = ""
+    metadata: Head = Head()
+    reason: str = ""
+    message: str = ""
+    code: int = 0
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event of a watch; ``body`` is the object as JSON."""
+
+    type: str = ""
+    body: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="object")
+
+
+_STATUS = msgspec.json.Decoder(_Status)
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
+class Client:
+    """One API server; ``close`` ends its connections. ``http`` is another way to it than the network."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        target: kubeconfig.Access,
+        *,
+        tls: ssl.SSLContext | None = None,
+        http: interface.HttpClient | None = None,
+        limit: rate_limit.Limit,
+        counts: metrics.Metrics,
+    ) -> None:
+        self._runtime = runtime
+        self._target = target
+        self._limit = limit
+        self._counts = counts
+        self._http = http or runtime.network.http_client(tls=tls)
+        self._token = target.token
+        self._token_read = 0.0
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._http.close()
+
+    async def get(self, path: str, *, timeout: float = TIMEOUT) -> schema.Json:
+        """Return the object at a path; RefusedError, UnknownError."""
+        return await self.send("GET", path, timeout=timeout)
+
+    async def find(self, path: str) -> bytes | None:
+        """Return the object at a path as JSON, None if there is none; RefusedError, UnknownError."""
+        try:
+            return await self.exchange("GET", path)
+        except RefusedError as error:
+            if error.http_status == 404:
+                return None
+            raise
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: schema.Json | None = None,
+        *,
+        content_type: str = JSON,
+        timeout: float = TIMEOUT,
+    ) -> schema.Json:
+        """Send one request and return what is answered; RefusedError, UnknownError."""
+        return _decoded(await self.exchange(method, path, body, content_type=content_type, timeout=timeout))
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: schema.Json | msgspec.Struct | None = None,
+        *,
+        content_type: str = JSON,
+        timeout: float = TIMEOUT,
+    ) -> bytes:
+        """Send one request and return what is answered, as JSON; RefusedError, UnknownError."""
+        await self._turn()
+        headers = {**self._headers(), "content-type": content_type}
+        content = msgspec.json.encode(body) if body is not None else b""
+        try:
+            answer = await self._http.request(
+                method,
+                self._target.host,
+                self._target.port,
+                self._target.prefix + path,
+                body=content,
+                timeout=timeout,
+                headers=headers,
+            )
+        except (OSError, TimeoutError) as error:
+            raise self._unheard(method, error) from None
+        return self._answered(method, answer)
+
+    async def watch(self, path: str, *, silence: float) -> AsyncGenerator[Event, None]:
+        """Yield the events of a watch until it ends; UnknownError when it breaks or is silent for ``silence`` seconds.
+
+        An ERROR event is raised as RefusedError.
+        """
+        await self._turn()
+        target = self._target
+        try:
+            answer = await self._http.stream(
+                target.host, target.port, target.prefix + path, timeout=TIMEOUT, headers=self._headers()
+            )
+        except (OSError, TimeoutError) as error:
+            raise self._unheard("WATCH", error) from None
+        if answer.pieces is None:
+            raise UnknownError("the API server's answer to a watch has no body")
+        async with contextlib.aclosing(answer.pieces), contextlib.aclosing(_lines(answer.pieces, silence)) as lines:
+            if answer.status != 200:
+                await self._refused_watch(answer, lines)
+            self._counts.count("gantry_kube_requests_total", method="WATCH", status="200")
+            async for line in lines:
+                event = parsed(line, Event)
+                if event.type == "ERROR":
+                    raise _refusal(410, _decoded(bytes(event.body)))
+                yield event
+
+    async def _refused_watch(self, answer: interface.HttpResponse, lines: AsyncGenerator[bytes, None]) -> None:
+        body = b"\n".join([line async for line in lines])
+        self._answered("WATCH", interface.HttpResponse(answer.status, body, answer.content_type, answer.headers))
+
+    async def _turn(self) -> None:
+        waited = await self._limit.take()
+        if waited:
+            self._counts.count("gantry_kube_throttled_seconds_total", waited)
+
+    def _unheard(self, method: str, error: OSError) -> UnknownError:
+        self._counts.count("gantry_kube_requests_total", method=method, status="0")
+        return UnknownError(f"no answer from the API server {self._target.host}: {str(error) or type(error).__name__}")
+
+    def _answered(self, method: str, answer: interface.HttpResponse) -> bytes:
+        self._counts.count("gantry_kube_requests_total", method=method, status=str(answer.status))
+        if answer.status < 300:
+            return answer.body
+        after = answer.headers.get("retry-after", "")
+        patience = min(float(after), PATIENCE) if after.isdecimal() else 0.0
+        if answer.status in IMPATIENT:
+            self._limit.hold(min(patience or 1.0, rate_limit.LONGEST))
+        try:
+            body: object = msgspec.json.decode(answer.body)
+        except (msgspec.DecodeError, RecursionError):
+            body = {"message": answer.body[:200].decode(errors="replace")}
+        raise _refusal(answer.status, body, retry_after=patience)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"accept": JSON, "user-agent": "gantry-kube"}
+        if token := self._current_token():
+            headers["authorization"] = f"Bearer {token}"
+        elif self._target.password:
+            headers["authorization"] = f"Basic {base64.b64encode(self._target.password.encode()).decode()}"
+        return headers
+
+    def _current_token(self) -> str:
+        now = self._runtime.clock.monotonic()
+        if self._target.token_file and (not self._token or now - self._token_read > TOKEN_AGE):
+            try:
+                self._token = self._runtime.disk.read(self._target.token_file).decode().strip()
+            except OSError as error:
+                raise UnknownError(f"the token {self._target.token_file} cannot be read: {error}") from None
+            self._token_read = now
+        return self._token
+
+
+async def _lines(pieces: AsyncGenerator[bytes, None], silence: float) -> AsyncGenerator[bytes, None]:
+    """Yield whole lines; UnknownError for a broken connection, too long a line, and too long a silence."""
+    left = bytearray()
+    while True:
+        try:
+            async with asyncio.timeout(silence):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            break
+        except TimeoutError:
+            raise UnknownError(f"the API server was silent for {silence:g} seconds") from None
+        except OSError as error:
+            raise UnknownError(f"the connection to the API server broke: {error}") from None
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            if left:
+                line = bytes(left) + line
+                left.clear()
+            if line and not line.isspace():
+                yield line
+        left += rest
+        if len(left) > LINE_LIMIT:
+            raise UnknownError(f"the API server sent an event of more than {LINE_LIMIT} bytes")
+    if left.strip():
+        yield bytes(left)
+
+
+def _decoded(body: bytes) -> schema.Json:
+    try:
+        return msgspec.json.decode(body, type=dict[str, object])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UnknownError(f"the API server's answer cannot be read: {error}") from None
+
+
+def _refusal(http_status: int, body: object, *, retry_after: float = 0.0) -> RefusedError:
+    try:
+        said = msgspec.convert(body, _Status)
+    except msgspec.ValidationError:
+        said = _Status()
+    return RefusedError(said.code or http_status, said.reason, said.message, retry_after=retry_after)
+
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+
+def shaped(body: schema.Json, shape: type[Shape]) -> Shape:
+    """Return what a body says in a shape; UnknownError if it does not have it."""
+    try:
+        return msgspec.convert(body, shape)
+    except msgspec.ValidationError as error:
+        raise UnknownError(f"the API server's answer cannot be read: {error}") from None
+
+
+def parsed(body: bytes, shape: type[Shape]) -> Shape:
+    """Return what JSON says in a shape; UnknownError if it does not have it.
+
+    An object that is nested too deep for our parser takes nothing else with it: it is read as far as we go.
+    """
+    decoder: msgspec.json.Decoder[Shape] = _decoder(shape)
+    try:
+        try:
+            return decoder.decode(body)
+        except RecursionError:
+            return decoder.decode(_shallow(body))
+    except msgspec.DecodeError as error:
+        raise UnknownError(f"the API server's answer cannot be read: {error}") from None
+
+
+@functools.cache
+def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
+    return msgspec.json.Decoder(shape)
+
+
+def _shallow(body: bytes) -> bytes:
+    """Return JSON with a null for each value that lies deeper than what we read."""
+    out, depth, begin = list[bytes](), 0, 0
+    for found in _BRACKETS.finditer(body):
+        if found[0] in (b"[", b"{"):
+            depth += 1
+            if depth == DEPTH + 1:
+                out.append(body[begin : found.start()])
+        elif found[0] in (b"]", b"}"):
+            if depth == DEPTH + 1:
+                out.append(b"null")
+                begin = found.end()
+            depth -= 1
+    return b"".join([*out, body[begin:]])
+
+
+def head(body: bytes | msgspec.Raw) -> Head:
+    """Return which object JSON is; what cannot be read of it is empty."""
+    try:
+        return _STATUS.decode(body).metadata
+    except (msgspec.DecodeError, RecursionError):
+        return Head()
+
+
+def is_status(body: bytes) -> bool:
+    """Tell whether an answer is no object, but says how a request went."""
+    try:
+        return _STATUS.decode(body).kind == "Status"
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UnknownError(f"the API server's answer cannot be read: {error}") from None
+
+
+def path(ref: meta.Ref, *, plural: str, api_version: str) -> str:
+    """Return the path of an object; a name may be what somebody wrote into a status, and ends no part of it."""
+    root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    return f"{root}/namespaces/{_quoted(ref.namespace)}/{plural}/{_quoted(ref.name)}"
+
+
+@functools.lru_cache(4096)
+def _quoted(part: str) -> str:
+    return parse.quote(part, safe="")

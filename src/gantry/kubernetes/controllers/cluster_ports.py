@@ -1,0 +1,186 @@
+"""The ledger of a cluster: addresses of its networks, reserved for claims as ports of its own (LUXI).
+
+Who calls it: ``cluster_sync``. A reservation is a port without a guest: ``device_owner`` says the kind of the claim,
+and ``device_id`` the site, which is the API server it is on, with the namespaces of claim and pool; the description is
+the claim's name, the tag the pool's. Its UUID is made of what it is (``key``), so that asking twice makes one, and
+nobody else's port is ever taken for it.
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from gantry import errors
+from gantry.address import ranges
+from gantry.kubernetes.api import capi, ipam, meta
+from gantry.kubernetes.claims import cluster_reservations
+from gantry.rpc import jobs, luxi
+from gantry.runtime import interface
+
+PATIENCE = 10.0
+"""Seconds that a job may take, and an answer a little more: claims on other pools wait for a turn meanwhile."""
+
+KINDS = {"kubernetes:IPClaim": (ipam.GROUP, "IPClaim"), "kubernetes:IPAddressClaim": (capi.GROUP, "IPAddressClaim")}
+"""Device owners, and the claims that they are."""
+_OWNERS = {kind: owner for owner, kind in KINDS.items()}
+
+LATER = 1 << 62
+EVENTS = 1000
+NAME_LIMIT = 255
+_SPACE = uuid.UUID("5f0c6a6e-5d0b-5d3f-9a55-0f2f7f4a7c11")
+"""What the UUIDs of reservations are made with; another one would make strangers of those that there are."""
+
+
+class Change(msgspec.Struct):
+    """An object of the cluster that became something else: its kind, its UUID and ``what`` was done to it."""
+
+    kind: str
+    key: str
+    what: str
+
+
+class _Event(msgspec.Struct):
+    serial: int
+    changes: list[Change]
+
+
+class _News(msgspec.Struct):
+    events: list[_Event]
+    serial: int
+
+
+class _Network(msgspec.Struct):
+    name: str
+    uuid: str
+    address_list: list[tuple[str, str, int | None]] = []
+
+
+class _Subnet(msgspec.Struct):
+    network_uuid: str
+    cidr: str
+    gateway: str = ""
+    external: list[str] = []
+
+
+class _Port(msgspec.Struct):
+    uuid: str
+    network_uuid: str
+    name: str = ""
+    ip: list[str] = []
+    device_id: str = ""
+    device_owner: str = ""
+    description: str = ""
+    tags: list[str] = []
+
+
+class Ledger:
+    """What a master keeps of addresses; ``site`` is the name by which it knows the API server."""
+
+    def __init__(self, caller: luxi.Caller, clock: interface.Clock, *, site: str) -> None:
+        self._caller = caller
+        self._clock = clock
+        self.site = site
+
+    def key(self, one: cluster_reservations.Reservation) -> str:
+        """Return the UUID of a reservation's port."""
+        claim = one.claim
+        parts = (self.site, one.network, str(one.address), claim.group, claim.kind, claim.namespace, claim.name)
+        return str(uuid.uuid5(_SPACE, "/".join(parts)))
+
+    async def reserve(self, one: cluster_reservations.Reservation) -> None:
+        """Reserve an address, if it is not yet; a PrerequisiteError says who has it."""
+        port = {"network": one.network, "fixed": [{"ip": str(one.address)}], "uuid": self.key(one), **self._marks(one)}
+        try:
+            await self._run({"OP_ID": "OP_PORT_ADD", "ports": [port]})
+        except errors.PrerequisiteError:
+            found = await self._ports(["=", "uuid", self.key(one)])
+            if not any(str(one.address) in old.ip for old in found):
+                raise
+            if self._read_port(found[0]) != one:
+                await self._run({"OP_ID": "OP_PORT_SET_PARAMS", "port": self.key(one), **self._marks(one)})
+
+    async def release(self, one: cluster_reservations.Reservation) -> None:
+        """Give a reservation up, if it is there."""
+        with contextlib.suppress(errors.NotFoundError):
+            await self._run({"OP_ID": "OP_PORT_REMOVE", "port": self.key(one)})
+
+    async def read(
+        self, names: Collection[str]
+    ) -> tuple[list[cluster_reservations.Network], list[cluster_reservations.Reservation]]:
+        """Return the networks of these names that there are, and all that is reserved for the claims of the site."""
+        networks, subnets = list[_Network](), list[_Subnet]()
+        if names:
+            rows = await self._rows("network", _Network, _any("name", names))
+            networks = msgspec.convert(rows, list[_Network])
+        uuids = [one.uuid for one in networks]
+        if uuids:
+            subnets = msgspec.convert(await self._rows("subnet", _Subnet, _any("network_uuid", uuids)), list[_Subnet])
+        # The ports come last: one that is given up meanwhile is not taken for another's.
+        ports = await self._ports(["|", _any("device_owner", KINDS), *([_any("network_uuid", uuids)] if uuids else [])])
+        reserved = [found for one in ports if (found := self._read_port(one))]
+        others = [one for one in ports if self._read_port(one) is None]
+        return [_network(net, subnets, others) for net in networks], reserved
+
+    async def serial(self) -> int:
+        """Return the serial of the last change of the cluster."""
+        return (await self._caller.call(_News, "WaitForEvents", LATER, 1, 0.0)).serial
+
+    async def changes(self, serial: int, *, wait: float) -> tuple[list[Change], int]:
+        """Return what has changed since a serial, and up to which; nothing when the time has passed without."""
+        news = await self._caller.call(_News, "WaitForEvents", serial, EVENTS, wait)
+        if not news.events:
+            return [], serial
+        return [change for event in news.events for change in event.changes], news.events[-1].serial
+
+    def _marks(self, one: cluster_reservations.Reservation) -> jobs.Op:
+        claim = one.claim
+        return {
+            "name": str(claim)[:NAME_LIMIT],
+            "device_owner": _OWNERS[claim.group, claim.kind],
+            "device_id": f"{self.site}/{claim.namespace}/{one.pool.namespace}",
+            "description": claim.name,
+            "tags": [one.pool.name],
+        }
+
+    def _read_port(self, port: _Port) -> cluster_reservations.Reservation | None:
+        """Return the reservation that a port is; None for what we have not made, or somebody has changed."""
+        kind, parts = KINDS.get(port.device_owner), port.device_id.split("/")
+        if kind is None or len(parts) != 3 or parts[0] != self.site or len(port.tags) != 1:
+            return None
+        claim, pool = meta.Ref(*kind, parts[1], port.description), ipam.pool_ref(parts[2], port.tags[0])
+        listed = (
+            cluster_reservations.Reservation(port.network_uuid, ranges.parse_address(ip), claim, pool) for ip in port.ip
+        )
+        return next((one for one in listed if self.key(one) == port.uuid), None)
+
+    async def _ports(self, wanted: jobs.Filter) -> list[_Port]:
+        return msgspec.convert(await self._rows("port", _Port, wanted), list[_Port])
+
+    async def _rows(self, kind: str, shape: type[msgspec.Struct], wanted: jobs.Filter) -> list[jobs.Row]:
+        return await jobs.rows(self._caller, kind, shape.__struct_fields__, wanted)
+
+    async def _run(self, op: jobs.Op) -> None:
+        trail = [["gnt:kubernetes", self.site, int(self._clock.now() * 1e9)]]
+        try:
+            async with asyncio.timeout(PATIENCE + 1):
+                await jobs.run(self._caller, [{**op, "reason": trail}], patience=PATIENCE)
+        except TimeoutError:
+            raise errors.RemoteError(f"the master has not answered in {PATIENCE:g} seconds") from None
+
+
+def _any(name: str, values: Iterable[str]) -> jobs.Filter:
+    return ["|", *(["=", name, one] for one in sorted(values))]
+
+
+def _network(net: _Network, subnets: Iterable[_Subnet], ports: Iterable[_Port]) -> cluster_reservations.Network:
+    own = [one for one in subnets if one.network_uuid == net.uuid]
+    closed = [text for one in own for text in (*one.external, one.gateway) if text]
+    taken = {ranges.parse_address(ip): cluster_reservations.other("instance", name) for ip, name, _ in net.address_list}
+    for port in ports:
+        if port.network_uuid == net.uuid:
+            who = cluster_reservations.other("port", port.name or port.uuid)
+            taken |= {ranges.parse_address(ip): who for ip in port.ip}
+    return cluster_reservations.Network(net.uuid, net.name, tuple(one.cidr for one in own), tuple(closed), taken)

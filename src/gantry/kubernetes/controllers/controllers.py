@@ -1,0 +1,147 @@
+"""The controllers of pools and claims: what is observed goes into an index, what is decided there is carried out.
+
+Who calls it: ``daemons.kube``: ``run`` for as long as the program runs, so that the index of one that does not lead is
+warm, and ``lead`` while it does. ::
+
+    reflectors, answers --> index --> pools with work --> claims: decisions, several at once --> carrier
+                                                     \\--> pools: a status for many claims ------^
+
+Invariant: nothing is decided before all kinds have been listed.
+"""
+
+import asyncio
+import functools
+
+from gantry.kubernetes.api import capi, data, definitions, ipam, meta
+from gantry.kubernetes.apiserver import webhook
+from gantry.kubernetes.claims import cache
+from gantry.kubernetes.controllers import (
+    apply,
+    claims,
+    client,
+    cluster_ports,
+    cluster_sync,
+    events,
+    metrics,
+    pools,
+    reflector,
+    templates,
+)
+from gantry.runtime import interface
+
+CONCURRENCY = 16
+"""How many decisions are carried out at once."""
+
+_OTHERS = ((capi.GROUP, "IPAddressClaim"), (capi.GROUP, "IPAddress"), (capi.CLUSTER_GROUP, "Cluster"))
+_OWN = ((ipam.GROUP, "IPPool"), (ipam.GROUP, "IPAddress"), (ipam.GROUP, "IPClaim"))
+_TEMPLATES = ((data.GROUP, "Metal3DataTemplate"), (data.GROUP, "Metal3DataClaim"), (data.GROUP, "Metal3Data"))
+
+
+class Controllers:
+    """The controllers over one index; fits ``reflector.Listener``. That of templates is there if it is asked for."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        server: client.Client,
+        *,
+        scope: reflector.Scope,
+        counts: metrics.Metrics,
+        concurrency: int = CONCURRENCY,
+        with_templates: bool = False,
+        cluster: cluster_ports.Ledger | None = None,
+    ) -> None:
+        self._index = cache.Index()
+        self._recorder = events.Recorder(runtime, server, counts=counts)
+        self._later = (*_OTHERS, *_TEMPLATES) if with_templates else _OTHERS
+        known = {key: found for key in (*_OWN, *self._later) if (found := definitions.by_kind(*key))}
+        self._reflectors = {
+            key: reflector.Reflector(runtime, server, found, scope=scope, listener=self, counts=counts)
+            for key, found in known.items()
+        }
+        self._keeper: cluster_sync.Keeper | None = None
+        if cluster:
+            identify = functools.partial(cluster_sync.identify, server)
+            self._keeper = cluster_sync.Keeper(
+                runtime, self._index, cluster, identify=identify, listener=self, recorder=self._recorder
+            )
+        self._carrier = carrying = apply.Carrier(
+            server,
+            self._index,
+            scope=scope,
+            listener=self,
+            recorder=self._recorder,
+            version_of=self._version_of,
+            cluster=self._keeper,
+        )
+        self._claims = claims.ClaimController(
+            runtime, self._index, carrying, listener=self, concurrency=concurrency, counts=counts
+        )
+        self._pools = pools.PoolController(runtime, self._index, carrying)
+        self._templates: templates.TemplateController | None = None
+        if with_templates:
+            self._templates = templates.TemplateController(runtime, carrying, rests=self._index.clusters.rests)
+
+    @property
+    def admission(self) -> webhook.Application:
+        """What answers admission reviews, by what is observed."""
+        return webhook.Application(self._index, is_ready=lambda: self.is_ready)
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether all kinds have been listed."""
+        return all(one.synced.is_set() for one in self._reflectors.values())
+
+    def seen(self, found: meta.Resource) -> None:
+        """Note an object as it is now."""
+        self.touched(self._index.put(found))
+        if self._templates:
+            self._templates.seen(found)
+
+    def gone(self, ref: meta.Ref) -> None:
+        """Note that there is no such object."""
+        self.touched(self._index.remove(ref))
+        if self._templates:
+            self._templates.gone(ref)
+
+    def knows(self, ref: meta.Ref, version: str) -> bool:
+        """Tell whether an object has been seen in this version or a newer one."""
+        return self._index.knows(ref, version)
+
+    def touched(self, with_work: cache.Pools) -> None:
+        """Note that pools have work."""
+        for pool in with_work:
+            self._claims.add(pool)
+            self._pools.add(pool)
+
+    async def run(self) -> None:
+        """Observe until cancelled.
+
+        The kinds of others come after our own: a server that has ours has read its definitions, so that one it does
+        not have then is not installed.
+        """
+        async with asyncio.TaskGroup() as group:
+            first = [one for key, one in self._reflectors.items() if key in _OWN]
+            for one in first:
+                group.create_task(one.run())
+            for one in first:
+                await one.synced.wait()
+            for key in self._later:
+                group.create_task(self._reflectors[key].run())
+
+    async def lead(self) -> None:
+        """Decide and act until cancelled."""
+        for one in self._reflectors.values():
+            await one.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(self._claims.run())
+            group.create_task(self._pools.run())
+            if self._keeper:
+                group.create_task(self._keeper.run(self._carrier))
+            if self._templates:
+                group.create_task(self._templates.run())
+
+    def _version_of(self, group: str) -> str:
+        """Return the version in which the objects of a group are read."""
+        return next(one.version for (known, _), one in self._reflectors.items() if known == group)

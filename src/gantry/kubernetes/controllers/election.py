@@ -1,0 +1,181 @@
+"""Election: of the controllers that run, the one that holds a Lease works.
+
+Who calls it: ``daemons.kube``. The Lease is that of Kubernetes' own controllers (``coordination.k8s.io/v1``), changed
+by compare and set. Times of other machines are not compared with ours: a holder is taken for dead when its Lease has
+not changed for as long as it says, by our own clock. A holder that cannot renew it stops before that moment.
+
+With the times below the work is handed over within ``HOLD + 2 * RETRY`` seconds of a death, and at once when the
+holder ends in order. Work of two holders would harm nothing, it would only be slower: each write says which version it
+changes.
+"""
+
+import asyncio
+import datetime
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from gantry.kubernetes.api import schema
+from gantry.kubernetes.controllers import client, metrics
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+HOLD = 8.0
+"""Seconds for which a Lease is good after it was renewed."""
+DEADLINE = 5.0
+"""Seconds without success after which a holder stops to work."""
+RETRY = 1.5
+"""Seconds between two renewals, and between two looks at the Lease of another."""
+NAME = "gantry-kube"
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: dict[str, object] = {}
+    spec: _Spec = _Spec()
+
+
+class Election:
+    """One candidate for one Lease."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        server: client.Client,
+        *,
+        namespace: str,
+        name: str = NAME,
+        identity: str = "",
+        counts: metrics.Metrics,
+    ) -> None:
+        """``identity`` is for one who cannot be twice: it finds its Lease again after a kill; else it is made anew."""
+        self._runtime = runtime
+        self._server = server
+        self._counts = counts
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._namespace, self._name = namespace, name
+        self._identity = identity or f"{runtime.host}_{runtime.random.uuid()}"
+        self._lease = _Lease()
+        self._since = runtime.clock.monotonic()
+        self._renewed = 0.0
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Run ``lead`` for as long as the Lease is ours, each time that it is; give it back when cancelled."""
+        self._counts.set("gantry_kube_leader", 0)
+        while True:
+            await self._win()
+            log.info("%s leads", self._identity)
+            self._counts.set("gantry_kube_leader", 1)
+            try:
+                await self._lead(lead)
+            finally:
+                self._counts.set("gantry_kube_leader", 0)
+            log.warning("%s leads no more: the lease could not be renewed", self._identity)
+
+    async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
+        work = asyncio.ensure_future(lead())
+        keeping = asyncio.ensure_future(self._keep())
+        try:
+            await asyncio.wait({work, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended = work.done()
+            for task in (work, keeping):
+                task.cancel()
+            await asyncio.gather(work, keeping, return_exceptions=True)
+            if not keeping.cancelled() and keeping.exception() is None:
+                log.debug("the lease is lost")
+            else:
+                await self._give_back()
+        if ended:
+            work.result()
+
+    async def _win(self) -> None:
+        """Return when the Lease is ours."""
+        while not await self._try():
+            await self._runtime.clock.sleep(RETRY)
+
+    async def _keep(self) -> None:
+        """Renew the Lease; return when it is lost, or has not been renewed for too long."""
+        while True:
+            left = self._renewed + DEADLINE - self._runtime.clock.monotonic()
+            try:
+                async with asyncio.timeout(left):
+                    await self._runtime.clock.sleep(RETRY)
+                    renewed = await self._try()
+            except TimeoutError:
+                return
+            if not renewed and self._holder not in ("", self._identity):
+                return
+
+    async def _try(self) -> bool:
+        """Take or renew the Lease if it is free, ours or out of date; tell whether that was done."""
+        began = self._runtime.clock.monotonic()
+        try:
+            if not await self._is_free():
+                return False
+            body = self._written(self._identity, HOLD)
+            if self._lease.metadata:
+                answer = await self._send("PUT", f"{self._collection}/{self._name}", body)
+            else:
+                answer = await self._send("POST", self._collection, body)
+            self._lease = client.shaped(answer, _Lease)
+        except (client.RefusedError, client.UnknownError) as error:
+            level = logging.DEBUG if getattr(error, "http_status", 0) == 409 else logging.WARNING
+            log.log(level, "the lease %s: %s", self._name, error)
+            return False
+        self._renewed = self._since = began
+        return True
+
+    async def _is_free(self) -> bool:
+        """Look at the Lease; tell whether we may have it."""
+        try:
+            body = await self._server.get(f"{self._collection}/{self._name}", timeout=DEADLINE / 2)
+        except client.RefusedError as error:
+            if error.http_status != 404:
+                raise
+            self._lease = _Lease()
+            return True
+        found, now = client.shaped(body, _Lease), self._runtime.clock.monotonic()
+        if found != self._lease:
+            self._lease, self._since = found, now
+        good_for = found.spec.lease_duration_seconds or HOLD
+        return self._holder in ("", self._identity) or now - self._since >= good_for
+
+    async def _give_back(self) -> None:
+        """Let the next one begin at once."""
+        try:
+            if await self._is_free() and self._holder == self._identity:
+                await self._send("PUT", f"{self._collection}/{self._name}", self._written("", 1))
+        except (client.RefusedError, client.UnknownError) as error:
+            log.info("the lease %s was not given back: %s", self._name, error)
+
+    async def _send(self, method: str, path: str, body: schema.Json) -> schema.Json:
+        return await self._server.send(method, path, body, timeout=DEADLINE / 2)
+
+    @property
+    def _holder(self) -> str:
+        return self._lease.spec.holder_identity or ""
+
+    def _written(self, holder: str, hold: float) -> schema.Json:
+        """Return the Lease with a holder, for the version that was seen."""
+        now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        changes = (self._lease.spec.lease_transitions or 0) + (self._holder != holder)
+        spec: schema.Json = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": int(hold),
+            "acquireTime": stamp if holder != self._holder else self._lease.spec.acquire_time,
+            "renewTime": stamp,
+            "leaseTransitions": changes,
+        }
+        metadata = self._lease.metadata or {"name": self._name, "namespace": self._namespace}
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

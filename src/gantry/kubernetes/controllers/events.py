@@ -1,0 +1,103 @@
+"""Events: what controllers tell the people who describe an object; one that is repeated counts up instead.
+
+Who calls it: ``apply``. They are written by a task of their own, behind all other work and
+not faster than ``PER_SECOND``: losing one harms nothing, so those beyond ``ROOM`` are dropped and counted.
+"""
+
+import asyncio
+import collections
+import datetime
+import logging
+
+from gantry.kubernetes.api import meta, schema
+from gantry.kubernetes.claims import actions
+from gantry.kubernetes.controllers import client, metrics, rate_limit
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+ROOM = 1000
+"""How many events may wait, and how many are remembered to count up."""
+PER_SECOND = 25.0
+"""How many events are written in a second; ``BURST`` of them at once after a pause."""
+BURST = 100
+REPORTER = "gantry-kube"
+
+_Known = tuple[str, int]
+
+
+class Recorder:
+    """Writes events; ``run`` is its life."""
+
+    def __init__(self, runtime: interface.Runtime, server: client.Client, *, counts: metrics.Metrics) -> None:
+        self._runtime = runtime
+        self._server = server
+        self._counts = counts
+        self._waiting: collections.deque[actions.Report] = collections.deque()
+        self._known: collections.OrderedDict[actions.Report, _Known] = collections.OrderedDict()
+        self._added = asyncio.Event()
+        self._limit = rate_limit.Limit(runtime.clock, per_second=PER_SECOND, burst=BURST)
+
+    def add(self, report: actions.Report) -> None:
+        """Write an event when there is time."""
+        if len(self._waiting) >= ROOM:
+            self._counts.count("gantry_kube_events_lost_total")
+            return
+        self._waiting.append(report)
+        self._added.set()
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        while True:
+            while self._waiting:
+                await self._limit.take()
+                await self._write(self._waiting.popleft())
+            self._added.clear()
+            await self._added.wait()
+
+    async def _write(self, report: actions.Report) -> None:
+        name, count = self._known.pop(report, ("", 0))
+        collection = f"/api/v1/namespaces/{report.about.namespace}/events"
+        try:
+            if name:
+                body: schema.Json = {"count": count + 1, "lastTimestamp": self._now}
+                await self._server.send("PATCH", f"{collection}/{name}", body, content_type=client.MERGE)
+            else:
+                name = f"{report.about.name[:200].rstrip('.-')}.{self._runtime.random.token(8).hex()}"
+                await self._server.send("POST", collection, self._written(report, name))
+        except (client.RefusedError, client.UnknownError) as error:
+            # The next one of its kind begins anew: events live for an hour.
+            log.debug("an event is lost: %s", error)
+            self._counts.count("gantry_kube_events_lost_total")
+            return
+        self._known[report] = (name, count + 1)
+        while len(self._known) > ROOM:
+            self._known.popitem(last=False)
+
+    @property
+    def _now(self) -> str:
+        return meta.stamp(datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC))
+
+    def _written(self, report: actions.Report, name: str) -> schema.Json:
+        about = report.about
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": about.namespace},
+            "involvedObject": {
+                "apiVersion": report.api_version,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": report.uid,
+            },
+            "type": "Warning" if report.warning else "Normal",
+            "reason": report.reason,
+            "message": report.message[:1024],
+            "source": {"component": REPORTER, "host": self._runtime.host},
+            "reportingComponent": REPORTER,
+            "reportingInstance": self._runtime.host,
+            "firstTimestamp": self._now,
+            "lastTimestamp": self._now,
+            "count": 1,
+        }

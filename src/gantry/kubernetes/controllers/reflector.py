@@ -1,0 +1,293 @@
+"""Reflectors: each tells a listener of all objects of one kind, for as long as it runs.
+
+Who calls it: ``controllers``, one for each kind. ::
+
+    list (in pages) --> watch from its version --> end: watch from the last version seen
+         ^                      |
+         +---- 410: too old ----+        silence, failures: after a pause, from the last version
+
+A kind that the server does not have counts as listed, if it is one that may be missing; it is looked for again each
+minute. Objects that were there are not given up for one 404: a server that has just started does not know all kinds.
+
+Invariant: after ``synced``, what the listener was told is what the server has, or had a moment ago.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+from urllib import parse
+
+import msgspec
+
+from gantry import errors
+from gantry.kubernetes.api import definitions, meta
+from gantry.kubernetes.controllers import client, metrics, rate_limit
+from gantry.runtime import interface
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+SILENCE = 100.0
+"""Seconds without a byte after which a watch is begun anew; servers send a bookmark each minute."""
+WATCH_TIME = 300
+"""Seconds after which the server is asked to end a watch, at least; up to twice as many, by chance."""
+TOO_NEW = 504
+"""What a server answers that does not know our version yet, and may never: it has been set back."""
+MISSING = 60.0
+"""Seconds until a kind that is not there is looked for again, and until one that has gone is believed to have."""
+
+
+class Listener(Protocol):
+    """Who is told of objects."""
+
+    def seen(self, found: meta.Resource) -> None:
+        """Note an object as it is now."""
+        ...
+
+    def gone(self, ref: meta.Ref) -> None:
+        """Note that there is no such object any more."""
+        ...
+
+    def knows(self, ref: meta.Ref, version: str) -> bool:
+        """Tell whether an object has been seen in this version or a newer one."""
+        ...
+
+    def touched(self, pools: set[meta.Ref]) -> None:
+        """Note that pools have work."""
+        ...
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Which objects concern us: those of one namespace, or of all; pools and claims only with a label, if one is set.
+
+    The label is ``cluster.x-k8s.io/watch-filter``, as of all Cluster API providers.
+    """
+
+    namespace: str = ""
+    watch_filter: str = ""
+
+    def filters(self, kind: str) -> bool:
+        """Tell whether objects of a kind need the label; addresses do not, or their numbers would be given again."""
+        return bool(self.watch_filter) and kind in ("IPPool", "IPClaim", "IPAddressClaim")
+
+    def wants(self, found: meta.Resource) -> bool:
+        """Tell whether an object concerns us."""
+        labels = found.metadata.labels
+        return not self.filters(found.kind) or labels.get(meta.WATCH_LABEL) == self.watch_filter
+
+
+class _List(msgspec.Struct, frozen=True):
+    class Meta(msgspec.Struct, frozen=True, rename="camel"):
+        """What a list says of itself; its rest is behind ``continue``."""
+
+        resource_version: str = ""
+        further: str = msgspec.field(default="", name="continue")
+
+    metadata: Meta = Meta()
+    items: list[msgspec.Raw] | None = None
+
+
+class _Group(msgspec.Struct, frozen=True):
+    class Version(msgspec.Struct, frozen=True):
+        """A version that a group is served in."""
+
+        version: str = ""
+
+    versions: tuple[Version, ...] = ()
+
+
+class Reflector:
+    """One kind; ``synced`` is set when it has been listed once, ``version`` is the one it is read in."""
+
+    def __init__(
+        self,
+        runtime: interface.Runtime,
+        server: client.Client,
+        definition: definitions.Definition,
+        *,
+        scope: Scope,
+        listener: Listener,
+        counts: metrics.Metrics,
+    ) -> None:
+        self._runtime = runtime
+        self._server = server
+        self._definition = definition
+        self._scope = scope
+        self._listener = listener
+        self._counts = counts
+        self._refs: set[meta.Ref] = set()
+        self._at = ""
+        self._is_listed = False
+        self._missing_since: float | None = None
+        self._failures = 0
+        self.version = definition.versions[0]
+        self.synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        while True:
+            try:
+                if not self._is_listed:
+                    await self._list()
+                await self._watch()
+                continue
+            except client.RefusedError as error:
+                await self._refused(error)
+            except client.UnknownError as error:
+                log.info("watching %s: %s", self._definition.plural, error)
+                await self._rest()
+
+    async def _refused(self, error: client.RefusedError) -> None:
+        """Go on after a refusal: with a list if our version is too old."""
+        name = self._definition.plural
+        if error.http_status == 404:
+            await self._missing()
+            return
+        level = logging.INFO if error.http_status == 410 or error.http_status >= 429 else logging.WARNING
+        log.log(level, "watching %s: %s", name, error)
+        if error.http_status < 429 or error.http_status == TOO_NEW:
+            self._is_listed = False
+        await self._rest(error.retry_after)
+
+    async def _rest(self, least: float = 0.0) -> None:
+        self._failures += 1
+        await self._runtime.clock.sleep(max(least, rate_limit.pause(self._runtime.random, self._failures)))
+
+    async def _missing(self) -> None:
+        now = self._runtime.clock.monotonic()
+        self._is_listed = False
+        if self._missing_since is None:
+            self._missing_since = now
+        if self._definition.is_ours:
+            if not self._failures:
+                log.error("the server has no %s; install the definitions first", self._definition.plural)
+            await self._rest()
+            return
+        if self._refs and now - self._missing_since < MISSING:
+            await self._rest()
+            return
+        self._replace(set())
+        self.synced.set()
+        await self._runtime.clock.sleep(MISSING)
+
+    async def _list(self) -> None:
+        self.version = await self._served()
+        self._counts.count("gantry_kube_lists_total", kind=self._kind)
+        query, found = {"limit": str(PAGE)}, set[meta.Ref]()
+        while True:
+            page = client.parsed(await self._server.exchange("GET", self._path(query)), _List)
+            is_older = _number(page.metadata.resource_version) < _number(self._at)
+            for body in page.items or ():
+                if one := self._read(bytes(body)):
+                    if is_older:
+                        # A backup has been put in the server's place: what we know of the object never was.
+                        self._listener.gone(one.ref)
+                    found.add(one.ref)
+                    self._listener.seen(one)
+                else:
+                    found |= self._kept(bytes(body))
+            if not page.metadata.further:
+                break
+            query["continue"] = page.metadata.further
+        self._replace(found)
+        self._at, self._is_listed = page.metadata.resource_version, True
+        self._failures, self._missing_since = 0, None
+        if not self.synced.is_set():
+            log.info("%s: %d listed", self._definition.plural, len(found))
+            self.synced.set()
+
+    async def _watch(self) -> None:
+        self._counts.count("gantry_kube_watches_total", kind=self._kind)
+        time = WATCH_TIME + self._runtime.random.below(WATCH_TIME)
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._at,
+            "timeoutSeconds": str(time),
+        }
+        began = self._runtime.clock.monotonic()
+        async with contextlib.aclosing(self._server.watch(self._path(query), silence=SILENCE)) as events:
+            async for event in events:
+                self._failures = 0
+                self._note(event)
+        if self._runtime.clock.monotonic() - began < 1:
+            # A server that ends each watch at once is not asked without a pause.
+            await self._rest()
+
+    def _note(self, event: client.Event) -> None:
+        """Tell of an event, unless it is one of our own requests, whose answers are known before."""
+        head = client.head(event.body)
+        self._at = head.resource_version or self._at
+        if event.type == "BOOKMARK":
+            return
+        count = len(self._refs)
+        ref = meta.Ref(self._definition.group, self._definition.kind, head.namespace, head.name)
+        if event.type == "DELETED":
+            self._refs.discard(ref)
+            self._listener.gone(ref)
+        elif self._listener.knows(ref, head.resource_version):
+            self._refs.add(ref)
+        elif one := self._read(bytes(event.body)):
+            self._refs.add(ref)
+            self._listener.seen(one)
+        if len(self._refs) != count:
+            self._counts.set("gantry_kube_objects", len(self._refs), kind=self._kind)
+
+    def _replace(self, found: set[meta.Ref]) -> None:
+        """Note what a list shows to be all that there is."""
+        for ref in self._refs - found:
+            self._listener.gone(ref)
+        self._refs = found
+        self._counts.set("gantry_kube_objects", len(found), kind=self._kind)
+
+    def _read(self, body: bytes) -> meta.Resource | None:
+        """Return an object; the items of some lists leave out what all have."""
+        try:
+            found = meta.decode(body, self._definition.resource)
+            if found.kind:
+                return found
+            return msgspec.structs.replace(found, api_version=self._api_version, kind=self._definition.kind)
+        except errors.InvalidError as error:
+            log.warning("an object of %s is passed over: %s", self._definition.plural, error)
+            self._counts.count("gantry_kube_unreadable_total", kind=self._kind)
+            return None
+
+    def _kept(self, body: bytes) -> set[meta.Ref]:
+        """Return an object that could be read once and cannot now: an address is in use as long as it is there."""
+        try:
+            head = meta.decode(body, meta.Resource).metadata
+        except errors.InvalidError:
+            return set()
+        ref = meta.Ref(self._definition.group, self._definition.kind, head.namespace, head.name)
+        return {ref} & self._refs
+
+    async def _served(self) -> str:
+        """Return the version that we read: the first one that we know and the server has."""
+        group = self._definition.group
+        told = client.shaped(await self._server.get(f"/apis/{group}"), _Group)
+        offered = {one.version for one in told.versions}
+        found = next((one for one in self._definition.versions if one in offered), None)
+        if found is None:
+            raise client.RefusedError(404, "NotFound", f"{group} is not served in a version that is known here")
+        return found
+
+    def _path(self, query: Mapping[str, str]) -> str:
+        whole = dict(query)
+        if self._scope.filters(self._definition.kind):
+            whole["labelSelector"] = f"{meta.WATCH_LABEL}={self._scope.watch_filter}"
+        return f"{self._definition.path(self.version, self._scope.namespace)}?{parse.urlencode(whole)}"
+
+    @property
+    def _api_version(self) -> str:
+        return f"{self._definition.group}/{self.version}"
+
+    @property
+    def _kind(self) -> str:
+        return f"{self._definition.plural}.{self._definition.group}"
+
+
+def _number(version: str) -> int:
+    """Return a resource version as a number, 0 if it is none."""
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,161 @@
+"""Renderings: the texts of a data object, from its template, its machine, and the addresses that claims were given.
+
+Who calls it: ``templates``, one data object at a time. ::
+
+    claims are made, one a pool --> each has an address --> two Secrets --> the data object is ready
+    deleted                     --> the claims are deleted --> its finalizer
+
+A Secret that is there is never written again: the machine may have read it. Machine, Metal3Machine and BareMetalHost
+are asked for when they are needed, and not watched.
+"""
+
+import base64
+
+import msgspec
+
+from gantry import errors
+from gantry.kubernetes.api import capi, data, ipam, meta, schema
+from gantry.kubernetes.claims import actions, template
+from gantry.kubernetes.controllers import apply, template_cache
+
+HOST = "metal3.io/BareMetalHost"
+"""The annotation of a Metal3Machine that names its host as namespace/name."""
+HOSTS = f"{data.HOST_GROUP}/v1alpha1"
+SECRET = "infrastructure.cluster.x-k8s.io/secret"
+
+
+class Renderer:
+    """Brings data objects on."""
+
+    def __init__(self, carrying: apply.Carrier, known: template_cache.Observed) -> None:
+        self._carrier = carrying
+        self._known = known
+
+    async def render(self, ref: meta.Ref) -> None:
+        """Do what can be done for a data object; errors say what is missing, to be tried again."""
+        datum = self._known.get(ref, data.Metal3Data)
+        if datum is None or datum.is_paused:
+            return
+        if datum.is_deleting:
+            await self._release(datum)
+        elif data.FINALIZER not in datum.metadata.finalizers:
+            await self._carrier.carry((actions.with_finalizer(datum, data.FINALIZER),))
+        elif not datum.status.ready:
+            try:
+                await self._fill(datum)
+            except errors.PrerequisiteError as error:
+                await self._tell(datum, error)
+                raise
+
+    async def _release(self, datum: data.Metal3Data) -> None:
+        claims = self._known.claims_of(datum)
+        for claim in claims:
+            if not claim.is_deleting:
+                await self._carrier.carry((actions.Delete(claim.ref, claim.api_version, claim.metadata.uid),))
+            elif data.FINALIZER in claim.metadata.finalizers:
+                await self._carrier.carry((actions.without_finalizer(claim, data.FINALIZER),))
+        if not claims and data.FINALIZER in datum.metadata.finalizers:
+            await self._carrier.carry((actions.without_finalizer(datum, data.FINALIZER),))
+
+    async def _tell(self, datum: data.Metal3Data, error: errors.PrerequisiteError) -> None:
+        """Let a data object say what it waits for."""
+        now = self._known.get(datum.ref, data.Metal3Data)
+        passes = isinstance(error, errors.WrongStateError | errors.BusyError)
+        if now and not passes and now.status.error_message != error.message:
+            await self._carrier.carry((actions.patch_status(now, {"errorMessage": error.message}),))
+
+    async def _fill(self, datum: data.Metal3Data) -> None:
+        found = self._known.get(
+            template_cache.ref("Metal3DataTemplate", datum.metadata.namespace, datum.spec.template.name),
+            data.Metal3DataTemplate,
+        )
+        if found is None:
+            raise errors.NotFoundError(f"there is no Metal3DataTemplate {datum.spec.template.name}")
+        machine = await self._machine(datum)
+        gifts = await self._gifts(datum, template.claims(found, machine))
+        if gifts is None:
+            return
+        texts: dict[str, tuple[str, schema.Json]] = {}
+        if found.spec.meta_data != data.MetaData():
+            texts["metaData"] = ("metadata", dict(template.metadata(found, machine, gifts)))
+        if found.spec.network_data != data.NetworkData():
+            texts["networkData"] = ("networkdata", template.network_data(found, machine, gifts))
+        spec: schema.Json = {}
+        for key, (suffix, rendered) in texts.items():
+            name = f"{machine.metal3machine.metadata.name}-{suffix}"
+            await self._carrier.create_plain("secrets", _secret(datum, name, key, template.text(rendered)))
+            spec[key] = {"name": name, "namespace": datum.metadata.namespace}
+        await self._carrier.carry((actions.Patch(datum.ref, datum.api_version, {"spec": spec}),))
+        ready: schema.Json = {"status": {"ready": True, "errorMessage": None}}
+        await self._carrier.carry((actions.Patch(datum.ref, datum.api_version, ready, "status"),))
+
+    async def _gifts(self, datum: data.Metal3Data, wanted: list[actions.Claim]) -> dict[str, template.Given] | None:
+        """Make the claims that are missing, and return what all were given; None while one waits."""
+        own = {one.ref: one for one in self._known.claims_of(datum)}
+        for claim in wanted:
+            if claim.ref not in own:
+                await self._carrier.create(claim)
+        gifts: dict[str, template.Given] = {}
+        for ref in (one.ref for one in wanted):
+            known = own.get(ref)
+            address = await self._given(known) if known else None
+            if known and address:
+                gifts[known.pool.name if isinstance(known, ipam.IPClaim) else known.spec.pool_ref.name] = address
+        return gifts if len(gifts) == len(wanted) else None
+
+    async def _given(self, claim: actions.Claim) -> template.Given | None:
+        """Return what a claim was given, None if it waits; its change wakes us."""
+        failure = claim.status.error_message if isinstance(claim, ipam.IPClaim) else claim.failure
+        if failure:
+            raise errors.NoRoomError(f"IP Allocation for {claim.pool.name} failed : {failure}")
+        if not claim.address_name:
+            return None
+        ref = meta.Ref(claim.ref.group, "IPAddress", claim.metadata.namespace, claim.address_name)
+        found = await self._carrier.find(ref, claim.api_version)
+        return template.given(found) if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
+
+    async def _machine(self, datum: data.Metal3Data) -> template.Machine:
+        """Return the machine's objects: by the owner of the data claim, its owner, and its annotation."""
+        claim = self._known.get(
+            template_cache.ref("Metal3DataClaim", datum.metadata.namespace, datum.spec.claim.name), data.Metal3DataClaim
+        )
+        if claim is None:
+            raise errors.NotFoundError(f"there is no Metal3DataClaim {datum.spec.claim.name}")
+        metal = await self._owner(claim, "Metal3Machine", "metal3machines")
+        machine = await self._owner(metal, "Machine", "machines")
+        namespace, _, name = metal.metadata.annotations.get(HOST, "").rpartition("/")
+        if not name:
+            raise errors.NotFoundError(f"Metal3Machine {metal.metadata.name} has no host yet")
+        path = f"/apis/{HOSTS}/namespaces/{namespace or metal.metadata.namespace}/baremetalhosts/{name}"
+        host = await self._carrier.read(path, data.BareMetalHost)
+        return template.Machine(datum, machine, metal, host)
+
+    async def _owner(self, of: meta.Resource, kind: str, plural: str) -> meta.Resource:
+        owner = next((one for one in of.metadata.owner_references if one.kind == kind), None)
+        if owner is None:
+            raise errors.NotFoundError(f"{of.kind} {of.metadata.name} has no owner that is a {kind}")
+        path = f"/apis/{owner.api_version}/namespaces/{of.metadata.namespace}/{plural}/{owner.name}"
+        return await self._carrier.read(path, meta.Resource)
+
+
+def _secret(datum: data.Metal3Data, name: str, key: str, text: str) -> schema.Json:
+    cluster = datum.metadata.labels.get(meta.CLUSTER_LABEL, "")
+    owner = meta.OwnerReference(
+        api_version=datum.api_version,
+        kind="Metal3Data",
+        name=datum.metadata.name,
+        uid=datum.metadata.uid,
+        controller=True,
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": SECRET,
+        "metadata": {
+            "name": name,
+            "namespace": datum.metadata.namespace,
+            "labels": {meta.CLUSTER_LABEL: cluster} if cluster else {},
+            "ownerReferences": [msgspec.to_builtins(owner)],
+        },
+        "data": {key: base64.b64encode(text.encode()).decode()},
+    }

@@ -1,0 +1,89 @@
+"""What has been observed of templates, data claims, data objects, and of the claims that were made for these.
+
+Who calls it: ``templates``, which tells it what is seen and asks it, and ``render_data``. Each object is found by what
+it names, so that a change costs the same however many there are, but that of a template, which concerns all its own.
+"""
+
+from typing import TypeVar
+
+from gantry.kubernetes.api import capi, data, ipam, meta
+from gantry.kubernetes.claims import actions, template
+
+Found = TypeVar("Found", bound=meta.Resource)
+
+
+class Observed:
+    """The objects by what they are known by, and by what they name."""
+
+    def __init__(self) -> None:
+        self._objects: dict[meta.Ref, meta.Resource] = {}
+        self._naming: dict[meta.Ref, set[meta.Ref]] = {}
+
+    def put(self, seen: meta.Resource) -> set[meta.Ref]:
+        """Note an object; return the templates, data claims and data objects that it concerns."""
+        if seen.is_gone:
+            return self.remove(seen.ref)
+        named = _names(seen)
+        if not named and not isinstance(seen, data.Metal3DataTemplate):
+            return self.remove(seen.ref)
+        old = self._objects.get(seen.ref)
+        touched = self.remove(seen.ref)
+        self._objects[seen.ref] = seen
+        for one in named:
+            self._naming.setdefault(one, set()).add(seen.ref)
+        if isinstance(seen, data.Metal3DataTemplate) and _changes(old, seen):
+            touched |= self._naming.get(seen.ref, set())
+        return touched | _ours({seen.ref, *named})
+
+    def remove(self, ref: meta.Ref) -> set[meta.Ref]:
+        """Note that there is no such object; return those that it concerned."""
+        old = self._objects.pop(ref, None)
+        named = _names(old) if old else ()
+        for one in named:
+            self._naming[one].discard(ref)
+            if not self._naming[one]:
+                del self._naming[one]
+        return _ours({ref, *named}) if old else set()
+
+    def get(self, ref: meta.Ref, kind: type[Found]) -> Found | None:
+        """Return an object, None if it has not been seen."""
+        found = self._objects.get(ref)
+        return found if isinstance(found, kind) else None
+
+    def naming(self, ref: meta.Ref, kind: type[Found]) -> list[Found]:
+        """Return the objects of a kind that name another, by their names."""
+        found = (self._objects[one] for one in sorted(self._naming.get(ref, ())))
+        return [one for one in found if isinstance(one, kind)]
+
+    def claims_of(self, datum: data.Metal3Data) -> list[actions.Claim]:
+        """Return the claims that were made for a data object."""
+        return [*self.naming(datum.ref, ipam.IPClaim), *self.naming(datum.ref, capi.IPAddressClaim)]
+
+
+def _names(seen: meta.Resource) -> tuple[meta.Ref, ...]:
+    """Return what an object belongs to: of a data object template and data claim, of a claim its data object."""
+    namespace = seen.metadata.namespace
+    if isinstance(seen, data.Metal3DataClaim | data.Metal3Data):
+        named = ref("Metal3DataTemplate", namespace, seen.spec.template.name)
+        if isinstance(seen, data.Metal3Data):
+            return named, ref("Metal3DataClaim", namespace, seen.spec.claim.name)
+        return (named,)
+    name = seen.metadata.labels.get(template.DATA_LABEL, "")
+    is_claim = isinstance(seen, ipam.IPClaim | capi.IPAddressClaim)
+    return (ref("Metal3Data", namespace, name),) if is_claim and name else ()
+
+
+def _changes(old: meta.Resource | None, new: data.Metal3DataTemplate) -> bool:
+    """Tell whether those who name a template have to know."""
+    if not isinstance(old, data.Metal3DataTemplate):
+        return True
+    return (old.spec, old.is_paused, old.is_deleting) != (new.spec, new.is_paused, new.is_deleting)
+
+
+def _ours(refs: set[meta.Ref]) -> set[meta.Ref]:
+    return {one for one in refs if one.group == data.GROUP}
+
+
+def ref(kind: str, namespace: str, name: str) -> meta.Ref:
+    """Return what an object of the templates' group is known by."""
+    return meta.Ref(data.GROUP, kind, namespace, name)

@@ -1,0 +1,167 @@
+"""The template controller: gives each data claim a data object with an index of its own (contract: kubernetes 1.7).
+
+Who calls it: ``controllers``, if templates are asked for; where Metal3's own provider runs, it does this. ::
+
+    Metal3DataClaim --> Metal3Data <template>-<index> --> renderings: claims, Secrets
+    deleted             deleted, with its claims      --> finalizer of the data claim
+
+The lowest free index is taken; two who take it at once make one name, and the second of them picks anew.
+"""
+
+import datetime
+from collections.abc import Callable, Mapping
+
+from gantry.kubernetes.api import data, meta, schema
+from gantry.kubernetes.claims import actions, template
+from gantry.kubernetes.controllers import apply, render_data, template_cache, workqueue
+from gantry.runtime import interface
+
+CLAIM_FINALIZER = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
+WORKERS = 8
+DELAY = 1.0
+"""Seconds from a change to the status of its template."""
+REST = 30.0
+"""Seconds until what is paused is looked at again."""
+
+
+class TemplateController:
+    """Both halves: indexes here, texts in ``render_data``; ``seen`` and ``gone`` bring what is observed."""
+
+    def __init__(
+        self, runtime: interface.Runtime, carrying: apply.Carrier, *, rests: Callable[[str, str], bool]
+    ) -> None:
+        """``rests`` tells whether a Cluster, by namespace and name, is paused."""
+        self._runtime = runtime
+        self._carrier = carrying
+        self._rests = rests
+        self._known = template_cache.Observed()
+        self._queue: workqueue.Queue[meta.Ref] = workqueue.Queue(runtime)
+        self._renderer = render_data.Renderer(carrying, self._known)
+
+    def seen(self, found: meta.Resource) -> None:
+        """Note an object as it is now."""
+        self._add(self._known.put(found))
+
+    def gone(self, ref: meta.Ref) -> None:
+        """Note that there is no such object."""
+        self._add(self._known.remove(ref))
+
+    def _add(self, touched: set[meta.Ref]) -> None:
+        for ref in touched:
+            # What is done for a template itself is its status: once for many.
+            self._queue.add(ref, after=DELAY if ref.kind == "Metal3DataTemplate" else 0.0)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._queue.run(self._work, workers=WORKERS)
+
+    async def _work(self, ref: meta.Ref) -> None:
+        """Do what is to be done for an object; errors are the queue's, which tries again."""
+        of = self._template(ref)
+        if of and (of.is_paused or self._rests(ref.namespace, of.spec.cluster_name)):
+            self._queue.add(ref, after=REST)
+        elif ref.kind == "Metal3Data":
+            await self._renderer.render(ref)
+        elif ref.kind == "Metal3DataClaim":
+            claim = self._known.get(ref, data.Metal3DataClaim)
+            if claim and not claim.is_paused:
+                await self._serve(claim, of)
+        elif of and not of.is_deleting:
+            await self._carrier.carry(_status(of, self._known.naming(ref, data.Metal3Data), self._now))
+
+    def _template(self, ref: meta.Ref) -> data.Metal3DataTemplate | None:
+        """Return the template that an object is, or belongs to, None if it has not been seen."""
+        owned = self._known.get(ref, data.Metal3Data) or self._known.get(ref, data.Metal3DataClaim)
+        of = template_cache.ref("Metal3DataTemplate", ref.namespace, owned.spec.template.name) if owned else ref
+        return self._known.get(of, data.Metal3DataTemplate)
+
+    async def _serve(self, claim: data.Metal3DataClaim, of: data.Metal3DataTemplate | None) -> None:
+        """Bring one data claim a step on; what is answered wakes us for the next."""
+        own = next(iter(self._known.naming(claim.ref, data.Metal3Data)), None)
+        if claim.is_deleting:
+            await self._carrier.carry(_released(claim, own))
+        elif CLAIM_FINALIZER not in claim.metadata.finalizers:
+            await self._carrier.carry((actions.with_finalizer(claim, CLAIM_FINALIZER),))
+        elif own is None and of and not of.is_deleting:
+            listed = self._known.naming(of.ref, data.Metal3Data)
+            await self._carrier.create(_data(of, claim, template.next_index(one.spec.index for one in listed)))
+        elif own and claim.status.rendered_data.name != own.metadata.name:
+            where: schema.Json = {"name": own.metadata.name, "namespace": own.metadata.namespace}
+            await self._carrier.carry((actions.patch_status(claim, {"renderedData": where, "errorMessage": None}),))
+
+    @property
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
+
+
+def _released(claim: data.Metal3DataClaim, own: data.Metal3Data | None) -> tuple[actions.Action, ...]:
+    """Return the next step of the end of a data claim: its data object first, then its finalizer."""
+    if own is None:
+        held = CLAIM_FINALIZER in claim.metadata.finalizers
+        return (actions.without_finalizer(claim, CLAIM_FINALIZER),) if held else ()
+    return () if own.is_deleting else (actions.Delete(own.ref, own.api_version, own.metadata.uid),)
+
+
+def _data(found: data.Metal3DataTemplate, claim: data.Metal3DataClaim, index: int) -> data.Metal3Data:
+    name, namespace = found.metadata.name, found.metadata.namespace
+    cluster = found.spec.cluster_name or claim.metadata.labels.get(meta.CLUSTER_LABEL, "")
+    owners = tuple(
+        meta.OwnerReference(
+            api_version=one.api_version,
+            kind=one.kind,
+            name=one.metadata.name,
+            uid=one.metadata.uid,
+            controller=one is claim,
+        )
+        for one in (found, claim)
+    )
+    return data.Metal3Data(
+        api_version=claim.api_version,
+        kind="Metal3Data",
+        metadata=meta.ObjectMeta(
+            name=f"{name}-{index}",
+            namespace=namespace,
+            labels={**claim.metadata.labels, **({meta.CLUSTER_LABEL: cluster} if cluster else {})},
+            finalizers=(data.FINALIZER,),
+            owner_references=owners,
+        ),
+        spec=data.DataSpec(
+            index=index,
+            claim=meta.ObjectReference(name=claim.metadata.name, namespace=namespace),
+            template=meta.ObjectReference(name=name, namespace=namespace),
+        ),
+    )
+
+
+def _status(
+    found: data.Metal3DataTemplate, listed: list[data.Metal3Data], now: datetime.datetime
+) -> tuple[actions.Action, ...]:
+    """Return what tells a template which indexes are in use, in the form of its version; nothing if it knows.
+
+    The names of the data objects are the seed's; a server whose definition has no place for them drops them, and is
+    not told again.
+    """
+    ordered = sorted(listed, key=lambda one: one.spec.index)
+    used = {one.spec.claim.name: one.spec.index for one in ordered}
+    names = {one.spec.claim.name: one.metadata.name for one in ordered}
+    old, new = found.status.indexes, _indexes(found.api_version, used)
+    told = found.status.data_names
+    if (old or type(new)()) == new and told in ({}, names):
+        return ()
+    status: schema.Json = {"indexes": new, "dataNames": _replacing(told, names), "lastUpdated": meta.stamp(now)}
+    if isinstance(new, dict):
+        status["indexes"] = _replacing(old, new)
+    return (actions.patch_status(found, status),)
+
+
+def _indexes(api_version: str, used: Mapping[str, int]) -> schema.Json | list[schema.Json]:
+    """Return the indexes by the names of the data claims, as a version of a template has them."""
+    if api_version.endswith("v1beta2"):
+        return [{"name": name, "index": index} for name, index in used.items()]
+    return dict(used)
+
+
+def _replacing(old: object, new: Mapping[str, object]) -> schema.Json:
+    """Return the patch that makes one map of another: a merge patch keeps what it does not name."""
+    gone = {name: None for name in old if name not in new} if isinstance(old, dict) else {}
+    return {**gone, **new}

@@ -1,0 +1,201 @@
+"""The channel between a server and controllers that it has started: both ends, over a real connection."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import pytest
+
+from gantry import errors
+from gantry.kubernetes.api import pipe
+from gantry.kubernetes.apiserver import pipe_server as answering
+from gantry.runtime import interface
+
+
+class Handler:
+    """Answers by path; ``ended`` is set when somebody ends a watch."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.slow = asyncio.Event()
+        self.asked = list[interface.HttpRequest]()
+
+    async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
+        self.asked.append(request)
+        match request.path:
+            case "/watch":
+                return interface.HttpResponse(200, b"first", pieces=self._watch())
+            case "/large":
+                return interface.HttpResponse(200, b"", pieces=_once(b"12345678" * pipe.PIECE))
+            case "/broken":
+                return interface.HttpResponse(200, b"", pieces=_broken())
+            case "/bug":
+                raise ZeroDivisionError
+            case "/slow":
+                await self.slow.wait()
+        headers = {"Retry-After": "7"}
+        return interface.HttpResponse(410, f"{request.method} {request.path}".encode(), "text/plain", headers)
+
+    async def _watch(self) -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"second"
+            await asyncio.sleep(600)
+        finally:
+            self.ended.set()
+
+
+async def _once(piece: bytes) -> AsyncGenerator[bytes, None]:
+    yield piece
+
+
+async def _broken() -> AsyncGenerator[bytes, None]:
+    yield b"good"
+    raise ZeroDivisionError
+
+
+class Ends:
+    """A channel, its server, and the task in which that answers."""
+
+    def __init__(self, own: socket.socket, other: socket.socket) -> None:
+        self._own, self._other = own, other
+        self.handler = Handler()
+
+    async def open(self) -> None:
+        reader, self.writer = await asyncio.open_connection(sock=self._own)
+        self.channel = pipe.Channel(reader, self.writer)
+        ends = await asyncio.open_connection(sock=self._other)
+        self.other = ends[1]
+        server = answering.Server(self.handler.answer, headers={"authorization": "Bearer a"})
+        self.serving = asyncio.create_task(server.serve(*ends))
+
+    async def get(self, path: str) -> interface.HttpResponse:
+        return await self.channel.request("GET", "", 0, path, timeout=1)
+
+    async def watch(self, path: str) -> AsyncGenerator[bytes, None]:
+        answer = await self.channel.stream("", 0, path, timeout=1)
+        assert answer.status == 200
+        assert answer.pieces
+        return answer.pieces
+
+
+@pytest.fixture
+async def ends() -> AsyncIterator[Ends]:
+    made = Ends(*socket.socketpair())
+    await made.open()
+    async with asyncio.timeout(30):
+        yield made
+    await made.channel.close()
+    made.serving.cancel()
+    await asyncio.wait([made.serving])
+    made.other.close()
+
+
+async def test_a_request_comes_as_it_was_sent_with_who_asks_and_its_answer_goes_back(ends: Ends) -> None:
+    answer = await ends.channel.request(
+        "PATCH", "h", 1, "/a?b=c", body=b"{}", timeout=1, headers={"accept": "a", "authorization": "mine"}
+    )
+    expected = interface.HttpResponse(410, b"PATCH /a?b=c", "text/plain", {"retry-after": "7"})
+    assert answer == expected
+    (asked,) = ends.handler.asked
+    assert (asked.body, asked.headers) == (b"{}", {"accept": "a", "authorization": "Bearer a"})
+
+
+async def test_a_large_request_reaches_who_may_refuse_it_and_ends_nothing(ends: Ends) -> None:
+    body = b"12345678" * pipe.PIECE
+    answer = await ends.channel.request("PATCH", "", 0, "/large-one", body=body, timeout=1)
+    assert answer.body == b"PATCH /large-one"
+    assert ends.handler.asked[0].body == body
+
+
+async def test_each_of_many_requests_gets_its_own_answer_whatever_takes_long(ends: Ends) -> None:
+    slow = asyncio.create_task(ends.get("/slow"))
+    paths = [f"/{number}" for number in range(1000)]
+    answers = await asyncio.gather(*map(ends.get, paths))
+    assert [one.body for one in answers] == [f"GET {path}".encode() for path in paths]
+    assert [one.path for one in ends.handler.asked] == ["/slow", *paths]
+    assert not slow.done()
+    ends.handler.slow.set()
+    assert (await slow).body == b"GET /slow"
+
+
+async def test_who_does_not_wait_for_an_answer_disturbs_nobody(ends: Ends) -> None:
+    slow = asyncio.create_task(ends.get("/slow"))
+    await ends.get("/1")
+    slow.cancel()
+    ends.handler.slow.set()
+    assert (await ends.get("/2")).body == b"GET /2"
+
+
+async def test_pieces_come_as_they_are_made_until_who_asked_has_enough(ends: Ends) -> None:
+    pieces = await ends.watch("/watch")
+    assert [await anext(pieces), await anext(pieces)] == [b"first", b"second"]
+    assert not ends.handler.ended.is_set()
+    await pieces.aclose()
+    await ends.handler.ended.wait()
+    assert (await ends.get("/")).status == 410
+
+
+async def test_a_long_piece_arrives_whole_and_the_end_is_seen(ends: Ends) -> None:
+    pieces = [piece async for piece in await ends.watch("/large")]
+    assert b"".join(pieces) == b"12345678" * pipe.PIECE
+
+
+async def test_a_refused_stream_has_the_refusal_as_its_only_piece(ends: Ends) -> None:
+    answer = await ends.channel.stream("", 0, "/a", timeout=1)
+    assert answer.pieces
+    assert (answer.status, [piece async for piece in answer.pieces]) == (410, [b"GET /a"])
+
+
+async def test_a_bug_of_the_server_fails_what_it_is_in_and_nothing_else(ends: Ends) -> None:
+    pieces = await ends.watch("/broken")
+    assert await anext(pieces) == b"good"
+    with pytest.raises(ConnectionResetError):
+        await anext(pieces)
+    assert (await ends.get("/bug")).status == 500
+    assert (await ends.get("/")).status == 410
+
+
+async def test_with_the_connection_all_that_waits_fails_and_nothing_is_asked_any_more(ends: Ends) -> None:
+    waiting = asyncio.create_task(ends.get("/slow"))
+    beginning = asyncio.create_task(ends.channel.stream("", 0, "/slow", timeout=1))
+    pieces = await ends.watch("/watch")
+    assert [await anext(pieces), await anext(pieces)] == [b"first", b"second"]
+    ends.other.close()
+    await ends.channel.ended()
+    for failed in (waiting, beginning, anext(pieces), ends.get("/"), ends.channel.stream("", 0, "/", timeout=1)):
+        with pytest.raises(ConnectionResetError):
+            await failed
+
+
+async def test_the_server_ends_what_is_under_way_when_who_asked_has_gone(ends: Ends) -> None:
+    pieces = await ends.watch("/watch")
+    assert await anext(pieces) == b"first"
+    waiting = asyncio.create_task(ends.get("/slow"))
+    await ends.get("/")
+    await ends.channel.close()
+    await ends.serving
+    assert ends.handler.ended.is_set()
+    with pytest.raises(ConnectionResetError):
+        await waiting
+
+
+@pytest.mark.parametrize(
+    ("sent", "what"),
+    [(b"\0\0\0\3abc", "got `int`"), (b"\0\0\0\2\x92\1", "truncated")],
+)
+async def test_what_is_no_request_ends_the_connection(ends: Ends, sent: bytes, what: str) -> None:
+    ends.writer.write(sent)
+    await asyncio.wait([ends.serving])
+    error = ends.serving.exception()
+    assert isinstance(error, errors.ProtocolError)
+    assert what in str(error)
+
+
+async def test_what_is_no_answer_ends_the_connection(ends: Ends) -> None:
+    waiting = asyncio.create_task(ends.get("/slow"))
+    await ends.get("/")
+    ends.other.write(b"\0\0\0\3abc")
+    with pytest.raises(errors.ProtocolError, match="got `int`"):
+        await ends.channel.ended()
+    with pytest.raises(ConnectionResetError):
+        await waiting

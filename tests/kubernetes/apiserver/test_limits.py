@@ -1,0 +1,159 @@
+"""What one request may ask of the server: none takes it down, blocks it for long, or fills its memory."""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.kubernetes.apiserver import api
+
+from gantry.kubernetes import apiserver
+from gantry.kubernetes.apiserver import read, store
+from gantry.runtime.real import http as wire
+
+CLUSTERS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters"
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' * depth + b"1" + b"}" * depth
+
+
+def cluster(inside: bytes) -> bytes:
+    head = b'{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","metadata":{"name":"c"},"spec":{"free":'
+    return head + inside + b"}}"
+
+
+@pytest.mark.parametrize("depth", [150, 400, 700, 100_000])
+async def test_a_body_that_is_nested_too_deep_is_bad(kube: api.Api, depth: int) -> None:
+    said = await kube.say("POST", CLUSTERS, cluster(nested(depth)))
+    assert said.refusal[:2] == (400, "BadRequest")
+    assert (await kube.say("POST", CLUSTERS, cluster(nested(90)))).status == 201
+    for accept in ("application/yaml", "application/json;as=Table;g=meta.k8s.io;v=v1"):
+        assert (await kube.get(f"{CLUSTERS}/c", accept=accept)).status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"- " * 300_000 + b"1",
+        b"[" * 300_000,
+        b"\n".join(b" " * place + b"a:" for place in range(200)),
+        b"a: &a [1]\nb: *a\n",
+        b"a: &a [*a]\n",
+        b"a: &a {b: 1}\nc:\n  <<: *a\n",
+    ],
+)
+async def test_yaml_that_is_too_deep_or_grows_by_references_is_bad(kube: api.Api, body: bytes) -> None:
+    said = await kube.say("POST", api.POOLS, body, kind="application/yaml")
+    assert said.refusal[:2] == (400, "BadRequest")
+    said = await kube.say("PATCH", f"{api.POOLS}/pool-1?fieldManager=x", body, kind=api.APPLY)
+    assert said.refusal[:2] == (400, "BadRequest")
+
+
+@pytest.mark.parametrize("source", ["", "/spec"])
+async def test_a_patch_that_copies_again_and_again_is_refused(kube: api.Api, source: str) -> None:
+    await kube.add(api.POOLS, api.pool())
+    steps = [{"op": "copy", "from": source, "path": f"/spec/x{number}"} for number in range(40)]
+    assert (await kube.patch(f"{api.POOLS}/pool-1", steps, api.STEPS)).status in (400, 413, 422)
+    assert (await kube.get(f"{api.POOLS}/pool-1")).at("spec.x0") is None
+
+
+async def test_a_patch_cannot_nest_deeper_than_a_body(kube: api.Api) -> None:
+    await kube.say("POST", CLUSTERS, cluster(b"{}"))
+    steps = [
+        {"op": "add", "path": "/spec/free" + "/a" * depth, "value": json.loads(nested(80))} for depth in (1, 81, 161)
+    ]
+    said = await kube.patch(f"{CLUSTERS}/c", steps, api.STEPS)
+    assert said.refusal[0] == 400
+
+
+async def test_a_body_and_an_object_have_a_largest_size(kube: api.Api) -> None:
+    pool = await kube.add(api.POOLS, api.pool())
+    most = store.OBJECT_LIMIT
+    large = {"metadata": {"annotations": {"note": "x" * most}}}
+    assert (await kube.patch(f"{api.POOLS}/pool-1", large)).refusal[:2] == (413, "RequestEntityTooLarge")
+    assert (await kube.get(f"{api.POOLS}/pool-1")).version == pool.version
+    larger = {"metadata": {"annotations": {"note": "x" * apiserver.BODY_LIMIT}}}
+    assert (await kube.patch(f"{api.POOLS}/pool-1", larger)).refusal[:2] == (413, "RequestEntityTooLarge")
+    assert (await kube.patch(f"{api.POOLS}/pool-1", {"metadata": {"labels": {"a": "b"}}})).status == 200
+
+
+async def test_an_object_of_the_largest_size_can_be_deleted(kube: api.Api) -> None:
+    body = api.pool()
+    note = "x" * (store.OBJECT_LIMIT - 2000)
+    body["metadata"] = {"name": "pool-1", "finalizers": ["a.b/c"], "annotations": {"note": note}}
+    await kube.add(api.POOLS, body)
+    assert (await kube.delete(f"{api.POOLS}/pool-1")).at("metadata.deletionTimestamp")
+    assert (await kube.patch(f"{api.POOLS}/pool-1", {"metadata": {"finalizers": []}})).status == 200
+
+
+@pytest.mark.parametrize("name", ["limit", "timeoutSeconds", "resourceVersion"])
+async def test_a_number_of_five_thousand_digits_is_bad(kube: api.Api, name: str) -> None:
+    for watch in ("false", "true"):
+        said = await kube.get(f"{api.POOLS}?watch={watch}&{name}={'9' * 5000}")
+        assert said.refusal[:2] == (400, "BadRequest")
+
+
+async def test_a_refusal_does_not_list_a_hundred_thousand_reasons(kube: api.Api) -> None:
+    body = api.pool()
+    body["spec"] = {"namePrefix": "p", "pools": [1] * 100_000}
+    said = await kube.say("POST", api.POOLS, body)
+    assert said.status == 422
+    assert 1 <= len(said.fields) <= 100
+
+
+async def test_a_protobuf_body_of_a_million_texts_is_read_at_once(kube: api.Api) -> None:
+    finalizers = b"\x72\x01a" * 900_000
+    inside = _field(1, _field(1, b"n") + finalizers)
+    body = b"k8s\0" + _field(1, _field(1, b"v1") + _field(2, b"Namespace")) + _field(2, inside)
+    said = await kube.say("POST", api.NAMESPACES, body, kind="application/vnd.kubernetes.protobuf")
+    assert said.status == 413
+
+
+def _field(number: int, value: bytes) -> bytes:
+    size, out = len(value), bytearray([number << 3 | 2])
+    while size > 0x7F:
+        out.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes(out) + bytes([size]) + value
+
+
+async def test_watches_beyond_the_most_are_told_to_come_later(kube: api.Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "WATCHES", 3)
+    monkeypatch.setattr(wire, "LOOK", 0.05)
+    async with AsyncExitStack() as held:
+        for _ in range(3):
+            events = await held.enter_async_context(kube.watch(api.POOLS))
+        async with kube.watch(api.POOLS) as refused:
+            kind, said = await refused.next()
+            assert (kind, said.at("code"), said.at("reason")) == ("ERROR", 429, "TooManyRequests")
+        await kube.add(api.POOLS, api.pool())
+        assert await events.named() == ("ADDED", "pool-1")
+
+    async def begins() -> bool:
+        async with kube.watch(api.POOLS) as events:
+            return (await events.next())[0] == "ADDED"
+
+    async with asyncio.timeout(api.PATIENCE):
+        while not await begins():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET %s HTTP/1.1\r\nAccept: application/json;as=Table;g=meta.k8s.io;v=\xff\r\n" % api.POOLS.encode(),
+        b"GET %s HTTP/1.1\r\nAuthorization: Bearer \xff\r\n" % api.POOLS.encode(),
+        b"POST %s HTTP/1.1\r\nUser-Agent: \xff\r\nContent-Type: \xff\r\n" % api.POOLS.encode(),
+    ],
+)
+async def test_bytes_that_are_no_characters_do_not_make_the_server_fail(tmp_path: Path, head: bytes) -> None:
+    async with api.api(tmp_path, tokens={"secret": "admin"} if b"Bearer" in head else None) as kube:
+        reader, writer = await asyncio.open_connection("127.0.0.1", kube.port)
+        body = json.dumps(api.pool()).encode()
+        writer.write(head + b"Host: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        async with asyncio.timeout(api.PATIENCE):
+            answer = await reader.read()
+        writer.close()
+    assert int(answer.split()[1]) < 500, answer

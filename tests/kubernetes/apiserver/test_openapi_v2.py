@@ -1,0 +1,73 @@
+"""OpenAPI 2 in Protocol Buffers says what the same document in JSON says, to those who ask for it first."""
+
+import json
+
+import msgspec
+import pytest
+
+from gantry.kubernetes.api import schema
+from gantry.kubernetes.apiserver import discovery, openapi_v2, protobuf
+
+PATH = ("openapi", "v2")
+Fields = dict[int, list[bytes]]
+
+
+def fields(data: bytes) -> Fields:
+    found: Fields = {}
+    for number, value in protobuf._fields(data):
+        assert isinstance(value, bytes)
+        found.setdefault(number, []).append(value)
+    return found
+
+
+def named(listed: list[bytes]) -> dict[str, Fields]:
+    """Return messages of a name and a value by their names."""
+    return {one[1][0].decode(): fields(one[2][0]) for one in map(fields, listed)}
+
+
+def plain() -> schema.Json:
+    said = discovery.answer(PATH, "application/json")
+    assert said
+    return msgspec.json.decode(said[0], type=schema.Json)
+
+
+def packed() -> Fields:
+    said = discovery.answer(PATH, openapi_v2.ASKED[1])
+    assert said
+    assert said[1] == openapi_v2.TYPE
+    return fields(said[0])
+
+
+def test_all_kinds_are_there_with_their_fields() -> None:
+    kinds, expected = named(fields(packed()[9][0])[1]), msgspec.convert(plain()["definitions"], dict[str, schema.Json])
+    assert set(kinds) == set(expected)
+    name = "io.metal3.ipam.v1alpha1.IPPool"
+    spec = named(fields(named(fields(kinds[name][25][0])[1])["spec"][25][0])[1])
+    assert set(spec) == set(expected[name]["properties"]["spec"]["properties"])  # type: ignore[index]
+    pools = fields(fields(spec["pools"][23][0])[1][0])
+    assert (fields(spec["pools"][22][0])[1], fields(pools[22][0])[1]) == ([b"array"], [b"object"])
+    extensions = {key: json.loads(one[2][0]) for key, one in named(kinds[name][31]).items()}
+    assert extensions["x-kubernetes-group-version-kind"][0]["kind"] == "IPPool"
+
+
+def test_paths_tell_which_parameters_a_patch_takes() -> None:
+    paths = named(fields(packed()[8][0])[2])
+    assert set(paths) == set(msgspec.convert(plain()["paths"], schema.Json))
+    patch = fields(paths["/apis/ipam.metal3.io/v1alpha1/namespaces/{namespace}/ippools/{name}"][8][0])
+    queries = [fields(fields(fields(fields(one)[1][0])[2][0])[3][0]) for one in patch[8]]
+    assert {one[4][0] for one in queries} == {b"dryRun", b"fieldManager", b"fieldValidation", b"force"}
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", "application/json"),
+        (f"application/json, {openapi_v2.ASKED[1]}", "application/json"),
+        (f"text/html, {openapi_v2.ASKED[1]}, application/json", openapi_v2.TYPE),
+        (openapi_v2.TYPE, openapi_v2.TYPE),
+    ],
+)
+def test_the_form_is_the_one_asked_for_first(accept: str, kind: str) -> None:
+    said = discovery.answer(PATH, accept)
+    assert said
+    assert said[1] == kind

@@ -1,0 +1,133 @@
+"""A cluster's ledger in a dictionary, and a controller that reserves there what pools bound to its network hand out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.kubernetes.claims import server
+
+from gantry.address import ranges
+from gantry.kubernetes.api import ipam, meta, schema
+from gantry.kubernetes.claims import actions, cluster_reservations, orphan_reservations
+
+NAME, UUID = "net1", "00000000-0000-4000-8000-000000000001"
+Record = cluster_reservations.Reservation | meta.Ref
+
+
+@dataclass
+class Cluster:
+    """A network ``net1``: who holds which address, an instance or a claim."""
+
+    held: dict[ranges.Address, Record] = field(default_factory=dict)
+    subnets: tuple[str, ...] = ("10.0.0.0/24",)
+    external: tuple[str, ...] = ()
+    is_away: bool = False
+
+    def take(self, text: str, who: str) -> bool:
+        """Let an instance have an address, if nobody has it."""
+        address = ranges.parse_address(text)
+        return self.held.setdefault(address, cluster_reservations.other("instance", who)) == cluster_reservations.other(
+            "instance", who
+        )
+
+    def give(self, text: str) -> None:
+        del self.held[ranges.parse_address(text)]
+
+    def reserve(self, one: cluster_reservations.Reservation) -> None:
+        self._answer()
+        closed = [ranges.parse_range(text)[1] for text in self.external]
+        old = self.held.get(one.address)
+        if isinstance(old, cluster_reservations.Reservation) and old.claim == one.claim:
+            self.held[one.address] = one
+        if self.held.get(one.address) != one and any(one.address.value in run for run in closed):
+            raise server.RefusedError(409, "Reserved")
+        if self.held.setdefault(one.address, one) != one:
+            raise server.RefusedError(409, "Taken")
+
+    def release(self, one: cluster_reservations.Reservation) -> None:
+        self._answer()
+        if self.held.get(one.address) == one:
+            del self.held[one.address]
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise server.RefusedError(503, "Away")
+
+    def network(self) -> cluster_reservations.Network:
+        taken = {address: who for address, who in self.held.items() if isinstance(who, meta.Ref)}
+        return cluster_reservations.Network(UUID, NAME, self.subnets, self.external, taken)
+
+    def reservations(self) -> list[cluster_reservations.Reservation]:
+        return [one for one in self.held.values() if isinstance(one, cluster_reservations.Reservation)]
+
+    def owner(self, text: str) -> str:
+        """Return who has an address: the name of an instance or a claim, empty for nobody."""
+        found = self.held.get(ranges.parse_address(text))
+        return found.claim.name if isinstance(found, cluster_reservations.Reservation) else found.name if found else ""
+
+
+@dataclass
+class Controller(server.Controller):
+    """Reads the cluster when it begins, unless it ``is_late``, and when ``read`` is called."""
+
+    cluster: Cluster = field(default_factory=Cluster)
+    left: orphan_reservations.Known = field(default_factory=dict)
+    is_late: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.known.bonds.expect()
+        if not self.is_late:
+            self.read()
+
+    def read(self) -> None:
+        bonds = self.known.bonds
+        if self.cluster.is_away:
+            self.work |= bonds.lost("the cluster cannot be asked: it is away")
+            return
+        networks = [self.cluster.network()] if NAME in bonds.names else []
+        self.work |= self.known.learn(bonds.names, networks, self.cluster.reservations())
+
+    def sweep(self) -> None:
+        """Give up what has been left over for long enough."""
+        self.left = orphan_reservations.find(self.known, self.left, now=self.server.now)
+        for action in orphan_reservations.releases(self.known, self.left, now=self.server.now):
+            try:
+                self._request(action)
+            except server.RefusedError as refusal:
+                self._failed(action, refusal)
+
+    def _request(self, action: actions.Action) -> None:
+        bonds = self.known.bonds
+        if isinstance(action, actions.Reserve):
+            self.cluster.reserve(action.reservation)
+            self.work |= bonds.reserved(action.reservation)
+        elif isinstance(action, actions.Release):
+            if self.server.obstacle(action, self.known):
+                raise server.RefusedError(409, "Met")
+            for ref in action.unless:
+                found = server.struct(self.server.objects[ref]) if ref in self.server.objects else None
+                if found and action.is_refuted(found):
+                    self.work |= self.known.met(action, found)
+                    raise server.RefusedError(409, "Met")
+            self.cluster.release(action.reservation)
+            self.work |= bonds.released(action.reservation)
+        else:
+            super()._request(action)
+
+    def _failed(self, action: actions.Action, refusal: server.RefusedError) -> None:
+        if refusal.reason == "Away":
+            self.work |= self.known.bonds.lost("the cluster cannot be asked: it is away")
+        elif isinstance(action, actions.Reserve):
+            self.work |= self.known.bonds.refused(
+                action.reservation, cluster_reservations.other("the cluster:", "taken")
+            )
+        elif isinstance(action, actions.Release):
+            self.see()
+        else:
+            super()._failed(action, refusal)
+
+
+def pool(name: str = "pool-1", network: str = NAME, spec: Mapping[str, object] | None = None) -> schema.Json:
+    made = server.pool(name, **spec or {})
+    server.metadata(made)["annotations"] = {ipam.NETWORK: network}
+    return made

@@ -1,0 +1,238 @@
+"""What is refused though it fits its schema, in whose words; and which layer refuses what cannot be."""
+
+import pytest
+from tests.kubernetes.claims import server
+
+from gantry.kubernetes.api import capi, data, definitions, ipam, meta, schema
+from gantry.kubernetes.claims import actions, admission
+
+ONE = [{"start": "10.0.0.1", "end": "10.0.0.9"}]
+METAL3 = ipam.API_VERSION
+
+
+def body(kind: str, spec: schema.Json, *, group: str = METAL3, notes: dict[str, str] | None = None) -> schema.Json:
+    marks: schema.Json = {"name": "bad", "namespace": server.SITE, "annotations": notes or {}}
+    return {"apiVersion": group, "kind": kind, "metadata": marks, "spec": spec}
+
+
+def pool(**spec: object) -> schema.Json:
+    return body("IPPool", {"namePrefix": "p", **spec})
+
+
+def causes(given: schema.Json) -> tuple[str, list[str]]:
+    """Return the layer that refuses an object, and why."""
+    group, _, version = str(given["apiVersion"]).rpartition("/")
+    definition = definitions.by_kind(group, str(given["kind"]))
+    assert definition is not None
+    by_schema = list(definitions.check(definition, version, given))
+    if by_schema:
+        return "schema", [str(one) for one in by_schema]
+    refused = admission.review(definitions.read(given), None, in_use=lambda _: ())
+    return "admission", [str(one) for one in refused]
+
+
+CAPI = f"{capi.GROUP}/v1beta2"
+DATA = f"{data.GROUP}/v1beta2"
+LABEL: schema.Json = {"metaData": {"fromLabels": [{"key": "a", "object": "pod", "label": "x"}]}}
+NO_POOL: schema.Json = {"networkData": {"networks": {"ipv4": [{"id": "a", "link": "b"}]}}}
+BAD = [
+    (body("IPPool", {"pools": ONE}), "schema", "spec.namePrefix: Required"),
+    (pool(namePrefix="", pools=ONE), "schema", "spec.namePrefix in body should be at least 1"),
+    (pool(pools=[{"start": "10.0.0.300", "end": "10.0.0.9"}]), "schema", "spec.pools[0].start in body should match"),
+    (pool(prefix=129), "schema", "spec.prefix in body should be less than or equal to 128"),
+    (pool(prefix=-1), "schema", "spec.prefix in body should be greater than or equal to 0"),
+    (pool(prefix="24"), "schema", "spec.prefix in body must be of type integer"),
+    (pool(allocationStrategy="roundrobin"), "schema", 'supported values: "sequential", "random"'),
+    (
+        pool(pools=[{"start": "10.0.0.9", "end": "10.0.0.1"}]),
+        "admission",
+        "end IP 10.0.0.1 is before start IP 10.0.0.9",
+    ),
+    (pool(pools=[{"prefix": 24}]), "admission", "pool entry must specify at least one of start, end, or subnet"),
+    (pool(pools=ONE, preAllocations={"c1": "10.0.9.9"}), "admission", "out of bounds of the pools given"),
+    (
+        pool(pools=ONE, preAllocations={"c1": "10.0.0.5", "c2": "10.0.0.5"}),
+        "admission",
+        'already pre-allocated to claim "c1"',
+    ),
+    (
+        pool(pools=[{"subnet": "2001:db8::/64"}], preAllocations={"c1": "2001:db8::5", "c2": "2001:DB8:0:0:0:0:0:5"}),
+        "admission",
+        'already pre-allocated to claim "c1"',
+    ),
+    (
+        pool(allocationStrategy="random", pools=[{"start": "10.0.0.1"}]),
+        "admission",
+        'cannot be used with allocationStrategy "random"',
+    ),
+    (pool(pools=ONE, excludedAddresses=["ten"]), "admission", "spec.excludedAddresses[0]"),
+    (pool(pools=[{"start": "10.0.0.1", "end": "2001:db8::1"}]), "admission", "mixes address families"),
+    (pool(namePrefix="UPPER", pools=ONE), "admission", "cannot have names that begin so"),
+    (pool(namePrefix="p" * 250, pools=ONE), "admission", "cannot have names that begin so"),
+    (body("IPClaim", {}), "schema", "spec.pool: Required"),
+    (
+        body("IPClaim", {"pool": {"namespace": server.SITE}}),
+        "admission",
+        "spec.pool.name: Invalid value: cannot be empty",
+    ),
+    (
+        body("IPClaim", {"pool": {"name": "p"}}, notes={"ipAddress": "999.1.1.1"}),
+        "admission",
+        'metadata.annotations.ipAddress: Invalid value: "999.1.1.1": is not a valid IP address',
+    ),
+    (body("IPAddress", {"pool": {"name": "p"}, "claim": {"name": "c"}}), "schema", "spec.address: Required"),
+    (
+        body("IPAddress", {"address": "1.2.3", "pool": {"name": "p"}, "claim": {"name": "c"}}),
+        "schema",
+        "spec.address in body should match",
+    ),
+    (
+        body("IPAddress", {"address": "10.0.0.1", "pool": {"name": "p"}, "claim": {"namespace": "n"}}),
+        "admission",
+        "spec.claim.name: Invalid value: cannot be empty",
+    ),
+    (
+        body("IPAddressClaim", {"poolRef": {"name": "p", "apiGroup": ipam.GROUP}}, group=CAPI),
+        "schema",
+        "spec.poolRef.kind: Required",
+    ),
+    (
+        body(
+            "IPAddress",
+            {
+                "address": "10.0.0.1",
+                "prefix": 33,
+                "claimRef": {"name": "c"},
+                "poolRef": {"name": "p", "kind": "IPPool", "apiGroup": ipam.GROUP},
+            },
+            group=CAPI,
+        ),
+        "admission",
+        "prefix is too large for an IPv4 address",
+    ),
+    (body("Metal3DataTemplate", LABEL, group=DATA), "schema", "spec.metaData.fromLabels[0].object: Unsupported value"),
+    (
+        body("Metal3DataTemplate", NO_POOL, group=DATA),
+        "admission",
+        "fromPoolRef needs to contain a reference to an IPPool",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "layer", "reason"), BAD)
+def test_what_is_wrong_is_refused_by_its_layer_with_the_reason(given: schema.Json, layer: str, reason: str) -> None:
+    refused_by, reasons = causes(given)
+    assert refused_by == layer
+    assert any(reason in one for one in reasons), reasons
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pool(
+            pools=[*ONE, {"subnet": "2001:db8::/64"}], allocationStrategy="random", preAllocations={"c": "2001:db8::9"}
+        ),
+        pool(),
+        body("IPClaim", {"pool": {"name": "p"}}, notes={"ipAddress": ""}),
+    ],
+)
+def test_what_is_right_is_not_refused(given: schema.Json) -> None:
+    assert causes(given) == ("admission", [])
+
+
+def changed(old: schema.Json, new: schema.Json, *held: actions.Address) -> list[str]:
+    refused = admission.review(definitions.read(new), definitions.read(old), in_use=lambda _: held)
+    return [str(one) for one in refused]
+
+
+@pytest.mark.promise("claims-22")
+def test_prefix_and_strategy_of_a_pool_stay() -> None:
+    assert changed(pool(), pool(namePrefix="q")) == ['spec.namePrefix: Invalid value: "q": cannot be modified']
+    assert "cannot be modified after creation" in changed(pool(), pool(allocationStrategy="random"))[0]
+    assert not changed(pool(), pool(allocationStrategy="sequential"))
+
+
+def test_a_pool_does_not_shrink_under_an_address_in_use() -> None:
+    held = server.struct(server.address("x", "10.0.0.9", claim="c", of="bad"))
+    assert isinstance(held, ipam.IPAddress)
+    smaller = pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.8"}])
+    assert "is in use by IPClaim site-a/c but out of bounds" in changed(pool(pools=ONE), smaller, held)[0]
+    assert not changed(pool(pools=ONE), smaller)
+
+
+@pytest.mark.parametrize(
+    ("given", "inside", "outside"),
+    [
+        ({"start": "10.0.0.4"}, "255.255.255.255", "10.0.0.3"),
+        ({"end": "10.0.0.4"}, "0.0.0.0", "10.0.0.5"),
+        ({"subnet": "10.0.0.6/29"}, "10.0.0.0", "10.0.0.8"),
+        ({"subnet": "10.0.0.0/29", "end": "10.0.0.4"}, "10.0.0.4", "10.0.0.5"),
+        ({"subnet": "10.0.0.0/29", "start": "10.0.0.4"}, "10.0.0.7", "10.0.0.3"),
+        ({"subnet": "2001:db8::/64"}, "2001:db8::ffff", "10.0.0.1"),
+    ],
+)
+def test_each_bound_that_a_range_gives_holds(given: schema.Json, inside: str, outside: str) -> None:
+    assert causes(pool(pools=[given], preAllocations={"c": inside})) == ("admission", [])
+    _, reasons = causes(pool(pools=[given], preAllocations={"c": outside}))
+    assert "out of bounds" in reasons[0]
+
+
+def test_a_refusal_names_some_of_the_addresses_in_use_and_not_thousands() -> None:
+    held = [server.struct(server.address(f"x{number}", "10.0.0.9", claim="c", of="bad")) for number in range(500)]
+    addresses = [one for one in held if isinstance(one, ipam.IPAddress)]
+    smaller = pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.8"}])
+    assert 1 <= len(changed(pool(pools=ONE), smaller, *addresses)) <= 100
+
+
+def test_references_and_addresses_stay() -> None:
+    claim, other = (body("IPClaim", {"pool": {"name": name}}) for name in ("p", "q"))
+    assert "spec.pool" in changed(claim, other)[0]
+    assert not changed(claim, body("IPClaim", {"pool": {"name": "p", "uid": "new"}, "owner": {"name": "x"}}))
+    refs = {"pool": {"name": "p"}, "claim": {"name": "c"}}
+    old = body("IPAddress", {"address": "10.0.0.1", **refs})
+    assert "spec.address" in changed(old, body("IPAddress", {"address": "10.0.0.2", **refs}))[0]
+    asked = {"poolRef": {"name": "p", "kind": "IPPool", "apiGroup": ipam.GROUP}}
+    first, second = (body("IPAddressClaim", {**asked, **more}, group=CAPI) for more in ({}, {"clusterName": "edge"}))
+    assert "immutable" in changed(first, second)[0]
+
+
+def test_an_address_of_cluster_api_is_from_the_pool_that_its_claim_asks() -> None:
+    def asked(**more: str) -> schema.Json:
+        return {"poolRef": {"name": "p", "kind": "IPPool", "apiGroup": ipam.GROUP, **more}}
+
+    def reasons(claim: schema.Json | None, address: schema.Json) -> list[str]:
+        given = body(
+            "IPAddress", {"claimRef": {"name": "c"}, "address": "10.0.0.1", "prefix": 24, **address}, group=CAPI
+        )
+        known = definitions.read(body("IPAddressClaim", claim, group=CAPI)) if claim else None
+        refused = admission.review(definitions.read(given), None, in_use=lambda _: (), claim_of=lambda _: known)
+        return [str(one) for one in refused]
+
+    assert not reasons(asked(), asked())
+    assert not reasons(None, asked())
+    # The group may be left away in v1beta1.
+    assert not reasons(asked(apiGroup=""), asked())
+    for other in ({"name": "q"}, {"kind": "InClusterIPPool"}, {"apiGroup": "ipam.cluster.x-k8s.io"}):
+        (reason,) = reasons(asked(), asked(**other))
+        assert reason.startswith("spec.poolRef: Invalid value")
+        assert "IPPool.ipam.metal3.io p" in reason
+
+
+def test_an_object_older_than_the_rules_can_still_be_marked_and_deleted() -> None:
+    bad = pool(pools=[{"prefix": 24}])
+    marked = {**bad, "metadata": {**server.metadata(bad), "labels": {"a": "b"}}}
+    assert not changed(bad, marked)
+    going = {**pool(pools=[{}]), "metadata": {**server.metadata(bad), "deletionTimestamp": meta.stamp(server.BEGIN)}}
+    assert not changed(bad, going)
+
+
+def test_ranges_over_those_of_a_pool_with_another_prefix_are_worth_a_warning() -> None:
+    new = meta.read(pool(pools=[{"start": "10.0.0.9", "end": "10.0.0.20"}]), ipam.IPPool)
+    specs = {"same": {"namePrefix": "p"}, "over": {"namePrefix": "q"}, "beside": {"namePrefix": "r"}}
+    ends = {"same": "10.0.0.9", "over": "10.0.0.9", "beside": "10.0.0.8"}
+    others = [
+        meta.read(server.pool(name, **{**spec, "pools": [{"start": "10.0.0.1", "end": ends[name]}]}), ipam.IPPool)
+        for name, spec in specs.items()
+    ]
+    (warning,) = admission.warnings(new, [new, *others])
+    assert warning.startswith("ranges of IPPool over overlap")

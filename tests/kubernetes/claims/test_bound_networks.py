@@ -1,0 +1,422 @@
+"""Pools that are bound to a cluster's network: its ledger has the last word, wherever a controller ends."""
+
+import datetime
+import random
+from collections.abc import Generator
+
+import pytest
+from tests.kubernetes.claims import bound, server
+
+from gantry.address import ranges
+from gantry.kubernetes.api import ipam, meta, schema
+from gantry.kubernetes.claims import actions, cluster_reservations, reconcile_claim
+
+NAMES = ["a", "b", "c", "d", "e"]
+LATER = datetime.timedelta(seconds=reconcile_claim.GRACE + 1)
+
+
+class Site:
+    """A server with a pool of four addresses that is bound to a network, and one controller."""
+
+    def __init__(self, spec: schema.Json | None = None) -> None:
+        self.server, self.cluster = server.Server(), bound.Cluster()
+        self.server.create(bound.pool(spec=spec))
+        self.controller = self.begin()
+
+    def begin(self) -> bound.Controller:
+        self.controller = bound.Controller(self.server, cluster=self.cluster)
+        return self.controller
+
+    def ask(self, *names: str) -> None:
+        for name in names:
+            self.server.create(server.claim(name))
+        self.settle()
+
+    def settle(self) -> None:
+        self.controller.settle()
+
+    def given(self, name: str) -> str:
+        return server.given(self.server, name)
+
+    def error(self, name: str) -> str:
+        return server.error(self.server, name)
+
+    def delete(self, name: str) -> None:
+        self.server.delete(claim_ref(name))
+        self.settle()
+
+    def ready(self) -> meta.Condition:
+        found = server.struct(self.server.get(ipam.pool_ref(server.SITE, "pool-1")))
+        assert isinstance(found, ipam.IPPool)
+        return next(one for one in found.status.conditions if one.type == "Ready")
+
+
+def claim_ref(name: str) -> meta.Ref:
+    return meta.Ref(ipam.GROUP, "IPClaim", server.SITE, name)
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_an_address_of_a_bound_pool_is_reserved_for_its_claim(site: Site) -> None:
+    site.ask("a")
+    assert site.given("a") == "10.0.0.1"
+    assert site.cluster.owner("10.0.0.1") == "a"
+
+
+def test_it_is_free_for_instances_again_when_the_claim_has_gone(site: Site) -> None:
+    site.ask("a")
+    assert not site.cluster.take("10.0.0.1", "vm1")
+    site.delete("a")
+    assert site.cluster.held == {}
+
+
+def test_so_it_is_when_the_claim_is_deleted_before_a_new_controller_has_read_the_network(site: Site) -> None:
+    site.ask("a")
+    site.controller = bound.Controller(site.server, cluster=site.cluster, is_late=True)
+    site.delete("a")
+    assert site.cluster.owner("10.0.0.1") == "a"
+    assert claim_ref("a") in site.server.objects
+    site.controller.read()
+    site.settle()
+    assert site.cluster.held == {}
+    assert claim_ref("a") not in site.server.objects
+
+
+def test_what_an_instance_has_is_given_to_no_claim(site: Site) -> None:
+    site.cluster.take("10.0.0.1", "vm1")
+    site.controller.read()
+    site.cluster.take("10.0.0.2", "vm2")  # since then
+    site.ask("a")
+    assert site.given("a") == "10.0.0.3"
+
+
+def test_what_the_network_keeps_back_is_given_to_no_claim(site: Site) -> None:
+    site.cluster.external = ("10.0.0.0-10.0.0.2",)
+    site.begin()
+    site.ask("a")
+    assert site.given("a") == "10.0.0.3"
+
+
+def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it_later(site: Site) -> None:
+    site.cluster.take("10.0.0.2", "vm1")
+    site.controller.read()
+    site.server.create(server.claim("a", annotations={"ipAddress": "10.0.0.2"}))
+    site.settle()
+    assert "10.0.0.2 is held by instance vm1" in site.error("a")
+    site.cluster.give("10.0.0.2")
+    site.controller.read()
+    site.settle()
+    assert site.given("a") == "10.0.0.2"
+
+
+def test_claims_wait_for_addresses_that_instances_have(site: Site) -> None:
+    for number in range(1, 5):
+        site.cluster.take(f"10.0.0.{number}", f"vm{number}")
+    site.ask("a")
+    assert "Exhausted" in site.error("a")
+    site.cluster.give("10.0.0.3")
+    site.controller.read()
+    site.settle()
+    assert site.given("a") == "10.0.0.3"
+
+
+def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_and_others_do_not(site: Site) -> None:
+    site.ask("a")
+    site.cluster.is_away = True
+    site.server.create(server.pool("plain", namePrefix="plain"))
+    site.server.create(server.claim("c", "plain"))
+    site.ask("b")
+    assert "the cluster cannot be asked" in site.error("b")
+    assert site.ready().reason == "NetworkNotReady"
+    assert site.given("a")
+    assert site.given("c")
+    writes = site.server.writes
+    site.controller.read()
+    site.settle()
+    assert site.server.writes == writes
+    site.cluster.is_away = False
+    site.controller.read()
+    site.settle()
+    assert site.given("b") == "10.0.0.2"
+    assert site.ready().status == "True"
+
+
+def test_a_controller_that_begins_while_the_cluster_is_away_leaves_bound_claims_alone(site: Site) -> None:
+    site.ask("a")
+    site.cluster.is_away = True
+    writes = site.server.writes
+    site.begin()
+    site.settle()
+    assert site.given("a") == "10.0.0.1"
+    assert site.error("a") == ""
+    assert site.server.writes == writes + 1, "the status of the pool, and nothing else"
+
+
+def test_without_a_cluster_nothing_is_given_out_of_a_bound_pool() -> None:
+    world = server.Server()
+    world.create(bound.pool())
+    world.create(server.claim("a"))
+    server.Controller(world).settle()
+    assert "without --cluster" in server.error(world, "a")
+
+
+@pytest.mark.parametrize(
+    ("spec", "network", "reason"),
+    [
+        ({"pools": [{"start": "10.0.0.250", "end": "10.0.1.3"}]}, "net1", "10.0.1.0-10.0.1.3 is outside every subnet"),
+        ({"pools": [{"subnet": "2001:db8::/64"}]}, "net1", "is outside every subnet of network net1 (10.0.0.0/24)"),
+        ({}, "net2", "the cluster has no network net2"),
+    ],
+)
+def test_a_pool_that_does_not_fit_its_network_says_why(spec: dict[str, object], network: str, reason: str) -> None:
+    world, cluster = server.Server(), bound.Cluster()
+    world.create(bound.pool(network=network, spec=spec))
+    world.create(server.claim("a"))
+    bound.Controller(world, cluster=cluster).settle()
+    assert reason in server.error(world, "a")
+    found = server.struct(world.get(ipam.pool_ref(server.SITE, "pool-1")))
+    assert isinstance(found, ipam.IPPool)
+    assert any(reason in one.message and one.reason == "NetworkNotReady" for one in found.status.conditions)
+    assert cluster.held == {}
+
+
+def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(site: Site) -> None:
+    site.cluster.take("10.0.0.4", "vm1")
+    site.controller.read()
+    site.server.create(server.address("by-hand-3", "10.0.0.3", claim="a"))
+    site.server.create(server.address("by-hand-4", "10.0.0.4", claim="b"))
+    site.ask("a", "b")
+    assert site.given("a") == "10.0.0.3"
+    assert site.cluster.owner("10.0.0.3") == "a"
+    assert "10.0.0.4 is held by instance vm1" in site.error("b")
+    site.cluster.give("10.0.0.4")
+    site.controller.read()
+    site.settle()
+    assert site.given("b") == "10.0.0.4"
+    assert site.cluster.owner("10.0.0.4") == "b"
+
+
+def test_an_address_made_by_hand_without_a_claim_is_reserved(site: Site) -> None:
+    site.server.create(server.address("by-hand-3", "10.0.0.3", claim="nobody"))
+    site.settle()
+    assert site.cluster.owner("10.0.0.3") == "nobody"
+
+
+def test_what_a_pool_gave_out_before_it_was_bound_is_reserved() -> None:
+    site = Site()
+    site.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": None}})
+    site.settle()
+    site.ask("a", "b")
+    assert site.cluster.held == {}
+    site.cluster.take("10.0.0.2", "vm1")
+    site.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": {ipam.NETWORK: "net1"}}})
+    site.settle()
+    site.controller.read()
+    site.settle()
+    assert site.cluster.owner("10.0.0.1") == "a"
+    assert (site.given("b"), site.cluster.owner("10.0.0.2")) == ("10.0.0.2", "vm1"), "what a claim was told it keeps"
+
+
+def test_a_reservation_of_a_claim_that_has_gone_is_given_up_after_a_while(site: Site) -> None:
+    site.ask("a")
+    (left,) = site.cluster.reservations()
+    site.delete("a")
+    site.cluster.reserve(left)
+    site.begin()
+    site.settle()
+    site.controller.sweep()
+    assert site.cluster.owner("10.0.0.1") == "a"
+    site.server.now += LATER
+    site.controller.sweep()
+    assert site.cluster.held == {}
+
+
+def test_a_reservation_stays_whose_pool_is_not_here_or_is_paused(site: Site) -> None:
+    elsewhere = cluster_reservations.Reservation(
+        bound.UUID, ranges.parse_address("10.0.0.4"), claim_ref("x"), ipam.pool_ref(server.SITE, "moved")
+    )
+    paused = cluster_reservations.Reservation(
+        bound.UUID, ranges.parse_address("10.0.0.3"), claim_ref("y"), ipam.pool_ref(server.SITE, "pool-1")
+    )
+    site.cluster.reserve(elsewhere)
+    site.cluster.reserve(paused)
+    site.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": {meta.PAUSED: ""}}})
+    site.begin()
+    site.controller.sweep()
+    site.server.now += LATER
+    site.controller.sweep()
+    assert len(site.cluster.held) == 2
+
+
+def test_a_pool_stays_until_its_reservations_are_given_up(site: Site) -> None:
+    site.ask("a")
+    (left,) = site.cluster.reservations()
+    site.delete("a")
+    site.cluster.reserve(left)
+    site.begin()
+    pool = ipam.pool_ref(server.SITE, "pool-1")
+    site.server.delete(pool)
+    site.settle()
+    assert pool in site.server.objects
+    site.controller.sweep()
+    site.server.now += LATER
+    site.controller.sweep()
+    site.settle()
+    assert pool not in site.server.objects
+
+
+def test_an_old_view_in_which_an_address_has_gone_does_not_free_it(site: Site) -> None:
+    site.ask("a")
+    site.cluster.subnets = ("10.9.0.0/24",)  # so that no other can be picked
+    site.controller.read()
+    site.settle()
+    address = meta.Ref(ipam.GROUP, "IPAddress", server.SITE, "pool-1-10-0-0-1")
+    site.controller.work |= site.controller.known.remove(address)
+    site.settle()
+    assert site.cluster.owner("10.0.0.1") == "a"
+    assert site.given("a") == "10.0.0.1"
+
+
+def test_a_random_pool_goes_on_with_what_was_reserved_before_the_crash() -> None:
+    site = Site({"allocationStrategy": "random"})
+    site.server.create(server.claim("a"))
+    site.controller.see()
+    turns = site.controller.steps()
+    while not site.cluster.held:
+        next(turns)
+    (kept,) = site.cluster.reservations()
+    site.begin()
+    site.controller.below = lambda count: (kept.address.value + 1) % count
+    site.settle()
+    assert site.given("a") == str(kept.address)
+    assert site.cluster.reservations() == [kept]
+
+
+class World:
+    """People who ask and delete, instances that come and go, and a controller that ends between any two requests."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        strategy = self.random.choice([ipam.SEQUENTIAL, ipam.RANDOM])
+        self.server, self.cluster = server.Server(), bound.Cluster()
+        self.server.create(bound.pool(spec={"allocationStrategy": strategy}))
+        # Another pool of the same numbers: only the ledger is between the two.
+        self.server.create(bound.pool("pool-2", spec={"allocationStrategy": strategy}))
+        self.controller = bound.Controller(self.server, cluster=self.cluster)
+        self.running: Generator[None, None, None] | None = None
+
+    def turn(self) -> None:
+        does = [
+            self.ask,
+            self.give_up,
+            self.start,
+            self.stop,
+            self.leave,
+            self.see,
+            self.go_on,
+            self.read,
+            self.restart,
+            self.take_by_hand,
+            self.delete_address,
+        ]
+        self.random.choices(does, weights=[6, 4, 3, 2, 1, 6, 14, 3, 2, 1, 1])[0]()
+        self.server.now += datetime.timedelta(seconds=self.random.choice([0, 1, 60]))
+
+    def ask(self) -> None:
+        make = self.random.choice([server.claim, server.capi_claim])
+        body = make(self.random.choice(NAMES), self.random.choice(["pool-1", "pool-2"]))
+        if server.struct(body).ref not in self.server.objects:
+            self.server.create(body)
+
+    def give_up(self) -> None:
+        claims = sorted(ref for ref in self.server.objects if "Claim" in ref.kind)
+        if claims:
+            self.server.delete(self.random.choice(claims))
+
+    def start(self) -> None:
+        self.cluster.take(f"10.0.0.{self.random.randint(1, 4)}", f"vm{self.random.randint(1, 9)}")
+
+    def stop(self) -> None:
+        found = [address for address, who in self.cluster.held.items() if isinstance(who, meta.Ref)]
+        if found:
+            del self.cluster.held[self.random.choice(sorted(found))]
+
+    def leave(self) -> None:
+        self.cluster.is_away = not self.cluster.is_away
+
+    def see(self) -> None:
+        self.controller.see(self.random.randint(1, 8))
+
+    def read(self) -> None:
+        self.controller.read()
+
+    def go_on(self) -> None:
+        for _ in range(self.random.randint(1, 12)):
+            turn = self.running = self.running or self.controller.steps()
+            if next(turn, self) is self:
+                self.running = None
+                return
+
+    def restart(self) -> None:
+        self.controller = bound.Controller(self.server, cluster=self.cluster, seed=len(self.server.log))
+        self.running = None
+
+    def take_by_hand(self) -> None:
+        text = f"10.0.0.{self.random.randint(1, 4)}"
+        ref = meta.Ref(ipam.GROUP, "IPAddress", server.SITE, f"by-hand-{text[-1]}")
+        if ref not in self.server.objects:
+            self.server.create(server.address(ref.name, text, claim=self.random.choice(NAMES)))
+            self.restart()
+
+    def delete_address(self) -> None:
+        found = sorted(ref for ref in self.server.objects if ref.kind == "IPAddress")
+        if found:
+            self.server.delete(self.random.choice(found))
+
+    def addresses(self) -> list[actions.Address]:
+        found = map(server.struct, self.server.objects.values())
+        return [one for one in found if isinstance(one, actions.Address)]
+
+    def told(self) -> dict[meta.Ref, str]:
+        """Return the addresses that claims were told and that are there."""
+        names = {(one.claim, one.metadata.name): one.spec.address for one in self.addresses()}
+        found = map(server.struct, self.server.objects.values())
+        claims = [one for one in found if isinstance(one, actions.Claim) and not one.is_deleting]
+        return {one.ref: text for one in claims if (text := names.get((one.ref, one.address_name)))}
+
+    def check(self) -> None:
+        """Each address that a claim was told is reserved for that claim, so nobody else has it."""
+        for ref, text in self.told().items():
+            found = self.cluster.held.get(ranges.parse_address(text))
+            assert isinstance(found, cluster_reservations.Reservation), f"{ref} has {text}, the ledger says {found}"
+            assert found.claim == ref
+
+    def end(self) -> None:
+        self.cluster.is_away = False
+        self.server.now += LATER
+        self.restart()
+        self.controller.settle()
+        self.controller.sweep()
+        self.server.now += LATER
+        self.controller.sweep()
+        self.controller.read()
+        self.controller.settle()
+        self.check()
+        reserved = {(one.claim, str(one.address)) for one in self.cluster.reservations()}
+        assert reserved <= {(one.claim, one.spec.address) for one in self.addresses()}
+        assert self.told().items() <= reserved
+        claims = {ref for ref in self.server.objects if "Claim" in ref.kind}
+        # Who was given one by hand that another has, waits for that.
+        assert claims <= self.told().keys() | {one.claim for one in self.addresses()} or len(self.cluster.held) == 4
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_claim_is_told_an_address_that_the_ledger_has_not_reserved_for_it(seed: int) -> None:
+    world = World(seed)
+    for _ in range(150):
+        world.turn()
+        world.check()
+    world.end()

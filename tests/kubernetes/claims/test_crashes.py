@@ -1,0 +1,273 @@
+"""Claims on a plain API server, by two controllers with old views that end and begin again between any two requests.
+
+What must hold: no two claims that were told an address have the same, where pools share their numbers, and none is
+told another later; in the end, after few writes, every claim is served by an address that says its UID, or says why it
+is not: its pool is full; nothing is left of those that have gone. People ask, use, give up, make and delete addresses
+by hand, grow and shrink pools, and write into a status what is not so.
+"""
+
+import contextlib
+import datetime
+import random
+from collections.abc import Generator
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.kubernetes.claims import server
+
+from gantry.kubernetes.api import capi, ipam, meta
+from gantry.kubernetes.claims import actions, cache, reconcile_claim
+
+NAMES = ["a", "b", "c", "d", "e", "f"]
+USER = "example.org/user"
+OWN = ("allocations", "addresses", "total", "used", "free", "waiting", "conditions", "ipAddress")
+"""Fields of a status that only our own definitions know."""
+
+
+POOLS = {"pool-1": "pool-1", "pool-2": "pool-1", "pool-3": "pool-3"}
+"""The pools and their prefixes: those of one prefix share their numbers."""
+RANGES = [(1, 4), (1, 3), (2, 5), (3, 4)]
+WEIGHTS = {
+    "ask": 6,
+    "give_up": 4,
+    "use": 2,
+    "take_by_hand": 1,
+    "delete_address": 1,
+    "resize": 1,
+    "lie": 1,
+    "strip": 1,
+    "see": 8,
+    "go_on": 12,
+    "restart": 2,
+    "land": 2,
+}
+DOES = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
+
+
+class World:
+    """A server, people who ask and delete, and two controllers that may be as far behind as they like."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        strategy = self.random.choice([ipam.SEQUENTIAL, ipam.RANDOM])
+        self.server = server.Server(pruned=self.random.choice([(), OWN]))
+        ahead = {"a": "10.0.0.2"} if self.random.random() < 0.5 else {}
+        self.server.create(server.pool(allocationStrategy=strategy, preAllocations=ahead))
+        self.server.create(server.pool("pool-2", namePrefix="pool-1", allocationStrategy=strategy))
+        self.server.create(server.pool("pool-3", pools=[{"start": "10.0.0.3", "end": "10.0.0.5"}]))
+        self.controllers = [server.Controller(self.server, seed=1), server.Controller(self.server, seed=2)]
+        self.running: list[Generator[None, None, None] | None] = [None, None]
+        self.told: dict[str, str] = {}
+        self.late: list[actions.Action] = []
+        self.lies: dict[meta.Ref, str] = {}
+
+    def turn(self, name: str) -> None:
+        does = {
+            "ask": self.ask,
+            "give_up": self.give_up,
+            "use": self.use,
+            "take_by_hand": self.take_by_hand,
+            "delete_address": self.delete_address,
+            "resize": self.resize,
+            "lie": self.lie,
+            "strip": self.strip,
+            "see": self.see,
+            "go_on": self.go_on,
+            "restart": self.restart,
+            "land": self.land,
+        }
+        does[name]()
+        self.server.now += datetime.timedelta(seconds=self.random.choice([0, 1, 60]))
+
+    def ask(self) -> None:
+        make = self.random.choice([server.claim, server.capi_claim])
+        body = make(self.random.choice(NAMES), self.random.choice(list(POOLS)))
+        if server.struct(body).ref not in self.server.objects:
+            self.server.create(body)
+
+    def some_claim(self) -> meta.Ref | None:
+        claims = sorted(ref for ref in self.server.objects if "Claim" in ref.kind)
+        return self.random.choice(claims) if claims else None
+
+    def give_up(self) -> None:
+        ref = self.some_claim()
+        if ref:
+            self.server.delete(ref)
+
+    def use(self) -> None:
+        ref = self.some_claim()
+        if ref:
+            seen = server.struct(self.server.objects[ref])
+            held = [one for one in seen.metadata.finalizers if one != USER]
+            if USER not in seen.metadata.finalizers and not seen.is_deleting:
+                held.append(USER)
+            self.server.patch(ref, {"metadata": {"finalizers": held}})
+
+    def take_by_hand(self) -> None:
+        text = f"10.0.0.{self.random.randint(1, 4)}"
+        ref = meta.Ref(ipam.GROUP, "IPAddress", server.SITE, f"by-hand-{text[-1]}")
+        if ref in self.server.objects:
+            self.server.delete(ref)
+        elif text not in {one.spec.address for one in self.addresses()}:
+            self.server.create(server.address(ref.name, text, claim=f"hand-{text[-1]}"))
+            # Its name makes no conflict: it is honoured by those who see it before they pick.
+            self.restart(0)
+            self.restart(1)
+
+    def delete_address(self) -> None:
+        found = self.addresses()
+        if found:
+            self.server.delete(self.random.choice(found).ref)
+
+    def resize(self) -> None:
+        first, last = self.random.choice(RANGES)
+        ranges = [{"start": f"10.0.0.{first}", "end": f"10.0.0.{last}"}]
+        self.server.patch(ipam.pool_ref(server.SITE, self.random.choice(list(POOLS))), {"spec": {"pools": ranges}})
+
+    def lie(self) -> None:
+        """Let somebody write an address that there is, or none, into the status of a claim."""
+        ref = self.some_claim()
+        if ref:
+            name = self.random.choice([*(one.metadata.name for one in self.addresses()), "pool-1-10-0-0-3", "x/../y"])
+            field = "address" if ref.group == ipam.GROUP else "addressRef"
+            self.server.patch(ref, {"status": {field: {"name": name}}}, subresource="status")
+            self.lies[ref] = name
+            uid = server.metadata(self.server.objects[ref])["uid"]
+            self.told.pop(f"{ref} {uid}", None)
+
+    def strip(self) -> None:
+        """Let a claim go in spite of its finalizers, as a server may that is asked for both at once."""
+        ref = self.some_claim()
+        if ref:
+            self.server.patch(ref, {"metadata": {"finalizers": []}})
+            if ref in self.server.objects:
+                self.server.delete(ref)
+
+    def see(self) -> None:
+        self.random.choice(self.controllers).see(self.random.randint(1, 8))
+
+    def go_on(self) -> None:
+        which = self.random.randrange(2)
+        for _ in range(self.random.randint(1, 12)):
+            turn = self.running[which] or self.controllers[which].steps()
+            self.running[which] = turn
+            if next(turn, self) is self:
+                self.running[which] = None
+                return
+
+    def restart(self, which: int | None = None) -> None:
+        which = self.random.randrange(2) if which is None else which
+        sent = self.controllers[which].sending
+        # Its last request may be on its way still.
+        if sent and self.random.random() < 0.5 and not self.is_hindered(sent, self.controllers[which].known):
+            self.late.append(sent)
+        self.controllers[which] = server.Controller(self.server, seed=len(self.server.log))
+        self.running[which] = None
+
+    def is_hindered(self, action: actions.Action, known: cache.Index) -> bool:
+        if not isinstance(action, actions.Patch | actions.Delete):
+            return False
+        gone = action.current is not None and action.current.ref not in self.server.objects
+        return gone or self.server.obstacle(action, known) is not None
+
+    def land(self) -> None:
+        if not self.late:
+            return
+        action = self.late.pop(self.random.randrange(len(self.late)))
+        with contextlib.suppress(server.RefusedError):
+            if isinstance(action, actions.Create):
+                self.server.create(action.address.written())
+            elif isinstance(action, actions.Patch):
+                self.server.patch(action.ref, action.body, subresource=action.subresource)
+            elif isinstance(action, actions.Delete):
+                self.server.delete(action.ref, action.uid)
+
+    def addresses(self) -> list[ipam.IPAddress | capi.IPAddress]:
+        found = map(server.struct, self.server.objects.values())
+        return [one for one in found if isinstance(one, ipam.IPAddress | capi.IPAddress)]
+
+    def bound(self) -> dict[meta.Ref, ipam.IPAddress | capi.IPAddress]:
+        by_name = {(one.claim, one.metadata.name): one for one in self.addresses()}
+        found = map(server.struct, self.server.objects.values())
+        claims = [one for one in found if isinstance(one, ipam.IPClaim | capi.IPAddressClaim) and one.address_name]
+        told = [one for one in claims if self.lies.get(one.ref) != one.address_name]
+        named = [(one, by_name.get((one.ref, one.address_name))) for one in told]
+        assert all(held or one.is_deleting for one, held in named), "a claim has an address that is not there"
+        return {one.ref: held for one, held in named if held}
+
+    def check(self) -> None:
+        now = self.bound()
+        numbers = [(POOLS[held.pool.name], held.spec.address) for held in now.values()]
+        assert len(numbers) == len(set(numbers)), "an address was given twice"
+        keys = {f"{ref} {server.metadata(self.server.objects[ref])['uid']}": one for ref, one in now.items()}
+        texts = {key: one.spec.address for key, one in keys.items()}
+        assert all(self.told.get(key, text) == text for key, text in texts.items()), "a claim changed its address"
+        self.told |= texts
+
+    def end(self) -> None:
+        while self.late:
+            self.land()
+        for ref, body in list(self.server.objects.items()):
+            if USER in server.struct(body).metadata.finalizers:
+                held = [one for one in server.struct(body).metadata.finalizers if one != USER]
+                self.server.patch(ref, {"metadata": {"finalizers": held}})
+        self.server.now += datetime.timedelta(seconds=reconcile_claim.GRACE + 1)
+        began, many = self.server.writes, len(self.server.objects)
+        server.Controller(self.server).settle()
+        assert self.server.writes - began <= 8 * many, "it takes more writes than there is work"
+        self.lies.clear()
+        self.check()
+        claims = {ref for ref in self.server.objects if "Claim" in ref.kind}
+        assert not any(server.struct(self.server.objects[ref]).is_deleting for ref in claims)
+        assert all(one.claim in claims or one.metadata.name.startswith("by-hand") for one in self.addresses())
+        bound = self.bound()
+        for ref in claims - set(bound):
+            assert self.is_full(ref), ref
+        for ref, address in bound.items():
+            uids = {one.uid for one in address.metadata.owner_references}
+            assert not address.metadata.finalizers or server.metadata(self.server.objects[ref])["uid"] in uids
+        before = self.server.writes
+        server.Controller(self.server).settle()
+        assert self.server.writes == before, "a controller that begins with everything done writes"
+
+    def is_full(self, ref: meta.Ref) -> bool:
+        """Tell whether a claim says why it waits, and waits with reason: nothing is free, or not what is its own."""
+        claim = server.struct(self.server.objects[ref])
+        assert isinstance(claim, ipam.IPClaim | capi.IPAddressClaim)
+        pool = server.struct(self.server.get(claim.pool))
+        assert isinstance(pool, ipam.IPPool)
+        assert claim.status.error_message if isinstance(claim, ipam.IPClaim) else claim.ready.message
+        held = {one.spec.address for one in self.addresses() if POOLS[one.pool.name] == POOLS[claim.pool.name]}
+        ahead = pool.spec.pre_allocations
+        (given,) = pool.spec.pools
+        first, last = (int(text.rpartition(".")[2]) for text in (given.start, given.end))
+        ranged = {f"10.0.0.{number}" for number in range(first, last + 1)}
+        if ref.name in ahead:
+            return ahead[ref.name] in held or ahead[ref.name] not in ranged
+        return ranged <= held | set(ahead.values())
+
+
+class Crashes(RuleBasedStateMachine):
+    """The world, turn by turn."""
+
+    @initialize(seed=st.integers(0, 2**32))
+    def begin(self, seed: int) -> None:
+        self.world = World(seed)
+
+    @rule(name=st.sampled_from(DOES))
+    def turn(self, name: str) -> None:
+        self.world.turn(name)
+
+    @invariant()
+    def nothing_is_given_twice_and_nobody_loses_what_he_was_told(self) -> None:
+        if hasattr(self, "world"):
+            self.world.check()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.end()
+
+
+TestCrashes = Crashes.TestCase
+TestCrashes.settings = settings(max_examples=40, stateful_step_count=120, deadline=None)

@@ -1,0 +1,14 @@
+from collections.abc import Iterator
+
+import pytest
+from tests.kubernetes.controllers import api
+
+from gantry.runtime import simulated
+
+
+@pytest.fixture
+def site() -> Iterator[api.Site]:
+    with simulated.World(seed=7) as world:
+        made = api.Site(world)
+        world.run(made.open())
+        yield made

@@ -1,0 +1,211 @@
+"""Pools that are bound to a network of a cluster: controllers beside a real master daemon, all on a simulated clock."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.kubernetes.claims import bound, server
+from tests.kubernetes.controllers import api
+
+from gantry import errors
+from gantry.kubernetes.api import ipam, meta
+from gantry.kubernetes.controllers import cluster_ports, cluster_sync, metrics
+from gantry.rpc import luxi
+from gantry.sim import cluster
+
+HERE = "node1"
+LAN = (
+    {
+        "OP_ID": "OP_NETWORK_ADD",
+        "network_name": "net1",
+        "subnets": [{"cidr": "10.0.0.0/28", "gateway": "10.0.0.1"}],
+        "add_reserved_ips": ["10.0.0.2"],
+        "pools": [{"range": "10.0.0.1-10.0.0.14"}],
+    },
+    {
+        "OP_ID": "OP_NETWORK_CONNECT",
+        "network_name": "net1",
+        "group_name": "default",
+        "network_mode": "routed",
+        "network_link": "main",
+    },
+)
+WHOLE = {"pools": [{"subnet": "10.0.0.0/28"}]}
+FREE = [f"10.0.0.{number}" for number in range(3, 15)]
+"""What the network has for anybody: no ends, no gateway, no external reservation."""
+
+
+class House:
+    """A cluster of one node with a network, and an API server of its own machine; controllers run beside the master."""
+
+    def __init__(self, lab: cluster.SimulatedCluster) -> None:
+        self.lab = lab
+        self.site = api.Site(lab.world)
+        lab.run(self.site.open())
+        lab.run(lab.build())
+        for op in LAN:
+            lab.run(lab.done(op))
+
+    def start(self, name: str = "site-a") -> None:
+        runtime = self.lab.world.machine(HERE)
+        socket = cluster.FOLDERS.luxi_socket
+        self.site.start(
+            HERE, cluster=cluster_ports.Ledger(luxi.Pool(runtime.network, socket), runtime.clock, site=name)
+        )
+
+    async def create(self, name: str, ip: str = "pool") -> bool:
+        """Create an instance with an address; tell whether there was one."""
+        nics = [{"network": "net1", "ip": ip}]
+        op = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": name, "disk_template": "diskless", "nics": nics}
+        status, _ = await self.lab.wait(await self.lab.submit({**op, "start": False}))
+        return status == "success"
+
+    async def owners(self) -> dict[str, str]:
+        """Return who has which address, as gnt-network info tells it."""
+        fields = ["address_list", "port_list"]
+        answer = await self.lab.luxi("Query", "network", fields, ["=", "name", "net1"])
+        assert isinstance(answer, dict)
+        (row,) = answer["data"]
+        (_, instances), (_, ports) = row
+        return {ip: name for ip, name, _ in instances} | {ip: name for _, name, _, ips in ports for ip in ips}
+
+    def given(self) -> dict[str, str]:
+        """Return the addresses that claims were told, by claim."""
+        known = self.site.api.known
+        names = [ref.name for ref in known.objects if ref.kind == "IPClaim"]
+        return {name: text for name in names if (text := server.given(known, name))}
+
+    def error(self, name: str) -> str:
+        return server.error(self.site.api.known, name)
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    with cluster.SimulatedCluster(seed=3, nodes=1) as lab:
+        yield House(lab)
+
+
+def claim_ref(name: str) -> meta.Ref:
+    return meta.Ref(ipam.GROUP, "IPClaim", server.SITE, name)
+
+
+def test_the_network_tells_the_claim_as_the_holder_and_no_instance_gets_its_address(house: House) -> None:
+    async def check() -> None:
+        house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
+        house.start()
+        await house.site.until(lambda: house.given() == {"a": "10.0.0.3"})
+        assert await house.owners() == {"10.0.0.3": f"IPClaim {server.SITE}/a"}
+        assert not await house.create("vm1", "10.0.0.3")
+        assert await house.create("vm2")
+        assert (await house.owners())["10.0.0.4"] == "vm2"
+        house.site.delete(claim_ref("a"))
+        await house.site.until(lambda: claim_ref("a") not in house.site.api.known.objects)
+        assert await house.create("vm1", "10.0.0.3")
+
+    house.lab.run(check())
+
+
+def test_instances_and_claims_race_for_the_last_addresses_and_none_is_given_twice(house: House) -> None:
+    async def check() -> None:
+        house.site.put(bound.pool(spec=WHOLE))
+        house.start()
+        await house.site.until(lambda: house.site.made[HERE].is_ready)
+        house.site.put(*(server.claim(f"c{number}") for number in range(10)))
+        made = await asyncio.gather(*(house.create(f"vm{number}") for number in range(10)))
+        await house.site.until(lambda: len(house.given()) == len(FREE) - sum(made))
+        owners = await house.owners()
+        told = {ip: f"IPClaim {server.SITE}/{name}" for name, ip in house.given().items()}
+        assert len(told) == len(house.given())
+        assert told.items() <= owners.items()
+        assert sorted(owners) == sorted(FREE)
+        waiting = sorted({f"c{number}" for number in range(10)} - house.given().keys())
+        await house.site.until(lambda: all("Exhausted" in house.error(name) for name in waiting))
+        gone = next(name for name in owners.values() if name.startswith("vm"))
+        await house.lab.done({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": gone, "ignore_failures": False})
+        assert await house.site.until(lambda: len(house.given()) == len(told) + 1) < 10
+
+    house.lab.run(check())
+
+
+def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(house: House) -> None:
+    async def check() -> None:
+        house.site.put(bound.pool(spec=WHOLE), server.pool("plain", pools=[{"subnet": "10.9.0.0/28"}]))
+        house.start()
+        house.site.put(server.claim("a"))
+        await house.site.until(lambda: "a" in house.given())
+        await house.lab.stop_master(HERE)
+        house.site.put(server.claim("b"), server.claim("c", "plain"))
+        await house.site.until(lambda: house.given().get("c") == "10.9.0.1")
+        await house.site.until(lambda: "the cluster cannot be asked" in house.error("b"))
+        await house.lab.start_master(HERE)
+        await house.site.until(lambda: "b" in house.given())
+        assert (await house.owners()).keys() == {"10.0.0.3", "10.0.0.4"}
+
+    house.lab.run(check())
+
+
+def test_another_site_is_a_stranger(house: House) -> None:
+    async def check() -> None:
+        house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
+        house.start("site-a")
+        await house.site.until(lambda: "a" in house.given())
+        runtime = house.lab.world.machine(HERE)
+        theirs = cluster_ports.Ledger(
+            luxi.Pool(runtime.network, cluster.FOLDERS.luxi_socket), runtime.clock, site="site-b"
+        )
+        (net,), reservations = await theirs.read(["net1"])
+        assert reservations == []
+        assert [str(who) for who in net.taken.values()] == [f"port IPClaim {server.SITE}/a"]
+
+    house.lab.run(check())
+
+
+def test_a_reservation_that_somebody_took_away_is_made_again(house: House) -> None:
+    async def check() -> None:
+        house.site.put(bound.pool(spec=WHOLE), server.claim("a"))
+        house.start()
+        await house.site.until(lambda: "a" in house.given())
+        answer = await house.lab.luxi("Query", "port", ["uuid"], None)
+        assert isinstance(answer, dict)
+        (((_, uuid),),) = answer["data"]
+        await house.lab.done({"OP_ID": "OP_PORT_REMOVE", "port": uuid})
+        for _ in range(100):
+            if await house.owners():
+                break
+            await house.lab.world.clock.sleep(0.1)
+        assert await house.owners() == {"10.0.0.3": f"IPClaim {server.SITE}/a"}
+
+    house.lab.run(check())
+
+
+def test_an_address_that_rests_is_given_when_its_time_is_up_and_not_asked_for_all_the_while(house: House) -> None:
+    async def check() -> None:
+        await house.lab.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "ipam_hold_time": 100})
+        house.site.put(bound.pool(spec={"pools": [{"start": "10.0.0.5", "end": "10.0.0.5"}]}), server.claim("a"))
+        house.start()
+        await house.site.until(lambda: "a" in house.given())
+        house.site.delete(claim_ref("a"))
+        await house.site.until(lambda: claim_ref("a") not in house.site.api.known.objects)
+        house.site.put(server.claim("b"))
+        assert await house.site.until(lambda: "b" in house.given(), limit=300) > 90
+        answer = await house.lab.luxi("Query", "job", ["id", "status"], None)
+        assert isinstance(answer, dict)
+        failed = [row for row in answer["data"] if row[1][1] == "error"]
+        assert 1 <= len(failed) < 8
+
+    house.lab.run(check())
+
+
+def test_a_site_without_a_name_has_that_of_its_oldest_namespace(site: api.Site) -> None:
+    async def check() -> None:
+        site.counts["c1"] = metrics.Metrics()
+        user, path = site.client("c1"), "api/v1/namespaces/kube-system"
+        with pytest.raises(errors.ConfigurationError, match="kube-system cannot be read"):
+            await cluster_sync.identify(user)
+        site.api.plain[path] = {"metadata": {}}
+        with pytest.raises(errors.ConfigurationError, match="has no UID"):
+            await cluster_sync.identify(user)
+        site.api.plain[path] = {"metadata": {"uid": "f3b1"}}
+        assert await cluster_sync.identify(user) == "f3b1"
+
+    site.world.run(check())

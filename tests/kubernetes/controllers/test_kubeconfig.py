@@ -1,0 +1,78 @@
+"""How a pod finds its server, and shows a token that changes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from gantry import errors
+from gantry.kubernetes.controllers import client, kubeconfig, metrics, rate_limit
+from gantry.runtime import interface, simulated
+
+
+@pytest.fixture
+def world() -> Iterator[simulated.World]:
+    with simulated.World(seed=1) as made:
+        yield made
+
+
+async def mounted(machine: interface.Runtime, token: str) -> None:
+    await machine.disk.make_directory(kubeconfig.MOUNT)
+    for name, text in (("ca.crt", "authority"), ("namespace", "site\n"), ("token", token)):
+        await machine.disk.write(f"{kubeconfig.MOUNT}/{name}", text.encode())
+
+
+def test_a_pod_is_told_by_its_environment_and_files(world: simulated.World) -> None:
+    machine = world.machine("pod")
+    world.run(mounted(machine, "one"))
+    found = kubeconfig.in_cluster(machine, host="10.96.0.1", port="443")
+    assert (found.host, found.port, found.authority, found.namespace) == ("10.96.0.1", 443, "authority", "site")
+
+
+def test_outside_of_a_pod_there_is_no_such_server(world: simulated.World) -> None:
+    with pytest.raises(errors.ConfigurationError, match="no pod"):
+        kubeconfig.in_cluster(world.machine("pod"), host="", port="")
+
+
+def test_a_token_that_changes_is_shown_within_two_minutes_and_paths_have_the_prefix(world: simulated.World) -> None:
+    shown: list[tuple[str, str]] = []
+
+    async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
+        shown.append((request.path, request.headers["authorization"]))
+        return interface.HttpResponse(200, b"{}")
+
+    async def check() -> None:
+        machine = world.machine("pod")
+        await mounted(machine, "one\n")
+        await world.machine("api").network.serve_http("", 80, handler, tls=None, body_limit=100)
+        target = kubeconfig.Access(host="api", port=80, prefix="/k8s", token_file=f"{kubeconfig.MOUNT}/token")
+        limit = rate_limit.Limit(machine.clock, per_second=10, burst=10)
+        asking = client.Client(machine, target, tls=None, limit=limit, counts=metrics.Metrics())
+        await asking.get("/api")
+        await mounted(machine, "two\n")
+        await world.clock.sleep(120)
+        await asking.get("/api")
+
+    world.run(check())
+    assert shown == [("/k8s/api", "Bearer one"), ("/k8s/api", "Bearer two")]
+
+
+def test_a_silent_or_broken_answer_is_told_apart_from_a_refusal(world: simulated.World) -> None:
+    async def check() -> None:
+        machine = world.machine("pod")
+        limit = rate_limit.Limit(machine.clock, per_second=10, burst=10)
+        target = kubeconfig.Access(host="nobody", port=80)
+        asking = client.Client(machine, target, tls=None, limit=limit, counts=metrics.Metrics())
+        with pytest.raises(client.UnknownError, match="nobody"):
+            await asking.get("/api")
+
+        async def refuses(request: interface.HttpRequest) -> interface.HttpResponse:
+            body = b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not you"}'
+            return interface.HttpResponse(403, body)
+
+        await machine.network.serve_http("", 80, refuses, tls=None, body_limit=100)
+        target = kubeconfig.Access(host="localhost", port=80)
+        asking = client.Client(machine, target, tls=None, limit=limit, counts=metrics.Metrics())
+        with pytest.raises(client.RefusedError, match="403 Forbidden: not you"):
+            await asking.get("/api")
+
+    world.run(check())

@@ -1,0 +1,188 @@
+"""The manifests of ``deploy/kubernetes``: they name each other, and grant what the controllers ask for, no more."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.kubernetes.claims import server
+from tests.kubernetes.controllers import api, test_templates
+from tests.kubernetes.controllers.test_controllers import bound, claim_ref, pool_status
+
+from gantry.daemons import kube
+from gantry.kubernetes.api import capi, definitions, ipam, meta
+from gantry.kubernetes.apiserver import webhook
+from gantry.kubernetes.claims import actions
+from gantry.kubernetes.controllers import events
+from gantry.runtime import interface, simulated
+
+FOLDER = Path(__file__).parents[3] / "deploy" / "kubernetes"
+VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "PUT": "update"}
+INDIRECT = {("ipam.metal3.io", "ippools/finalizers"), ("ipam.cluster.x-k8s.io", "ipaddressclaims/finalizers")}
+"""What a server asks for when an owner reference is written, so that no request shows it."""
+
+
+def granted(name: str = "rbac.yaml") -> set[tuple[str, str, str]]:
+    """Return group, resource and verb of all that the roles allow."""
+    out = set()
+    for document in yaml.safe_load_all((FOLDER / name).read_text()):
+        for rule in document.get("rules", ()):
+            for group in rule["apiGroups"]:
+                out |= {(group, resource, verb) for resource in rule["resources"] for verb in rule["verbs"]}
+    return {(group, resource, verb) for group, resource, verb in out if (group, resource) not in INDIRECT}
+
+
+def asked(request: interface.HttpRequest) -> tuple[str, str, str] | None:
+    """Return group, resource and verb of a request; None for discovery, which everybody may."""
+    path, _, query = request.path.partition("?")
+    parts = path.strip("/").split("/")
+    group = parts[1] if parts[0] == "apis" else ""
+    rest = parts[3:] if parts[0] == "apis" else parts[2:]
+    if not rest:
+        return None
+    if rest[0] == "namespaces":
+        rest = rest[2:]
+    resource = rest[0] if len(rest) < 3 else f"{rest[0]}/{rest[2]}"
+    reading = "get" if len(rest) > 1 else "watch" if "watch=true" in query else "list"
+    return group, resource, VERBS.get(request.method, reading)
+
+
+def test_the_roles_grant_what_is_asked_for_and_no_more() -> None:
+    seen: set[tuple[str, str, str]] = set()
+
+    async def check(site: api.Site, source: random.Random) -> None:
+        await site.open()
+
+        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+            found = asked(request)
+            if found:
+                seen.add(found)
+            changes = request.method == "PATCH" and "/events/" not in request.path
+            return api.refused(409, "Conflict") if changes and source.random() < 0.5 else None
+
+        site.api.fault = fault
+        site.put(server.pool(), server.claim("one"), server.capi_claim("two"))
+        site.start(elects=True)
+        await site.until(lambda: bound(site, "one") and bound(site, "two", kind="IPAddressClaim"))
+        await site.until(lambda: bool(pool_status(site).indexes))
+        for ref in (
+            claim_ref("one"),
+            server.struct(server.capi_claim("two")).ref,
+            ipam.pool_ref(server.SITE, "pool-1"),
+        ):
+            site.delete(ref)
+        await site.until(lambda: not site.api.known.objects, limit=600)
+        recorder = events.Recorder(site.world.machine("c1"), site.client("c1"), counts=site.counts["c1"])
+        site.world.machine("c1").spawn(recorder.run())
+        for _ in range(2):
+            recorder.add(actions.Report(claim_ref("one"), ipam.API_VERSION, "uid", False, "Said", "twice"))
+        await site.until(
+            lambda: [one["count"] for one in site.api.plain.values() if one.get("reason") == "Said"] == [2]
+        )
+
+    for seed in range(3):
+        with simulated.World(seed=seed) as world:
+            world.run(check(api.Site(world), random.Random(seed)))
+    assert granted() == seen
+
+
+def test_the_roles_for_templates_grant_what_these_ask_for_besides() -> None:
+    seen: set[tuple[str, str, str]] = set()
+
+    async def check(site: api.Site, source: random.Random) -> None:
+        await site.open()
+
+        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+            seen.update(filter(None, [asked(request)]))
+            return api.refused(409, "Conflict") if request.method == "PATCH" and source.random() < 0.5 else None
+
+        site.api.fault = fault
+        foreign = {"name": "foreign", "kind": "InClusterIPPool", "apiGroup": "ipam.cluster.x-k8s.io"}
+        networks = {"ipv4": [{"id": "n", "link": "em1", "fromPoolRef": foreign}]}
+        for name, spec in (
+            ("workers", test_templates.SPEC["v1beta2"]),
+            ("more", {"networkData": {"networks": networks}}),
+        ):
+            site.put(test_templates.infra("Metal3DataTemplate", name, "v1beta2", spec=spec))
+        other = test_templates.data_claim(2, "v1beta2")
+        site.put(
+            server.pool(), test_templates.data_claim(1, "v1beta2"), {**other, "spec": {"template": {"name": "more"}}}
+        )
+        test_templates.machines(site, 1, 2)
+        site.start(with_templates=True)
+        foreign_claim = meta.Ref("ipam.cluster.x-k8s.io", "IPAddressClaim", server.SITE, "more-0-foreign")
+        claims = [test_templates.ref("Metal3DataClaim", f"dc-{number}") for number in (1, 2)]
+        done = test_templates.datum
+        await site.until(lambda: (one := done(site, "workers-0")) is not None and one.status.ready, limit=600)
+        await site.until(lambda: foreign_claim in site.api.known.objects, limit=600)
+        for claim in claims:
+            site.delete(claim)
+        await site.until(lambda: not set(claims) & set(site.api.known.objects), limit=600)
+
+    for seed in range(5):
+        with simulated.World(seed=seed) as world:
+            world.run(check(api.Site(world), random.Random(seed)))
+    more = granted("templates/rbac.yaml")
+    assert more - seen == set()
+    assert seen - granted() - more == set()
+
+
+def test_the_base_names_all_manifests() -> None:
+    components = ("templates", "admission", "cert-manager")
+    for folder in (FOLDER, *(FOLDER / name for name in components)):
+        base = yaml.safe_load((folder / "kustomization.yaml").read_text())
+        found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.yaml")}
+        inside = {name for name in found if not name.startswith(components)}
+        assert set(base["resources"]) == inside - {"kustomization.yaml"}
+
+
+def test_the_deployment_runs_the_program_as_it_is() -> None:
+    (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    given = kube._arguments(container["args"])
+    assert given.leader_elect
+    assert container["ports"] == [{"name": "health", "containerPort": given.health_port}]
+
+
+def component(name: str) -> list[dict[str, Any]]:
+    """Return the patches of a component that are whole objects or lists of steps."""
+    found = yaml.safe_load((FOLDER / name / "kustomization.yaml").read_text())["patches"]
+    return [{"target": one["target"], "patch": yaml.safe_load(one["patch"])} for one in found]
+
+
+def test_admission_is_served_where_the_api_server_asks() -> None:
+    (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
+    steps, merged = (one["patch"] for one in component("admission"))
+    given = kube._arguments([*deployment["spec"]["template"]["spec"]["containers"][0]["args"], steps[0]["value"]])
+    pod = merged["spec"]["template"]["spec"]
+    (container,), (volume,) = pod["containers"], pod["volumes"]
+    assert container["volumeMounts"][0]["mountPath"] == given.webhook_cert_dir
+    assert container["ports"] == [{"name": "webhook", "containerPort": given.webhook_port}]
+    service = yaml.safe_load((FOLDER / "admission/service.yaml").read_text())
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    assert service["spec"]["ports"][0]["targetPort"] == "webhook"
+    _, certificate = yaml.safe_load_all((FOLDER / "cert-manager/certificate.yaml").read_text())
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    assert certificate["spec"]["dnsNames"] == [f"{name}.{namespace}.svc"]
+    assert certificate["spec"]["secretName"] == volume["secret"]["secretName"]
+    (annotated,) = (one["patch"] for one in component("cert-manager"))
+    assert list(annotated[0]["value"].values()) == [f"{namespace}/{certificate['metadata']['name']}"]
+    configuration = yaml.safe_load((FOLDER / "admission/webhook.yaml").read_text())
+    for one in configuration["webhooks"]:
+        where = {"namespace": namespace, "name": name, "path": webhook.PATH}
+        assert (one["clientConfig"], one["admissionReviewVersions"]) == ({"service": where}, ["v1"])
+
+
+def test_every_kind_that_has_rules_is_sent_to_admission_in_all_its_versions() -> None:
+    configuration = yaml.safe_load((FOLDER / "admission/webhook.yaml").read_text())
+    sent = {
+        (group, resource, version)
+        for one in configuration["webhooks"]
+        for rule in one["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for version in rule["apiVersions"]
+    }
+    ruled = [one for one in definitions.DEFINITIONS if one.group in (ipam.GROUP, capi.GROUP)]
+    ruled += [one for one in definitions.DEFINITIONS if one.kind == "Metal3DataTemplate"]
+    assert sent == {(one.group, one.plural, version) for one in ruled for version in one.versions}

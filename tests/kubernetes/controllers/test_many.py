@@ -1,0 +1,76 @@
+"""Many objects, which the design names as its drawback: what they cost, and what they do not."""
+
+import tracemalloc
+
+import pytest
+from tests.kubernetes.claims import server
+from tests.kubernetes.controllers import api
+from tests.kubernetes.controllers.test_controllers import bound, claim_ref, pool_status
+
+from gantry.kubernetes.api import ipam, schema
+
+MANY = 10_000
+EACH = 9000
+"""Bytes that the controllers may keep of a claim and its address: the rest of 150 MB that the program leaves."""
+
+
+def served(number: int) -> tuple[schema.Json, schema.Json]:
+    """Return a claim that has an address, and that."""
+    claim, text = server.claim(f"c{number}"), f"10.1.{number // 250}.{number % 250 + 1}"
+    owner = {"apiVersion": ipam.API_VERSION, "kind": "IPClaim", "name": f"c{number}", "uid": f"uid-c{number}"}
+    address = server.address(f"pool-1-{text.replace('.', '-')}", text, claim=f"c{number}")
+    address["metadata"] = {**server.metadata(address), "ownerReferences": [owner]}
+    claim["metadata"] = {**server.metadata(claim), "finalizers": [ipam.CLAIM_FINALIZER]}
+    claim["status"] = {"address": {"name": server.metadata(address)["name"], "namespace": server.SITE}}
+    return claim, address
+
+
+def settled(site: api.Site) -> None:
+    """Let there be many claims that were served long ago, without what it took."""
+    listed = [server.pool(pools=[{"subnet": "10.0.0.0/8"}])]
+    for number in range(MANY):
+        listed += served(number)
+    for number, body in enumerate(listed):
+        born = {"uid": f"uid-{server.metadata(body)['name']}", "resourceVersion": str(number)}
+        whole = {**body, "metadata": {**server.metadata(body), **born}}
+        site.api.known.objects[server.struct(whole).ref] = whole
+
+
+def lists(site: api.Site) -> list[str]:
+    """Return how often the controllers listed each of our kinds."""
+    told = site.counts["c1"].text().splitlines()
+    return sorted(line for line in told if line.startswith("gantry_kube_lists_total{") and f".{ipam.GROUP}" in line)
+
+
+@pytest.mark.promise("claims-55")
+def test_ten_thousand_addresses_are_listed_once_and_a_claim_costs_what_it_costs_without_them(site: api.Site) -> None:
+    async def check() -> None:
+        settled(site)
+        tracemalloc.start()
+        try:
+            site.start()
+            await site.until(lambda: site.made["c1"].is_ready, limit=600)
+            kept = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert kept < MANY * EACH
+        once = [
+            f'gantry_kube_lists_total{{kind="{one}.{ipam.GROUP}"}} 1' for one in ("ipaddresses", "ipclaims", "ippools")
+        ]
+        assert lists(site) == once
+        await site.until(lambda: pool_status(site).used == MANY, limit=600)
+        begin, names = len(site.api.requests), [f"new-{number}" for number in range(20)]
+        for name in names:
+            site.put(server.claim(name))
+            await site.until(lambda: bound(site, name))  # noqa: B023
+        for name in names:
+            site.delete(claim_ref(name))
+        await site.until(lambda: not any(claim_ref(name) in site.api.known.objects for name in names))
+        await site.until(lambda: pool_status(site).used == MANY)
+        # Nothing is listed again, nothing is asked of those who were there before, and what is asked does not grow.
+        assert lists(site) == once
+        later = site.api.requests[begin:]
+        assert not [path for _, path in later if "/ipclaims/c" in path or "/pool-1-10-1-" in path]
+        assert len(names) * 5 < len(later) < len(names) * 15
+
+    site.world.run(check())

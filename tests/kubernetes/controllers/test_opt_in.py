@@ -1,0 +1,110 @@
+"""Who does not ask for pools notices nothing: not of the controllers, and not of the definitions."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.kubernetes import site as processes
+from tests.kubernetes.claims import server
+from tests.kubernetes.controllers import api, test_templates
+from tests.kubernetes.controllers.test_controllers import bound
+
+from gantry.kubernetes.api import capi, definitions, ipam, schema
+
+VALID = processes.HERE / "samples/valid"
+PLAIN: schema.Json = {
+    "metaData": {"strings": [{"key": "site", "value": "north"}], "indexes": [{"key": "rank"}]},
+    "networkData": {"networks": {"ipv4DHCP": [{"id": "n", "link": "em1"}]}},
+}
+
+
+def writes(site: api.Site) -> list[tuple[str, str]]:
+    return [one for one in site.api.requests if one[0] != "GET"]
+
+
+@pytest.mark.promise("claims-12")
+def test_controllers_write_nothing_where_nobody_has_a_pool(site: api.Site) -> None:
+    async def check() -> None:
+        site.put(
+            server.cluster("edge"),
+            server.capi_claim("theirs", kind="InClusterIPPool"),
+            test_templates.infra("Metal3DataTemplate", "workers", "v1beta1", spec=test_templates.SPEC["v1beta1"]),
+            test_templates.data_claim(1, "v1beta1"),
+        )
+        before = copy.deepcopy(site.api.known.objects)
+        site.start()
+        await site.until(lambda: site.made["c1"].is_ready)
+        await site.world.clock.sleep(3600)
+        assert writes(site) == []
+        assert site.api.known.objects == before
+
+    site.world.run(check())
+
+
+@pytest.mark.promise("claims-12")
+def test_controllers_touch_the_objects_of_others_in_no_way(site: api.Site) -> None:
+    async def check() -> None:
+        theirs = [server.cluster("edge"), server.capi_claim("theirs", kind="InClusterIPPool")]
+        site.put(*theirs)
+        refs = [server.struct(body).ref for body in theirs]
+        before = [copy.deepcopy(site.api.known.objects[ref]) for ref in refs]
+        site.put(server.pool(), server.claim("one"), server.capi_claim("two"))
+        site.start(with_templates=True)
+        await site.until(lambda: bound(site, "one") and bound(site, "two", kind="IPAddressClaim"))
+        await site.world.clock.sleep(600)
+        assert [site.api.known.objects[ref] for ref in refs] == before
+
+    site.world.run(check())
+
+
+@pytest.mark.promise("claims-12")
+@pytest.mark.parametrize("with_pool", [False, True])
+def test_a_template_without_pools_is_rendered_as_ever_and_claims_nothing(site: api.Site, with_pool: bool) -> None:
+    async def check() -> None:
+        if with_pool:
+            site.put(server.pool())
+        site.put(test_templates.infra("Metal3DataTemplate", "workers", "v1beta1", spec=PLAIN))
+        test_templates.machines(site, 1)
+        site.put(test_templates.data_claim(1, "v1beta1"))
+        site.start(with_templates=True)
+        await site.until(lambda: (one := test_templates.datum(site, "workers-0")) is not None and one.status.ready)
+        host = f"{server.SITE}/host-1/mm-1"
+        assert test_templates.secret(site, "mm-1-metadata", "metaData") == {
+            "site": "north",
+            "rank": "0",
+            "providerid": host,
+        }
+        network = test_templates.secret(site, "mm-1-networkdata", "networkData")
+        assert isinstance(network, dict)
+        assert [(one["id"], one["type"]) for one in network["networks"]] == [("n", "ipv4_dhcp")]
+        kinds = {ref.kind for ref in site.api.known.objects}
+        assert kinds & {"IPClaim", "IPAddress", "IPAddressClaim"} == set()
+
+    site.world.run(check())
+
+
+@pytest.mark.promise("claims-12")
+@pytest.mark.parametrize("path", sorted(VALID.glob("*.yaml")), ids=lambda path: path.stem)
+def test_objects_of_today_fit_the_definitions_and_are_kept_as_they_are(path: Path) -> None:
+    checked = 0
+    for body in yaml.safe_load_all(path.read_text()):
+        group, _, version = str(body["apiVersion"]).rpartition("/")
+        definition = definitions.by_kind(group, body["kind"])
+        if definition is None:
+            continue
+        if body["kind"] == "IPPool":
+            # The one default, which says what is done anyway.
+            body["spec"].setdefault("allocationStrategy", "sequential")
+        node = definition.schema(version)
+        kept = schema.defaulted(node, schema.pruned(node, body))
+        assert kept == body
+        assert list(definitions.check(definition, version, body)) == []
+        checked += 1
+    assert checked or path.name == "00-namespace.yaml"
+
+
+def test_the_kinds_of_others_are_not_defined_by_us() -> None:
+    ours = {(one.group, one.kind) for one in definitions.DEFINITIONS if one.is_ours}
+    assert ours == {(ipam.GROUP, kind) for kind in ("IPPool", "IPClaim", "IPAddress")}
+    assert capi.GROUP not in {group for group, _ in ours}

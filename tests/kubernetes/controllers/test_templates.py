@@ -1,0 +1,254 @@
+"""From a data claim to two Secrets, and back to nothing."""
+
+import base64
+
+import pytest
+import yaml
+from tests.kubernetes.claims import server
+from tests.kubernetes.controllers import api
+from tests.kubernetes.controllers.test_controllers import addresses, claim_ref
+
+from gantry.kubernetes.api import capi, data, meta, schema
+from gantry.kubernetes.controllers import template_cache
+from gantry.runtime import interface, simulated
+
+INFRA = data.GROUP
+METAL = f"apis/{INFRA}/v1beta2/namespaces/{server.SITE}/metal3machines"
+MACHINES = f"apis/cluster.x-k8s.io/v1beta2/namespaces/{server.SITE}/machines"
+HOSTS = f"apis/metal3.io/v1alpha1/namespaces/{server.SITE}/baremetalhosts"
+SPEC: dict[str, schema.Json] = {
+    "v1beta1": {
+        "metaData": {"ipAddressesFromIPPool": [{"key": "ip", "name": "pool-1"}], "indexes": [{"key": "rank"}]},
+        "networkData": {"networks": {"ipv4": [{"id": "n", "link": "em1", "ipAddressFromIPPool": "pool-1"}]}},
+    },
+    "v1beta2": {"metaData": {"ipAddressesFromPool": [{"key": "ip", "name": "pool-1"}], "indexes": [{"key": "rank"}]}},
+}
+
+
+def infra(kind: str, name: str, version: str, **more: object) -> schema.Json:
+    metadata = {"name": name, "namespace": server.SITE}
+    return {"apiVersion": f"{INFRA}/{version}", "kind": kind, "metadata": metadata, **more}
+
+
+def data_claim(number: int, version: str) -> schema.Json:
+    made = infra("Metal3DataClaim", f"dc-{number}", version, spec={"template": {"name": "workers"}})
+    owner = {"apiVersion": f"{INFRA}/v1beta2", "kind": "Metal3Machine", "name": f"mm-{number}", "uid": "u"}
+    return {**made, "metadata": {**server.metadata(made), "ownerReferences": [owner]}}
+
+
+def machines(site: api.Site, *numbers: int) -> None:
+    """Let there be machines, each with a host."""
+    for number in numbers:
+        owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": f"m-{number}", "uid": "u"}
+        host = {"metal3.io/BareMetalHost": f"{server.SITE}/host-{number}"}
+        for path, kind, name, more in (
+            (METAL, "Metal3Machine", f"mm-{number}", {"ownerReferences": [owner], "annotations": host}),
+            (MACHINES, "Machine", f"m-{number}", {}),
+            (HOSTS, "BareMetalHost", f"host-{number}", {}),
+        ):
+            metadata = {"name": name, "namespace": server.SITE, **more}
+            site.api.plain[f"{path}/{name}"] = {"apiVersion": "x/v1", "kind": kind, "metadata": metadata}
+
+
+def ref(kind: str, name: str) -> meta.Ref:
+    return template_cache.ref(kind, server.SITE, name)
+
+
+def secret(site: api.Site, name: str, key: str) -> object:
+    """Return what a Secret says, None if it is not there."""
+    body = site.api.plain.get(f"api/v1/namespaces/{server.SITE}/secrets/{name}")
+    if body is None:
+        return None
+    assert isinstance(body["data"], dict)
+    return yaml.safe_load(base64.b64decode(body["data"][key]))
+
+
+def datum(site: api.Site, name: str) -> data.Metal3Data | None:
+    body = site.api.known.objects.get(ref("Metal3Data", name))
+    found = server.struct(body) if body else None
+    return found if isinstance(found, data.Metal3Data) else None
+
+
+def status(site: api.Site) -> schema.Json:
+    found = site.api.known.get(ref("Metal3DataTemplate", "workers")).get("status", {})
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.promise("claims-51", "claims-52", "claims-53")
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_each_data_claim_gets_texts_with_addresses_of_its_own(site: api.Site, version: str) -> None:
+    async def check() -> None:
+        site.put(server.pool(prefix=24), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
+        machines(site, 1, 2)
+        site.put(data_claim(1, version), data_claim(2, version))
+        site.start(with_templates=True)
+        await site.until(lambda: all(one and one.status.ready for one in (datum(site, f"workers-{n}") for n in (0, 1))))
+        found = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
+        told = [(one["ip"], one["rank"]) for one in found if isinstance(one, dict)]
+        assert sorted(rank for _, rank in told) == ["0", "1"]
+        assert sorted(ip for ip, _ in told) == addresses(site) == ["10.0.0.1", "10.0.0.2"]
+        if version == "v1beta1":
+            network = secret(site, "mm-1-networkdata", "networkData")
+            assert isinstance(network, dict)
+            assert network["networks"][0]["ip_address"] == told[0][0]
+        pairs = {("dc-1", int(told[0][1])), ("dc-2", int(told[1][1]))}
+
+        def shown() -> object:
+            indexes = status(site).get("indexes", {})
+            if isinstance(indexes, list):
+                assert version == "v1beta2"
+                return {(one["name"], one["index"]) for one in indexes}
+            return set(indexes.items()) if isinstance(indexes, dict) else None
+
+        await site.until(lambda: shown() == pairs)
+        assert status(site)["dataNames"] == {name: f"workers-{index}" for name, index in pairs}
+        assert meta.moment(str(status(site)["lastUpdated"]))
+        site.delete(ref("Metal3DataClaim", "dc-1"))
+        await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
+        assert addresses(site) == [told[1][0]]
+        await site.until(lambda: shown() == pairs - {("dc-1", int(told[0][1]))})
+        assert status(site)["dataNames"] == {"dc-2": f"workers-{told[1][1]}"}
+
+    site.world.run(check())
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_a_template_whose_definition_has_no_place_for_a_field_is_told_once(site: api.Site, version: str) -> None:
+    async def check() -> None:
+        site.api.known.pruned = ("dataNames",)
+        site.put(server.pool(prefix=24), infra("Metal3DataTemplate", "workers", version, spec=SPEC[version]))
+        machines(site, 1)
+        site.put(data_claim(1, version))
+        site.start(with_templates=True)
+        await site.until(lambda: "indexes" in status(site))
+        assert "dataNames" not in status(site)
+        sent = len(site.api.requests)
+        await site.world.clock.sleep(60)
+        assert not [one for one in site.api.requests[sent:] if one[0] == "PATCH" and "metal3datatemplates" in one[1]]
+
+    site.world.run(check())
+
+
+def test_a_data_object_says_what_it_waits_for_and_goes_on_when_it_is_there(site: api.Site) -> None:
+    async def check() -> None:
+        def says(text: str) -> bool:
+            found = datum(site, "workers-0")
+            return found is not None and text in found.status.error_message
+
+        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=SPEC["v1beta2"]), data_claim(1, "v1beta2"))
+        site.start(with_templates=True)
+        await site.until(lambda: says("metal3machines/mm-1"))
+        machines(site, 1)
+        site.put(server.pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.1"}]), server.claim("first"))
+        await site.until(lambda: says("IP Allocation for pool-1 failed : Exhausted"))
+        site.delete(claim_ref("first"))
+        await site.until(lambda: (found := datum(site, "workers-0")) is not None and found.status.ready)
+        assert not says("IP")
+
+    site.world.run(check())
+
+
+def test_a_data_object_says_why_another_provider_gives_no_address(site: api.Site) -> None:
+    async def check() -> None:
+        other = {"key": "ip", "name": "other", "kind": "InClusterIPPool", "apiGroup": capi.GROUP}
+        spec = {"metaData": {"ipAddressesFromPool": [other]}}
+        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec), data_claim(1, "v1beta2"))
+        machines(site, 1)
+        site.start(with_templates=True)
+        asked = meta.Ref(capi.GROUP, "IPAddressClaim", server.SITE, "workers-0-other")
+        await site.until(lambda: asked in site.api.known.objects)
+        ready = {"type": "Ready", "status": "False", "reason": "PoolExhausted", "message": "no address left"}
+        site.api.known.patch(asked, {"status": {"conditions": [ready]}}, subresource="status")
+        site.api.notify()
+        told = "IP Allocation for other failed : no address left"
+        await site.until(lambda: (one := datum(site, "workers-0")) is not None and one.status.error_message == told)
+
+    site.world.run(check())
+
+
+def test_nothing_is_rendered_while_the_cluster_is_paused(site: api.Site) -> None:
+    async def check() -> None:
+        spec = {**SPEC["v1beta2"], "clusterName": "edge"}
+        site.put(server.cluster("edge", paused=True), server.pool())
+        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec), data_claim(1, "v1beta2"))
+        machines(site, 1)
+        site.start(with_templates=True)
+        await site.world.clock.sleep(100)
+        assert datum(site, "workers-0") is None
+        cluster = server.struct(server.cluster("edge")).ref
+        site.api.known.patch(cluster, {"spec": {"paused": False}})
+        site.api.notify()
+        await site.until(lambda: (found := datum(site, "workers-0")) is not None and found.status.ready)
+
+    site.world.run(check())
+
+
+def test_a_controller_that_is_killed_at_any_write_is_taken_over_from() -> None:
+    async def check(site: api.Site, number: int) -> bool:
+        """Kill the first controller at a write; tell whether it came to that."""
+        await site.open()
+        left = number
+
+        def fault(request: interface.HttpRequest) -> interface.HttpResponse | None:
+            nonlocal left
+            if request.method == "GET" or "/events" in request.path or left < 0:
+                return None
+            left -= 1
+            if left < 0:
+                site.world.loop.call_later(5, lambda: site.start("c2", with_templates=True))
+                site.world.loop.call_soon(site.world.kill, "c1")
+            return None
+
+        site.api.fault = fault
+        site.put(server.pool(), infra("Metal3DataTemplate", "workers", "v1beta1", spec=SPEC["v1beta1"]))
+        machines(site, 1)
+        site.put(data_claim(1, "v1beta1"))
+        site.start(with_templates=True)
+        await site.until(lambda: (found := datum(site, "workers-0")) is not None and found.status.ready)
+        texts = secret(site, "mm-1-metadata", "metaData")
+        assert isinstance(texts, dict)
+        assert [texts["ip"]] == addresses(site)
+        site.delete(ref("Metal3DataClaim", "dc-1"))
+        await site.until(lambda: ref("Metal3DataClaim", "dc-1") not in site.api.known.objects)
+        await site.until(lambda: not addresses(site))
+        return left < 0
+
+    for number in range(100):
+        with simulated.World(seed=number) as world:
+            if not world.run(check(api.Site(world), number)):
+                break
+    assert number > 12
+
+
+@pytest.mark.promise("claims-6")
+def test_templates_share_a_pool(site: api.Site) -> None:
+    async def check() -> None:
+        site.put(server.pool())
+        for name in ("workers", "others"):
+            site.put(infra("Metal3DataTemplate", name, "v1beta2", spec=SPEC["v1beta2"]))
+        machines(site, 1, 2)
+        site.put(data_claim(1, "v1beta2"), {**data_claim(2, "v1beta2"), "spec": {"template": {"name": "others"}}})
+        site.start(with_templates=True)
+        await site.until(
+            lambda: all((one := datum(site, f"{n}-0")) and one.status.ready for n in ("workers", "others"))
+        )
+        found = [secret(site, f"mm-{number}-metadata", "metaData") for number in (1, 2)]
+        assert sorted(one["ip"] for one in found if isinstance(one, dict)) == ["10.0.0.1", "10.0.0.2"]
+
+    site.world.run(check())
+
+
+def test_data_claims_that_come_at_once_get_all_indexes_from_zero(site: api.Site) -> None:
+    async def check() -> None:
+        numbers = range(1, 21)
+        spec = {"metaData": {"indexes": [{"key": "rank"}]}}
+        site.put(infra("Metal3DataTemplate", "workers", "v1beta2", spec=spec))
+        machines(site, *numbers)
+        site.start(with_templates=True)
+        site.put(*(data_claim(number, "v1beta2") for number in numbers))
+        await site.until(lambda: all((one := datum(site, f"workers-{n}")) and one.status.ready for n in range(20)))
+        found = [secret(site, f"mm-{number}-metadata", "metaData") for number in numbers]
+        assert sorted(int(one["rank"]) for one in found if isinstance(one, dict)) == list(range(20))
+
+    site.world.run(check())
