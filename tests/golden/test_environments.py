@@ -14,7 +14,7 @@ from tests.operations import build
 from gantry.daemons import units
 from gantry.model import cluster, instance, network, opcodes
 from gantry.node.os import script_environment
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.state import snapshot as states
 
 FOLDER = Path(__file__).parent / "hooks"
@@ -114,10 +114,10 @@ def compare(name: str, lines: list[str]) -> None:
 @pytest.mark.parametrize("kind", NICS)
 def test_each_kind_of_nic_is_told_of_as_it_was_written_down(kind: str) -> None:
     state = house(NICS[kind]).state
-    whole = filled.fill(state, state.instances["i1"])
+    whole = fill.fill(state, state.instances["i1"])
     script = script_environment.os_script(whole, {"d1": "/file/d1"}, api_version=20, debug=0, reinstall=False)
     interface = script_environment.nic(whole, whole.nics[0], interface="gnt0", action="up")
-    hook = hooks.instance_variables(state, state.instances["i1"])
+    hook = hook_environment.instance_variables(state, state.instances["i1"])
     lines = [
         *text("OS script", script), *text("interface script", interface), *text("hook, each with GANETI_", hook)
     ]  # fmt: skip
@@ -223,7 +223,7 @@ async def test_each_operation_tells_its_hooks_what_was_written_down(path: str) -
         made = build.House(OWNER, cluster.NodeGroup(uuid="g", name="default"), *NODES)
     if path in ANYWHERE:
         made.put(structs.replace(vm(NICS["one-address"]), disk_template="diskless", disks=()), FAR, DISTANT)
-        made.machine("node2.example").running[VM] = filled.fill(made.state, made.state.instance(VM))
+        made.machine("node2.example").running[VM] = fill.fill(made.state, made.state.instance(VM))
     if path == "mirrors-replace":
         mirror = instance.Mirror(minors={NODES[0].uuid: 0, NODES[1].uuid: 0}, port=11000, secret="s")
         disk = instance.Disk(uuid="d1", dev_type="drbd", size=64, mirror=mirror)
@@ -244,8 +244,8 @@ def _describe(planned: base.Hooks, op_code: str, *, before: states.Snapshot, aft
     """Return where the hooks run, what they are told before, and of ``GANETI_POST_`` after what became different."""
     where = {"pre": planned.nodes_pre, "post": planned.nodes_post, "post, before they leave": planned.nodes_leaving}
     lines = [f"{phase}: {' '.join(node.name for node in nodes) or '-'}" for phase, nodes in where.items()]
-    first = hooks.environment(before, planned, op_code=op_code, phase="pre")
-    later = hooks.environment(after, planned, op_code=op_code, phase="post", after=planned.after(after))
+    first = hook_environment.environment(before, planned, op_code=op_code, phase="pre")
+    later = hook_environment.environment(after, planned, op_code=op_code, phase="post", after=planned.after(after))
     assert {name for name in later if name not in first} == {f"GANETI_POST_{name}" for name in planned.environment}
     moved = {name: value for name, value in later.items() if later[name.replace("_POST", "")] != value}
     old = {name: value for name, value in later.items() if first.get(name, value) != value}

@@ -20,7 +20,7 @@ from gantry.daemons import units
 from gantry.ipam import embedded
 from gantry.jobs import environment, locks, processor, records
 from gantry.model import instance, job, opcodes
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.backup import manifest
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
@@ -195,7 +195,7 @@ class Trial:
         for node in state.nodes.values():
             self.nodes.machine(state.target(node)).disks = {"d1": 64}
         if "i1" in state.instances:
-            whole = filled.fill(state, state.instances["i1"])
+            whole = fill.fill(state, state.instances["i1"])
             machine = self.nodes.machine(state.target(state.nodes["n1"]))
             machine.places, machine.owners = {"d1": build.DISK.logical_id}, {"d1": "vm1"}
             for one in state.disks.values():
@@ -211,7 +211,7 @@ class Trial:
         if isinstance(op, opcodes.InstanceRename | opcodes.InstanceReinstall):
             self.nodes.machines["203.0.113.1"].running.clear()
         if isinstance(op, opcodes.InstanceCreate | opcodes.BackupRemove):
-            whole = filled.fill(state, state.instances["i1"])
+            whole = fill.fill(state, state.instances["i1"])
             self.nodes.machines["203.0.113.3"].exports["old"] = manifest.write(OLD, whole)
         if isinstance(op, opcodes.InstanceMove):
             self.nodes.machines["203.0.113.3"].disks.clear()

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from gantry import errors
 from gantry.jobs import environment
-from gantry.operations import base, hooks
+from gantry.operations import base, hook_environment
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
-PRE: hooks.Phase = "pre"
-POST: hooks.Phase = "post"
+PRE: hook_environment.Phase = "pre"
+POST: hook_environment.Phase = "post"
 SILENT = "(no output)"
 
 
@@ -37,7 +37,7 @@ class Runner:
         where = self._asked(snapshot, PRE, self._hooks.nodes_pre)
         if not where:
             return
-        told = hooks.environment(snapshot, self._hooks, op_code=self._op_code, phase=PRE)
+        told = hook_environment.environment(snapshot, self._hooks, op_code=self._op_code, phase=PRE)
         failures = await self._run(PRE, told, where)
         self._warn([failure for failure in failures if not failure[1]])
         refusals = [failure for failure in failures if failure[1]]
@@ -50,11 +50,11 @@ class Runner:
         if not where:
             return
         after = self._hooks.after(snapshot)
-        told = hooks.environment(snapshot, self._hooks, op_code=self._op_code, phase=POST, after=after)
+        told = hook_environment.environment(snapshot, self._hooks, op_code=self._op_code, phase=POST, after=after)
         (self._hooks.report or self._warn)(await self._run(POST, told, where))
 
     def _asked(
-        self, snapshot: states.Snapshot, phase: hooks.Phase, where: Sequence[targets.Target]
+        self, snapshot: states.Snapshot, phase: hook_environment.Phase, where: Sequence[targets.Target]
     ) -> list[targets.Target]:
         """Return the nodes that may have scripts: of the master's own it can be seen here."""
         own = snapshot.cluster.master_node if snapshot.cluster else ""
@@ -67,7 +67,7 @@ class Runner:
             self._log.warning(f"hooks {self._hooks.path} on {node}: {what}")
 
     async def _run(
-        self, phase: hooks.Phase, told: hooks.Environment, where: Sequence[targets.Target]
+        self, phase: hook_environment.Phase, told: hook_environment.Environment, where: Sequence[targets.Target]
     ) -> list[base.HookFailure]:
         """Run the scripts on all nodes at once; return what failed. Offline nodes are left out."""
         call = calls.HooksRun(path=self._hooks.path, phase=phase, environment=told)

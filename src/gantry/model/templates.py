@@ -1,6 +1,6 @@
 """The parameters of disks, by kind of disk (contract: disk parameters), with what each template understands.
 
-They are set for the cluster and for node groups, never for one disk; ``operations.filled`` fills them into what nodes
+They are set for the cluster and for node groups, never for one disk; ``operations.fill`` fills them into what nodes
 are sent. A kind that has none is listed all the same: its name is known. Left out are the stripes of DRBD's own
 volumes, whose only size here is one.
 """

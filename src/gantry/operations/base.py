@@ -218,7 +218,7 @@ Report = Callable[[Sequence[HookFailure]], None]
 
 @dataclass(frozen=True)
 class Hooks:
-    """The administrator's scripts around a plan (contract: hooks); ``operations.hooks`` makes them.
+    """The administrator's scripts around a plan (contract: hooks); ``operations.hook_environment`` makes them.
 
     ``environment`` is what they are told, without ``GANETI_``, and ``later`` tells the same of a state to come, where
     that may differ; before a change they are told what is ``wanted`` instead, where that is given. On ``nodes_leaving``

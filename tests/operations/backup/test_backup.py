@@ -6,7 +6,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.operations.backup import manifest
 from gantry.rpc import calls
 
@@ -26,7 +26,7 @@ def vm(house: build.House, name: str = "vm1") -> instance.Instance:
 
 
 def run_it(house: build.House) -> None:
-    house.machine("node1").running["vm1"] = filled.fill(house.state, vm(house))
+    house.machine("node1").running["vm1"] = fill.fill(house.state, vm(house))
 
 
 def order(house: build.House) -> list[str]:

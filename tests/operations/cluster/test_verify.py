@@ -7,7 +7,7 @@ from tests.operations.disk import test_disks
 
 from gantry import errors
 from gantry.model import instance, network, opcodes
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.rpc import calls
 from gantry.state import history
 
@@ -23,7 +23,7 @@ def house() -> build.House:
 
 
 def runs(house: build.House, name: str, node: str) -> None:
-    whole = msgspec.structs.replace(filled.fill(house.state, build.VM), name=name)
+    whole = msgspec.structs.replace(fill.fill(house.state, build.VM), name=name)
     house.machine(node).running[name] = whole
 
 

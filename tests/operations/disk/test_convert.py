@@ -8,7 +8,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import hooks
+from gantry.operations import hook_environment
 from gantry.rpc import calls
 
 TEMPLATES = ("file", "diskless", "sharedfile", "plain", "drbd", "ext")
@@ -210,7 +210,7 @@ async def test_other_changes_go_with_it_and_hooks_are_told(house: build.House) -
     op = convert("drbd", remote_node="node2", beparams={"vcpus": 2})
     plan = await house.plan(op)
     assert plan.hooks
-    before = hooks.environment(house.state, plan.hooks, op_code=op.op_id, phase="pre")
+    before = hook_environment.environment(house.state, plan.hooks, op_code=op.op_id, phase="pre")
     assert before["GANETI_NEW_DISK_TEMPLATE"] == "drbd"
     assert before["GANETI_INSTANCE_SECONDARIES"] == "node2"
     assert "disk_template: drbd" in plan.lines

@@ -8,7 +8,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.rpc import calls
 
 Disk = opcodes.DiskSpec
@@ -83,7 +83,7 @@ async def test_a_mirrored_disk_is_made_on_both_nodes_and_opened_on_the_first(hou
     (opened, _) = house.nodes.asked(calls.BlockdevOpen, "node2")
     assert opened.force
     assert house.nodes.asked(calls.BlockdevOpen, "node3") == []
-    ends = {name: filled.fill(house.state, vm, node=uuid).disks[0].mirror for name, uuid in (("a", "n2"), ("b", "n3"))}
+    ends = {name: fill.fill(house.state, vm, node=uuid).disks[0].mirror for name, uuid in (("a", "n2"), ("b", "n3"))}
     assert ends["a"]
     assert ends["b"]
     assert (ends["a"].local, ends["a"].remote) == ("203.0.113.2", "203.0.113.3")

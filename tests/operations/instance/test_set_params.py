@@ -9,7 +9,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.operations.network import nics
 from gantry.rpc import calls
 
@@ -47,7 +47,7 @@ def house() -> build.House:
 
 def start(house: build.House, vm: instance.Instance = VM) -> build.Machine:
     """Let the instance run with the NICs it has."""
-    machine, whole = house.machine("node1"), filled.fill(house.state, vm)
+    machine, whole = house.machine("node1"), fill.fill(house.state, vm)
     machine.running, machine.plugged = {"vm1": whole}, {nic.uuid: nic for nic in whole.nics}
     return machine
 
@@ -233,7 +233,7 @@ async def test_a_running_instance_is_changed_out_anew_and_in(house: build.House)
     )
     made = [type(call).__name__ for _, call in house.nodes.made if type(call).__name__.startswith("Nic")]
     assert made == ["NicValidate", "NicUnplug", "NicUpdate", "NicPlug"]
-    whole = filled.fill(house.state, house.state.instance("vm1"))
+    whole = fill.fill(house.state, house.state.instance("vm1"))
     assert list(machine.plugged.values()) == list(whole.nics)
 
 

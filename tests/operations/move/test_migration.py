@@ -6,7 +6,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.operations.move import migration
 from gantry.rpc import calls
 
@@ -16,7 +16,7 @@ TO_3 = opcodes.InstanceMigrate(instance_name="vm1", target_node="node3")
 
 def house(vm: instance.Instance = VM) -> build.House:
     made = build.House(*(vm if value is build.VM else value for value in build.FIRST))
-    made.machine("node1").running["vm1"] = filled.fill(made.state, vm)
+    made.machine("node1").running["vm1"] = fill.fill(made.state, vm)
     return made
 
 

@@ -6,7 +6,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.rpc import calls
 
 
@@ -71,7 +71,7 @@ async def test_a_nic_gets_its_vlan_from_the_segment_alone(house: build.House) ->
     await house.run(connect("red"))
     assert house.state.group("default").networks["red"] == cluster.Connection(mode="bridged", link="br5")
     vm = instance.Nic(uuid="x", mac="m", network="red", nicparams={"mode": "bridged", "link": "br5"})
-    told = filled.fill_nic(house.state.the_cluster, 0, vm, net=RED)
+    told = fill.fill_nic(house.state.the_cluster, 0, vm, net=RED)
     assert (told.mode, told.link, told.vlan, told.mtu) == ("bridged", "br5", "101", 0)
     assert told.network is not None
     assert told.network.segment == calls.Segment(network_type="vlan", segmentation_id=101, physical_network="physnet1")
@@ -79,7 +79,7 @@ async def test_a_nic_gets_its_vlan_from_the_segment_alone(house: build.House) ->
 
 async def test_a_nic_in_a_tunnel_has_no_vlan_and_a_shorter_packet(house: build.House) -> None:
     vm = instance.Nic(uuid="x", mac="m", network="tunnel", nicparams={"mode": "bridged", "link": "eth1"})
-    told = filled.fill_nic(house.state.the_cluster, 0, vm, net=TUNNEL)
+    told = fill.fill_nic(house.state.the_cluster, 0, vm, net=TUNNEL)
     assert (told.vlan, told.mtu) == ("", 1450)
 
 

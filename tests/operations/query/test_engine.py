@@ -7,7 +7,7 @@ from tests.state import build as state_build
 
 from gantry import errors
 from gantry.model import cluster, fields, instance, job, network
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.operations.query import engine
 from gantry.rpc import calls
 
@@ -45,7 +45,7 @@ class Asked:
         return row[0]
 
     def runs(self, node: str) -> None:
-        self.house.machine(node).running["vm1"] = filled.fill(self.house.state, build.VM)
+        self.house.machine(node).running["vm1"] = fill.fill(self.house.state, build.VM)
 
 
 @pytest.fixture

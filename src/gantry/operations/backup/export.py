@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer, volumes
 from gantry.rpc import calls, targets
@@ -97,7 +97,7 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
         )
 
     def _hooks(self, snapshot: states.Snapshot, vm: instance.Instance, target: targets.Target) -> base.Hooks:
-        made = hooks.of_instance(
+        made = hook_environment.of_instance(
             snapshot,
             vm,
             path="instance-export",
@@ -126,7 +126,7 @@ class _Copy:
     carriers: list[transfer.Transfer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.whole = filled.fill(self.snapshot, self.vm)
+        self.whole = fill.fill(self.snapshot, self.vm)
         self.source = self.snapshot.target(self.snapshot.nodes[self.vm.primary_node])
         self.own = volumes.Volumes(self.environment, self.snapshot, self.vm)
         self.devices = list(self.whole.disks)

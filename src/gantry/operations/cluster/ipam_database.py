@@ -7,7 +7,7 @@ whatever fails in between leaves the old one in charge, with all addresses.
 
 from gantry import errors
 from gantry.model import cluster, confidential, opcodes
-from gantry.operations import base, hooks
+from gantry.operations import base, hook_environment
 from gantry.state import snapshot as states
 
 NETWORKS = (base.Level.NETWORK, base.ALL_NAMES)
@@ -51,7 +51,7 @@ async def check(environment: base.Environment, owner: cluster.Cluster, op: opcod
 
 def plan(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.ClusterSetParams) -> base.Plan:
     """Move the addresses, and put the cluster with its new driver."""
-    owner, scripts = snapshot.the_cluster, hooks.of_cluster_modify(snapshot)
+    owner, scripts = snapshot.the_cluster, hook_environment.of_cluster_modify(snapshot)
     driver, url = _wanted(owner, op)
     if (driver, url) == (owner.ipam_driver, owner.ipam_database):
         note = "nothing changes: addresses are kept there already"

@@ -2,7 +2,7 @@
 
 from gantry import errors
 from gantry.model import opcodes
-from gantry.operations import base, hooks
+from gantry.operations import base, hook_environment
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
@@ -19,7 +19,7 @@ class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Change nothing."""
         del facts
-        return base.Plan(hooks=hooks.of_cluster_init(snapshot), result=lambda: True)
+        return base.Plan(hooks=hook_environment.of_cluster_init(snapshot), result=lambda: True)
 
 
 class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
@@ -54,7 +54,7 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
             lines=[f"destroy cluster {snapshot.the_cluster.name}"],
             after=farewell,
             result=lambda: master.name,
-            hooks=hooks.of_cluster_destroy(snapshot),
+            hooks=hook_environment.of_cluster_destroy(snapshot),
         )
 
     def _tell(self, target: targets.Target) -> base.Action:

@@ -15,7 +15,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, levels
+from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.cluster import ipam_database
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.network import nics
@@ -60,17 +60,19 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
             owner, op, "enabled_disk_templates", what="disk template", known=parameters.DISK_TEMPLATES
         ),
         network_thresholds=_thresholds(op, owner.network_thresholds),
-        hvparams=levels.merged(owner.hvparams, checked),
+        hvparams=parameter_levels.merged(owner.hvparams, checked),
         beparams={parameters.RESET: backend} if backend else {},
-        nicparams=levels.merged(owner.nicparams, {parameters.RESET: nic}),
-        ndparams=levels.node(owner.ndparams, op.ndparams),
-        diskparams=levels.disks(owner.diskparams, op.diskparams),
-        osparams=levels.merged(owner.osparams, op.osparams or {}),
-        osparams_private_cluster=levels.merged(owner.osparams_private_cluster, op.osparams_private_cluster or {}),
-        os_hvp=levels.systems(owner.os_hvp, op.os_hvp),
+        nicparams=parameter_levels.merged(owner.nicparams, {parameters.RESET: nic}),
+        ndparams=parameter_levels.node(owner.ndparams, op.ndparams),
+        diskparams=parameter_levels.disks(owner.diskparams, op.diskparams),
+        osparams=parameter_levels.merged(owner.osparams, op.osparams or {}),
+        osparams_private_cluster=parameter_levels.merged(
+            owner.osparams_private_cluster, op.osparams_private_cluster or {}
+        ),
+        os_hvp=parameter_levels.systems(owner.os_hvp, op.os_hvp),
         hidden_os=_listed(owner.hidden_os, op.hidden_os or ()),
         blacklisted_os=_listed(owner.blacklisted_os, op.blacklisted_os or ()),
-        ipolicy=levels.limits(owner.ipolicy, op.ipolicy),
+        ipolicy=parameter_levels.limits(owner.ipolicy, op.ipolicy),
         default_iallocator_params=parameters.merge(owner.default_iallocator_params, op.default_iallocator_params or {}),
     )
 
@@ -165,13 +167,17 @@ def _thresholds(op: opcodes.ClusterSetParams, kept: tuple[int, int]) -> tuple[in
 def differences(old: cluster.Cluster, new: cluster.Cluster) -> list[str]:
     """Return what is different, a line each."""
     plain = [(name, getattr(old, name), getattr(new, name)) for name in (*parameters.CLUSTER, *LISTS)]
-    text = levels.text
+    text = parameter_levels.text
     lines = [f"{name}: {text(before)} becomes {text(after)}" for name, before, after in plain if before != after]
     lines += _private_differences(old.osparams_private_cluster, new.osparams_private_cluster)
-    return [*lines, *levels.differences(_classes(old, new)), *levels.limit_differences(old.ipolicy, new.ipolicy)]
+    return [
+        *lines,
+        *parameter_levels.differences(_classes(old, new)),
+        *parameter_levels.limit_differences(old.ipolicy, new.ipolicy),
+    ]
 
 
-def _private_differences(old: levels.ByName, new: levels.ByName) -> Iterator[str]:
+def _private_differences(old: parameter_levels.ByName, new: parameter_levels.ByName) -> Iterator[str]:
     for system in sorted({*old, *new}):
         before, after = old.get(system, {}), new.get(system, {})
         for name in sorted({*before, *after}):
@@ -179,17 +185,17 @@ def _private_differences(old: levels.ByName, new: levels.ByName) -> Iterator[str
                 yield f"OS {system} {name}: its private value is {'another' if name in after else 'taken back'}"
 
 
-def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[levels.Class]:
-    yield from levels.by_name("hypervisor", parameters.HYPERVISORS, old.hvparams, new.hvparams)
+def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[parameter_levels.Class]:
+    yield from parameter_levels.by_name("hypervisor", parameters.HYPERVISORS, old.hvparams, new.hvparams)
     reset = parameters.RESET
     yield "backend", parameters.BACKEND, old.beparams.get(reset, {}), new.beparams.get(reset, {})
     yield "NIC", parameters.NIC, old.nicparams.get(reset, {}), new.nicparams.get(reset, {})
     yield "node", parameters.NODE, old.ndparams, new.ndparams
-    yield from levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
-    yield from levels.by_name("OS", {}, old.osparams, new.osparams)
+    yield from parameter_levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
+    yield from parameter_levels.by_name("OS", {}, old.osparams, new.osparams)
     for system in sorted({*old.os_hvp, *new.os_hvp}):
         before, after = old.os_hvp.get(system, {}), new.os_hvp.get(system, {})
-        yield from levels.by_name(f"OS {system}: hypervisor", {}, before, after)
+        yield from parameter_levels.by_name(f"OS {system}: hypervisor", {}, before, after)
 
 
 @dataclass(frozen=True)
@@ -248,7 +254,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         """Put the cluster without the candidates that go; then take their copies, or fill the pool."""
         if ipam_database.is_meant(self.op):
             return ipam_database.plan(self.environment, snapshot, self.op)
-        snapshot = levels.with_changes(snapshot, *facts.told)
+        snapshot = parameter_levels.with_changes(snapshot, *facts.told)
         old, new, now = snapshot.the_cluster, self._wanted(snapshot), self.environment.inputs.now
         leaving, coming = self._leaving(snapshot, new, first=facts.lagging), self._coming(snapshot, new)
         said = [*differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
@@ -268,7 +274,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
             ],
             steps=[*steps, promotion.step] if coming else steps,
             finish=promotion.changes if coming else None,
-            hooks=hooks.of_cluster_modify(snapshot),
+            hooks=hook_environment.of_cluster_modify(snapshot),
         )
 
     def _wanted(self, snapshot: states.Snapshot) -> cluster.Cluster:
@@ -297,11 +303,11 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
     ) -> list[cluster.Node]:
         """Return the candidates that the pool has no place for; it is brought to its size when that is named."""
         resized = self.op.candidate_pool_size is not None
-        return candidate_pool.surplus(levels.with_changes(snapshot, new), first=first) if resized else []
+        return candidate_pool.surplus(parameter_levels.with_changes(snapshot, new), first=first) if resized else []
 
     def _coming(self, snapshot: states.Snapshot, new: cluster.Cluster) -> list[cluster.Node]:
         """Return the nodes that are to fill the pool; those that do not answer are passed over later."""
-        after = levels.with_changes(snapshot, new)
+        after = parameter_levels.with_changes(snapshot, new)
         lacking = max(0, candidate_pool.missing(after)) if self.op.candidate_pool_size is not None else 0
         return candidate_pool.eligible(after)[:lacking]
 
@@ -309,13 +315,15 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         if (old.hvparams, old.beparams, old.os_hvp) != (new.hvparams, new.beparams, new.os_hvp):
             yield "instances that run take their new parameters up with their next start"
         if (old.ipolicy, old.beparams) != (new.ipolicy, new.beparams):
-            yield from levels.misfits(snapshot, levels.with_changes(snapshot, new), groups=snapshot.nodegroups)
+            yield from parameter_levels.misfits(
+                snapshot, parameter_levels.with_changes(snapshot, new), groups=snapshot.nodegroups
+            )
         if new.segment_ranges and not old.segment_ranges:
             yield "segment ranges are managed here now: change what your procedures say of where ids come from"
         elif old.segment_ranges and not new.segment_ranges:
             yield "only the segment ranges of segments.ini apply now"
         if old.candidate_pool_size != new.candidate_pool_size:
-            after = levels.with_changes(snapshot, new)
+            after = parameter_levels.with_changes(snapshot, new)
             short = candidate_pool.missing(after) - len(candidate_pool.eligible(after))
             if short > 0:
                 yield f"the pool of master candidates is {short} short: no other node can be one"
@@ -386,4 +394,4 @@ def _check_instances(snapshot: states.Snapshot, old: cluster.Cluster, new: clust
 
 def _plug(owner: cluster.Cluster) -> calls.Nic:
     """Return a NIC that has nothing but the cluster's defaults, as nodes see it."""
-    return filled.fill_nic(owner, 0, instance.Nic(uuid="", mac=""), net=None)
+    return fill.fill_nic(owner, 0, instance.Nic(uuid="", mac=""), net=None)

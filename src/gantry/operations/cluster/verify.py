@@ -9,7 +9,7 @@ from msgspec import structs
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import cluster, instance, network, opcodes, templates
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
 from gantry.operations.placement import builtin_allocator
@@ -92,7 +92,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         up = [vm for vm in here if vm.admin_state is instance.AdminState.UP and vm.disks]
         found: list[Finding] = []
         for vm in sorted(up, key=lambda vm: vm.name):
-            whole = filled.fill(snapshot, vm).disks
+            whole = fill.fill(snapshot, vm).disks
             (answer,) = await self.environment.nodes.fan_out([target], calls.BlockdevStatus(disks=whole))
             found += _check_disks(vm.name, whole, answer)
         return found
@@ -145,13 +145,13 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             self.environment.log.info("* Hooks Results")
             found.append(self._report(_check_hooks(failures)))
 
-        return base.Plan(result=lambda: all(found), hooks=hooks.of_cluster_verify(snapshot, report))
+        return base.Plan(result=lambda: all(found), hooks=hook_environment.of_cluster_verify(snapshot, report))
 
 
 def _nic(snapshot: states.Snapshot, net: network.Network, plug: cluster.Connection) -> calls.Nic:
     """Return a NIC as one of a network has it, for a node to say whether it could plug it in."""
     plugged = instance.Nic(uuid="", mac="", network=net.uuid, nicparams=structs.asdict(plug))
-    return filled.fill_nic(snapshot.the_cluster, 0, plugged, net=net)
+    return fill.fill_nic(snapshot.the_cluster, 0, plugged, net=net)
 
 
 def _check_config(snapshot: states.Snapshot) -> Iterator[Finding]:

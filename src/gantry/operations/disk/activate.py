@@ -1,7 +1,7 @@
 """OP_INSTANCE_ACTIVATE_DISKS and OP_INSTANCE_DEACTIVATE_DISKS: the disks of an instance in use, and out of it."""
 
 from gantry.model import opcodes
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -28,7 +28,7 @@ class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):
         del facts
         vm = snapshot.instance(self.op.instance_name)
         own = volumes.Volumes(self.environment, snapshot, vm)
-        target, disks = snapshot.target(snapshot.nodes[vm.primary_node]), filled.fill(snapshot, vm).disks
+        target, disks = snapshot.target(snapshot.nodes[vm.primary_node]), fill.fill(snapshot, vm).disks
         found: Paths = []
 
         async def look() -> None:

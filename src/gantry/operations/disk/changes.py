@@ -13,7 +13,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, templates
-from gantry.operations import base, filled, parts
+from gantry.operations import base, device_index, fill
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -110,7 +110,7 @@ async def _moved(
 ) -> Mapping[str, str]:
     """Check that what is attached is there; return the paths that files get, which have the instance's name in them."""
     moved = {}
-    for disk in filled.fill(snapshot, draft.vm).disks:
+    for disk in fill.fill(snapshot, draft.vm).disks:
         if disk.uuid in draft.attached:
             if await environment.nodes.call(target, calls.BlockdevFind(disk=disk)) is None:
                 raise errors.NotFoundError(f"disk {disk.uuid} is not there on node {target.name}")
@@ -168,13 +168,13 @@ class Change:
             case "remove" | "detach":
                 self._take_out(change)
             case _:
-                self._modify(parts.find(self._disks, change.ident, noun="disk"), change.disk)
+                self._modify(device_index.find(self._disks, change.ident, noun="disk"), change.disk)
 
     def _take_out(self, change: Edit) -> None:
         action = change.action
         if change.disk != opcodes.DiskMod():
             raise errors.InvalidError(f"{action} of a disk takes no parameters")
-        index = parts.find(self._disks, change.ident, noun="disk")
+        index = device_index.find(self._disks, change.ident, noun="disk")
         gone = self._disks.pop(index).uuid
         if gone in (*self.added, *self.attached):
             raise errors.InvalidError(f"disk {index} comes and goes at once")
@@ -183,7 +183,7 @@ class Change:
 
     def _attach(self, change: Edit) -> None:
         index, found = (
-            parts.place(len(self._disks), change.ident, noun="disk"),
+            device_index.place(len(self._disks), change.ident, noun="disk"),
             self._snapshot.detached_disk(_wanted(change)),
         )
         disk, old = found.disk, self._old
@@ -217,7 +217,7 @@ class Change:
         template = self._template
         if template == "diskless":
             raise errors.InvalidError(f"instance {self._old.name} is diskless, a disk cannot be added")
-        index, nodes = parts.place(len(self._disks), change.ident, noun="disk"), self._now().nodes
+        index, nodes = device_index.place(len(self._disks), change.ident, noun="disk"), self._now().nodes
         if template == "drbd" and len(nodes) < 2:
             raise errors.WrongStateError(
                 f"instance {self._old.name} has no disks, and so no secondary node for a new one",
@@ -345,7 +345,7 @@ class Change:
         return found
 
     def _plugged(self, vm: instance.Instance, uuids: Sequence[str], *, into: bool) -> list[base.Step]:
-        whole = filled.fill(self._snapshot, vm)
+        whole = fill.fill(self._snapshot, vm)
         target = self._snapshot.target(self._snapshot.nodes[vm.primary_node])
 
         def call(what: calls.Call[None]) -> base.Action:

@@ -18,7 +18,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import instance, opcodes, parameters, templates
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.disk import changes
 from gantry.operations.disk_planning import disk_spec, remirror, transfer, volumes
 from gantry.operations.move import relocation
@@ -215,7 +215,7 @@ class Mirroring(Conversion):
             *base.noted(self._found.why),
             *map(self._forgiving, there.create(places)),
             *_of_metadata(made),
-            *(self._labelled(disk, owner=new.name) for disk in filled.fill(self._snapshot, new).disks),
+            *(self._labelled(disk, owner=new.name) for disk in fill.fill(self._snapshot, new).disks),
             *map(self._forgiving, there.activate(fresh=True)),
             *self._all(new, nodes=here).activate(fresh=True),
             *([*own.wait(), *own.deactivate()] if wait else []),
@@ -322,7 +322,7 @@ class Copying(Conversion):
         self, new: instance.Instance, running: calls.RunningInstance | None, *, hotplug: bool, wait: bool
     ) -> list[base.Step]:
         """Make the new disks, fill them, and take all out of use."""
-        source, sink = ((self._target, filled.fill(self._snapshot, vm)) for vm in (self._old, new))
+        source, sink = ((self._target, fill.fill(self._snapshot, vm)) for vm in (self._old, new))
         return [
             *self._all(self._old).activate(),
             *self._all(new).create(self._found.places),

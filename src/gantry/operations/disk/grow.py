@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, levels
+from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -47,14 +47,14 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
         grown = [disk_spec.resized(disk, size) if one is disk else one for one in vm.disks]
         new = base.changed(vm, self.environment.inputs.now, disks=tuple(grown))
         if not self.op.ignore_ipolicy:
-            levels.check_policy(snapshot, new, before=vm)
+            parameter_levels.check_policy(snapshot, new, before=vm)
         return _Growth(self.op.disk, size, new)
 
     async def inspect(self, snapshot: states.Snapshot) -> Running:
         """Ask every node for room, and the primary one whether the instance runs."""
         vm, growth = snapshot.instance(self.op.instance_name), self._growth(snapshot)
         for uuid in vm.nodes:
-            disk = filled.fill(snapshot, vm, node=uuid).disks[growth.index]
+            disk = fill.fill(snapshot, vm, node=uuid).disks[growth.index]
             there = snapshot.target(snapshot.nodes[uuid])
             try_it = calls.BlockdevGrow(disk=disk, size=growth.size, backing=True, dry_run=True)
             await self.environment.nodes.call(there, try_it)
@@ -78,7 +78,9 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
                 *([] if facts else grown.deactivate()),
             ],
             finish=lambda newest: [states.Put(self._recorded(newest, growth))],
-            hooks=hooks.of_instance(snapshot, vm, path="disk-grow", DISK=growth.index, AMOUNT=growth.size - old.size),
+            hooks=hook_environment.of_instance(
+                snapshot, vm, path="disk-grow", DISK=growth.index, AMOUNT=growth.size - old.size
+            ),
         )
 
     def _recorded(self, newest: states.Snapshot, growth: _Growth) -> instance.Instance:
@@ -87,7 +89,7 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
 
     def _tell(self, snapshot: states.Snapshot, growth: _Growth) -> list[base.Step]:
         vm = growth.vm
-        whole, target = filled.fill(snapshot, vm), snapshot.target(snapshot.nodes[vm.primary_node])
+        whole, target = fill.fill(snapshot, vm), snapshot.target(snapshot.nodes[vm.primary_node])
 
         async def tell() -> None:
             resize = calls.DiskResize(instance=whole, disk=whole.disks[growth.index])

@@ -13,7 +13,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, hooks, levels
+from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, iallocator, node_choice
@@ -65,7 +65,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             names = await relocation.names(self.environment, snapshot, vm, node=facts.nodes[0])
             facts = replace(facts, names=names)
             new = self._placed(snapshot, vm, facts)
-        levels.check_policy(snapshot, new, before=vm)
+        parameter_levels.check_policy(snapshot, new, before=vm)
         own = volumes.Volumes(self.environment, snapshot, new, only=chosen)
         for target, seen in own.seats():
             found = await self.environment.nodes.call(target, calls.BlockdevStatus(disks=tuple(seen)))
@@ -163,7 +163,7 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             lines=[f"make disks of instance {vm.name} anew", *facts.why, *(step.text for step in steps)],
             changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != vm else [],
             steps=[*base.noted(facts.why), *steps],
-            hooks=hooks.of_instance(snapshot, vm, path="instance-recreate-disks"),
+            hooks=hook_environment.of_instance(snapshot, vm, path="instance-recreate-disks"),
         )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import remirror, volumes
 from gantry.operations.move import relocation
 from gantry.operations.placement import builtin_allocator, node_choice
@@ -97,7 +97,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
     async def _look(self, snapshot: states.Snapshot, vm: instance.Instance) -> States:
         found: States = {}
         for uuid in vm.nodes:
-            ask = calls.BlockdevStatus(disks=filled.fill(snapshot, vm, node=uuid).disks)
+            ask = calls.BlockdevStatus(disks=fill.fill(snapshot, vm, node=uuid).disks)
             (answer,) = await self.environment.nodes.fan_out([snapshot.target(snapshot.nodes[uuid])], ask)
             if answer.value is not None:
                 found[uuid] = answer.value
@@ -142,7 +142,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
             said = [f"nothing is to be done: both sides of the disks of instance {vm.name} are whole"]
             return base.Plan(lines=said, steps=base.noted(said))
         node = snapshot.nodes[facts.node]
-        told = hooks.of_instance(
+        told = hook_environment.of_instance(
             snapshot,
             vm,
             path="mirrors-replace",
@@ -209,7 +209,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
 
         return [
             base.Step(f"make the volumes of disk {disk.index} on {node.name} anew", replace(disk))
-            for disk in filled.fill(snapshot, vm, node=node.uuid).disks
+            for disk in fill.fill(snapshot, vm, node=node.uuid).disks
             if disk.uuid in facts.chosen
         ]
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import mirrors
 from gantry.model import cluster, instance, pairing
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -57,7 +57,7 @@ def part(
             told(calls.DrbdDisconnectNet(disk=disk)),
             told(calls.DrbdAttachNet(disk=disk)),
         )
-        for disk in filled.fill(snapshot, vm, node=node).disks
+        for disk in fill.fill(snapshot, vm, node=node).disks
         if not target.offline
     ]
 
@@ -77,7 +77,7 @@ async def check_copy(
     One that ``follows`` a primary node that works has to be connected to it, which two that have just been activated
     get a while for. ``only`` are UUIDs of disks, all without it.
     """
-    own = filled.fill(snapshot, vm, node=node.uuid).disks
+    own = fill.fill(snapshot, vm, node=node.uuid).disks
     disks = tuple(disk for disk in own if only is None or disk.uuid in only)
     for _ in range(volumes.LOOKS):
         found = await environment.nodes.call(snapshot.target(node), calls.BlockdevStatus(disks=disks))
@@ -138,9 +138,9 @@ class Remirror:
     def begin(self, pair: pairing.Pairing, *, wait: bool) -> list[base.Step]:
         """Return the steps until the new node receives, or with ``wait`` has received all."""
         here, there = self._target(pair.primary), self._target(pair.secondary)
-        coming = filled.fill(self._snapshot, self._new, node=pair.primary).disks
-        kept = filled.fill(self._snapshot, self._new, node=pair.secondary).disks
-        before = filled.fill(self._snapshot, self._old, node=pair.secondary).disks
+        coming = fill.fill(self._snapshot, self._new, node=pair.primary).disks
+        kept = fill.fill(self._snapshot, self._new, node=pair.secondary).disks
+        before = fill.fill(self._snapshot, self._old, node=pair.secondary).disks
         # An old primary node has been told to stop, and has its disks out of use.
         left = pair.gone if pair.gone in self._old.secondary_nodes else ""
         steps = part(self._environment, self._snapshot, self._old, node=left) if left else []

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance
-from gantry.operations import base, stopping
+from gantry.operations import base, cancellable
 from gantry.rpc import calls, targets
 
 Side = tuple[targets.Target, calls.Instance]
@@ -34,7 +34,7 @@ class Transfer:
         port = await self._nodes.call(self._sink, calls.StreamOpen(token=self._token, end=into))
         send = calls.StreamSend(token=self._token, host=self._sink.address, port=port, end=begin)
         try:
-            sent = await stopping.run(self._environment, self._nodes.call(self._source, send), self._stop)
+            sent = await cancellable.run(self._environment, self._nodes.call(self._source, send), self._stop)
         except errors.JobCanceledError:
             raise
         except errors.GantryError as error:

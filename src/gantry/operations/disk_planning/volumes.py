@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, pairing, templates
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -67,7 +67,7 @@ class Volumes:
                 uuid == self.vm.primary_node,
                 [
                     disk
-                    for disk in filled.fill(self.snapshot, self.vm, node=uuid).disks
+                    for disk in fill.fill(self.snapshot, self.vm, node=uuid).disks
                     if self.only is None or disk.uuid in self.only
                 ],
             )
@@ -356,7 +356,7 @@ async def adoptable(
     """Return the sizes that disks will have, and where what is adopted for some of them is; raises NotFoundError."""
     target = snapshot.target(snapshot.nodes[vm.primary_node])
     sizes, adopted = [], {}
-    for spec, disk in zip(specs, filled.fill(snapshot, vm).disks, strict=True):
+    for spec, disk in zip(specs, fill.fill(snapshot, vm).disks, strict=True):
         size = disk.size
         if spec.adopt:
             source = (*disk.logical_id[:-1], spec.adopt)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import base, hooks
+from gantry.operations import base, hook_environment
 from gantry.operations.move import multi_move as spreads
 from gantry.operations.move import relocation
 from gantry.operations.placement import iallocator, node_choice
@@ -57,7 +57,7 @@ class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
         """Submit the job."""
         vm = snapshot.instance(self.op.instance_name)
         names = " ".join(sorted(group.name for group in self._groups(snapshot, vm)))
-        told = hooks.of_instance(snapshot, vm, path="instance-change-group", TARGET_GROUPS=names)
+        told = hook_environment.of_instance(snapshot, vm, path="instance-change-group", TARGET_GROUPS=names)
         master = [snapshot.target(snapshot.nodes[snapshot.the_cluster.master_node])]
         hook = replace(told, nodes_pre=master, nodes_post=master)
         return self.submitted(facts, title=f"bring instance {vm.name} to another node group", hook=hook)
@@ -101,7 +101,7 @@ class GroupEvacuate(spreads.Many[opcodes.GroupEvacuate]):
         """Submit the jobs."""
         own = snapshot.group(self.op.group_name)
         groups = _targets(snapshot, own, self.op.target_groups, what="what is evacuated")
-        hook = hooks.of_group_evacuate(snapshot, own, groups)
+        hook = hook_environment.of_group_evacuate(snapshot, own, groups)
         return self.submitted(facts, title=f"evacuate node group {own.name}", hook=hook)
 
 

@@ -10,7 +10,7 @@ from msgspec import structs, to_builtins
 
 from gantry import errors
 from gantry.model import cluster, opcodes, parameters
-from gantry.operations import base, hooks, levels
+from gantry.operations import base, hook_environment, parameter_levels
 from gantry.state import snapshot as states
 
 Report = Sequence[tuple[str, object]]
@@ -28,9 +28,9 @@ def _applied(group: cluster.NodeGroup, op: opcodes.GroupAdd | opcodes.GroupSetPa
     return structs.replace(
         group,
         alloc_policy=op.alloc_policy or group.alloc_policy,
-        ndparams=levels.node(group.ndparams, op.ndparams),
-        diskparams=levels.disks(group.diskparams, op.diskparams),
-        ipolicy=levels.limits(group.ipolicy, op.ipolicy),
+        ndparams=parameter_levels.node(group.ndparams, op.ndparams),
+        diskparams=parameter_levels.disks(group.diskparams, op.diskparams),
+        ipolicy=parameter_levels.limits(group.ipolicy, op.ipolicy),
     )
 
 
@@ -39,11 +39,11 @@ def _differences(old: cluster.NodeGroup, new: cluster.NodeGroup) -> list[str]:
         [f"alloc_policy: {old.alloc_policy} becomes {new.alloc_policy}"] if old.alloc_policy != new.alloc_policy else []
     )
     node = ("node", parameters.NODE, old.ndparams, new.ndparams)
-    disks = levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
+    disks = parameter_levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
     return [
         *moved,
-        *levels.differences(iter([node, *disks])),
-        *levels.limit_differences(old.ipolicy, new.ipolicy),
+        *parameter_levels.differences(iter([node, *disks])),
+        *parameter_levels.limit_differences(old.ipolicy, new.ipolicy),
     ]
 
 
@@ -68,7 +68,7 @@ class GroupAdd(base.Planned[opcodes.GroupAdd]):
         return base.Plan(
             lines=[f"add node group {new.name}", *_differences(plain, new)],
             changes=[states.Put(new)],
-            hooks=hooks.of_group(snapshot, new, path="group-add"),
+            hooks=hook_environment.of_group(snapshot, new, path="group-add"),
         )
 
 
@@ -95,14 +95,16 @@ class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
         new = _applied(old, self.op)
         said = _differences(old, new) or [f"nothing changes: node group {old.name} has these settings already"]
         if new != old:
-            said += levels.misfits(snapshot, levels.with_changes(snapshot, new), groups=[old.uuid])
+            said += parameter_levels.misfits(snapshot, parameter_levels.with_changes(snapshot, new), groups=[old.uuid])
         changed = [(name, self._told(new, name)) for name in SETTINGS if getattr(new, name) != getattr(old, name)]
         return base.Plan(
             lines=said,
             changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != old else [],
             steps=[base.Step(line, base.nothing) for line in said],
             result=lambda: changed,
-            hooks=hooks.of_group(snapshot, old, path="group-modify", NEW_ALLOC_POLICY=new.alloc_policy.value),
+            hooks=hook_environment.of_group(
+                snapshot, old, path="group-modify", NEW_ALLOC_POLICY=new.alloc_policy.value
+            ),
         )
 
     def _told(self, new: cluster.NodeGroup, name: str) -> object:
@@ -128,7 +130,7 @@ class GroupRename(base.Planned[opcodes.GroupRename]):
             lines=[f"rename node group {old.name} to {name}"],
             changes=[states.Put(base.changed(old, self.environment.inputs.now, name=name))],
             result=lambda: name,
-            hooks=hooks.of_group_rename(snapshot, old, new_name=name),
+            hooks=hook_environment.of_group_rename(snapshot, old, new_name=name),
         )
 
 
@@ -156,7 +158,7 @@ class GroupRemove(base.Planned[opcodes.GroupRemove]):
         return base.Plan(
             lines=[f"remove node group {group.name}"],
             changes=[states.Delete("nodegroups", group.uuid)],
-            hooks=hooks.of_group(snapshot, group, path="group-remove"),
+            hooks=hook_environment.of_group(snapshot, group, path="group-remove"),
         )
 
 
@@ -181,14 +183,14 @@ class GroupAssignNodes(base.Planned[opcodes.GroupAssignNodes]):
         nodes = {node.uuid: node for node in map(snapshot.node, self.op.nodes) if node.group != group.uuid}
         moved = sorted(nodes.values(), key=lambda node: node.name)
         new = [base.changed(node, now, group=group.uuid) for node in moved]
-        after = levels.with_changes(snapshot, *new)
+        after = parameter_levels.with_changes(snapshot, *new)
         cut = [line for node in moved for line in _cut_off(snapshot, node, group)]
         cut += _split(snapshot, after, moved)
         if cut and not self.op.force:
             raise errors.WrongStateError(
                 "; ".join(cut[:5]), hint="connect the network there first, move mirrored nodes together; or add -f"
             )
-        notes = [*cut, *levels.misfits(snapshot, after, groups=[group.uuid])]
+        notes = [*cut, *parameter_levels.misfits(snapshot, after, groups=[group.uuid])]
         said = [
             f"node {node.name} comes from node group {_name(snapshot, node.group)} to {group.name}" for node in moved
         ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, confidential, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, levels
+from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
 from gantry.operations.network import nics
@@ -86,7 +86,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         self._check_policy(snapshot, draft)
         places = await volumes.Volumes(self.environment, snapshot, draft, only={*uuids} - {*facts.adopted}).place()
         facts = replace(facts, places=places)
-        whole = filled.fill(snapshot, draft)
+        whole = fill.fill(snapshot, draft)
         if self._installs() or (export and export.content.scripted):
             installed = os_check.with_secrets(whole, self.op.osparams_secret)
             await self._check_os(snapshot, target, installed, imports=export is not None)
@@ -99,7 +99,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         """Put the instance with its addresses; then disks, operating system, start."""
         vm = self._draft(snapshot, facts, allocate=True)
         self._check_policy(snapshot, vm)
-        whole = filled.fill(snapshot, vm)
+        whole = fill.fill(snapshot, vm)
         node = snapshot.nodes[vm.primary_node]
         names = [snapshot.nodes[uuid].name for uuid in vm.nodes]
         return base.Plan(
@@ -112,7 +112,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
                 *self._last_steps(snapshot, vm),
             ],
             result=lambda: names,
-            hooks=hooks.of_instance(snapshot, vm, path="instance-add", ADD_MODE=self.op.mode),
+            hooks=hook_environment.of_instance(snapshot, vm, path="instance-add", ADD_MODE=self.op.mode),
         )
 
     def _check_static(self, snapshot: states.Snapshot) -> None:
@@ -138,7 +138,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
     def _check_policy(self, snapshot: states.Snapshot, vm: instance.Instance) -> None:
         if not self.op.ignore_ipolicy:
-            levels.check_policy(snapshot, vm)
+            parameter_levels.check_policy(snapshot, vm)
 
     def _hypervisor(self, snapshot: states.Snapshot) -> str:
         return self.op.hypervisor or snapshot.the_cluster.enabled_hypervisors[0]

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, parameters
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -104,7 +104,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         _check_in_use(vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         start = calls.InstanceStart(
-            instance=filled.fill(snapshot, self._temporary(snapshot)), paused=self.op.startup_paused
+            instance=fill.fill(snapshot, self._temporary(snapshot)), paused=self.op.startup_paused
         )
         own = volumes.Volumes(self.environment, snapshot, vm, ignore_secondaries=self.op.force)
 
@@ -119,7 +119,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
             steps=[base.Step(f"start {vm.name} on {target.name}", do)],
             finish=None if facts else _let_go(vm, self.environment.inputs.now),
             keep_on_failure=True,
-            hooks=hooks.of_instance(snapshot, vm, path="instance-start", FORCE=self.op.force),
+            hooks=hook_environment.of_instance(snapshot, vm, path="instance-start", FORCE=self.op.force),
         )
 
 
@@ -144,7 +144,7 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
         _check_in_use(vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         timeout = 0 if self.op.force else self.op.timeout
-        stop = calls.InstanceShutdown(instance=filled.fill(snapshot, vm), timeout=timeout)
+        stop = calls.InstanceShutdown(instance=fill.fill(snapshot, vm), timeout=timeout)
 
         async def do() -> None:
             await self.environment.nodes.call(target, stop)
@@ -160,7 +160,7 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
             ],
             finish=_let_go(vm, self.environment.inputs.now),
             keep_on_failure=True,
-            hooks=hooks.of_instance(snapshot, vm, path="instance-stop", TIMEOUT=timeout),
+            hooks=hook_environment.of_instance(snapshot, vm, path="instance-stop", TIMEOUT=timeout),
         )
 
 
@@ -189,7 +189,7 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
             # Other kinds go on in the same hypervisor process, with the NICs that it has.
             finish=_let_go(vm, self.environment.inputs.now) if self.op.reboot_type == "full" else None,
             keep_on_failure=True,
-            hooks=hooks.of_instance(
+            hooks=hook_environment.of_instance(
                 snapshot,
                 vm,
                 path="instance-reboot",
@@ -202,7 +202,7 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
     async def _reboot(self) -> None:
         snapshot, nodes = self.environment.snapshot(), self.environment.nodes
         vm = snapshot.instance(self.op.instance_name)
-        target, whole = snapshot.target(snapshot.nodes[vm.primary_node]), filled.fill(snapshot, vm)
+        target, whole = snapshot.target(snapshot.nodes[vm.primary_node]), fill.fill(snapshot, vm)
         timeout = float(self.op.shutdown_timeout)
         running = await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
         if running and self.op.reboot_type != "full":
@@ -234,7 +234,7 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
         """Want it down, stop it, remove the disks; the record goes at the end, so nothing is lost when a step fails."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
-        node, whole = snapshot.nodes[vm.primary_node], filled.fill(snapshot, vm)
+        node, whole = snapshot.nodes[vm.primary_node], fill.fill(snapshot, vm)
         target = snapshot.target(node)
         timeout = float(self.op.shutdown_timeout)
         steps = [
@@ -249,7 +249,9 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
             steps=steps,
             finish=lambda _: [states.Delete("instances", vm.uuid)],
             keep_on_failure=True,
-            hooks=hooks.of_instance(snapshot, vm, path="instance-remove", SHUTDOWN_TIMEOUT=self.op.shutdown_timeout),
+            hooks=hook_environment.of_instance(
+                snapshot, vm, path="instance-remove", SHUTDOWN_TIMEOUT=self.op.shutdown_timeout
+            ),
         )
 
     def _tolerant(self, target: targets.Target, what: calls.Call[None]) -> base.Action:
@@ -281,7 +283,7 @@ class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
         running = await self.environment.nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
         if running is None:
             raise errors.WrongStateError(f"instance {vm.name} does not run", hint=f"gnt-instance start {vm.name}")
-        return await self.environment.nodes.call(target, calls.InstanceConsole(instance=filled.fill(snapshot, vm)))
+        return await self.environment.nodes.call(target, calls.InstanceConsole(instance=fill.fill(snapshot, vm)))
 
     def plan(self, snapshot: states.Snapshot, facts: calls.Console) -> base.Plan:
         """Change nothing; the result is the console."""

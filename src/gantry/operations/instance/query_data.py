@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gantry.model import confidential, instance, opcodes
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -59,7 +59,7 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
         kept: dict[str, list[calls.Disk]] = {}
         for vm in vms:
             for node in vm.nodes if vm.disks else ():
-                kept.setdefault(node, []).extend(filled.fill(snapshot, vm, node=node).disks)
+                kept.setdefault(node, []).extend(fill.fill(snapshot, vm, node=node).disks)
         found: States = {}
         for uuid, disks in kept.items():
             ask = calls.BlockdevStatus(disks=tuple(disks))
@@ -70,7 +70,7 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
     def _describe(self, snapshot: states.Snapshot, vm: instance.Instance, seen: Seen) -> dict[str, object]:
         node, running = snapshot.nodes[vm.primary_node], seen.running.get(vm.primary_node)
         seconds = [snapshot.nodes[uuid] for uuid in vm.secondary_nodes]
-        whole = filled.fill(snapshot, vm)
+        whole = fill.fill(snapshot, vm)
         return {
             "name": vm.name,
             "uuid": vm.uuid,

@@ -4,7 +4,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.operations.os import os_check
 from gantry.rpc import calls
@@ -34,7 +34,7 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         target, nodes = snapshot.target(snapshot.nodes[vm.primary_node]), self.environment.nodes
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
             raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
-        draft = os_check.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
+        draft = os_check.with_secrets(fill.fill(snapshot, new), self.op.osparams_secret)
         await os_check.check(nodes, target, draft, owner=snapshot.the_cluster, force_variant=self.op.force_variant)
 
     def _wanted(self, snapshot: states.Snapshot) -> instance.Instance:
@@ -53,7 +53,7 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         del facts
         vm, new = snapshot.instance(self.op.instance_name), self._wanted(snapshot)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
-        whole = os_check.with_secrets(filled.fill(snapshot, new), self.op.osparams_secret)
+        whole = os_check.with_secrets(fill.fill(snapshot, new), self.op.osparams_secret)
         now, own = self.environment.inputs.now, volumes.Volumes(self.environment, snapshot, new)
 
         async def install() -> None:
@@ -68,5 +68,5 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
                 base.Step(f"install {new.os} on {vm.name}", install),
                 *own.deactivate(),
             ],
-            hooks=hooks.of_instance(snapshot, vm, path="instance-reinstall", wanted=new),
+            hooks=hook_environment.of_instance(snapshot, vm, path="instance-reinstall", wanted=new),
         )

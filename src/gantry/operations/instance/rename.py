@@ -4,7 +4,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import instance, opcodes, templates
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.operations.os import os_check
 from gantry.rpc import calls, targets
@@ -63,7 +63,7 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
         disks = tuple(structs.replace(disk, logical_id=place) for disk, place in zip(vm.disks, facts, strict=True))
         new = base.changed(vm, now, name=self.op.new_name, disks=disks)
         own = volumes.Volumes(self.environment, snapshot, new)
-        old_whole, whole = filled.fill(snapshot, vm), filled.fill(snapshot, new)
+        old_whole, whole = fill.fill(snapshot, vm), fill.fill(snapshot, new)
         steps = [
             self._move(target, old, place)
             for old, place in zip(old_whole.disks, whole.disks, strict=True)
@@ -86,7 +86,7 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
             changes=[states.Put(new)],
             steps=steps,
             result=lambda: new.name,
-            hooks=hooks.of_instance(snapshot, vm, path="instance-rename", INSTANCE_NEW_NAME=new.name),
+            hooks=hook_environment.of_instance(snapshot, vm, path="instance-rename", INSTANCE_NEW_NAME=new.name),
         )
 
     def _move(self, target: targets.Target, old: calls.Disk, new: calls.Disk) -> base.Step:

@@ -12,7 +12,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import confidential, instance, opcodes, parameters
-from gantry.operations import base, filled, hooks, levels, parts
+from gantry.operations import base, device_index, fill, hook_environment, parameter_levels
 from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
 from gantry.operations.network import nics
@@ -74,7 +74,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
         if node.offline:
             return Facts(None, made)
-        target, before, after = snapshot.target(node), filled.fill(snapshot, vm), filled.fill(snapshot, draft)
+        target, before, after = snapshot.target(node), fill.fill(snapshot, vm), fill.fill(snapshot, draft)
         if after.hvparams != before.hvparams:
             check = calls.HypervisorValidate(hypervisor=vm.hypervisor, hvparams=after.hvparams)
             await nodes.call(target, check)
@@ -115,7 +115,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             finish=None if first == new else lambda _: [states.Put(base.changed(new, self.environment.inputs.now))],
             after=after,
             result=lambda: change.report,
-            hooks=hooks.of_instance(
+            hooks=hook_environment.of_instance(
                 snapshot,
                 old,
                 path="instance-modify",
@@ -156,7 +156,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             raise errors.WrongStateError(
                 f"instance {new.name} does not run: it has no memory now", hint="-B maxmem= is what it starts with"
             )
-        whole, target = filled.fill(snapshot, new), snapshot.target(snapshot.nodes[new.primary_node])
+        whole, target = fill.fill(snapshot, new), snapshot.target(snapshot.nodes[new.primary_node])
 
         def resize(size: int) -> base.Action:
             async def action() -> None:
@@ -196,8 +196,8 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         do = hotplug.HotPlug(
             self.environment,
             snapshot.target(snapshot.nodes[old.primary_node]),
-            before=filled.fill(snapshot, old),
-            after=filled.fill(snapshot, new),
+            before=fill.fill(snapshot, old),
+            after=fill.fill(snapshot, new),
         )
         return [*do.out(), *do.anew(), *do.into()] if running.hotplug else do.anew()
 
@@ -250,7 +250,7 @@ class _Change:
             self.report.append(("runtime_memory", memory))
             _check_runtime(old.name, memory, backend)
         if not unit.op.ignore_ipolicy:
-            levels.check_policy(snapshot, self.vm, before=old)
+            parameter_levels.check_policy(snapshot, self.vm, before=old)
         held = self.disks.during
         self.during = structs.replace(self.vm, disks=held.disks, disk_template=held.disk_template)
 
@@ -274,7 +274,7 @@ class _Change:
         if change.action == "add":
             self._add(change)
             return
-        index = parts.find(self._nics, change.ident, noun="NIC")
+        index = device_index.find(self._nics, change.ident, noun="NIC")
         old = self._nics[index]
         if change.action == "remove":
             if change.nic != opcodes.NicMod():
@@ -301,7 +301,7 @@ class _Change:
         return {"mac": nic.mac, "ip": list(nic.ip), "network": name, "name": nic.name, **nic.nicparams}
 
     def _add(self, change: nics.Edit) -> None:
-        index = parts.place(len(self._nics), change.ident, noun="NIC")
+        index = device_index.place(len(self._nics), change.ident, noun="NIC")
         given = {name: value for name, value in structs.asdict(change.nic).items() if value is not None}
         given["ip"] = tuple(nics.patched((), change.nic.ip, place=f"NIC {index}"))
         made = self._maker.make(index, opcodes.NicSpec(**given))

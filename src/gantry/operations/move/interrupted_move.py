@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import instance
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.move import relocation
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -134,7 +134,7 @@ class Cleanup:
         )
 
     def _end(self, snapshot: states.Snapshot, new: instance.Instance, name: str, state: str) -> base.Action:
-        whole, node = filled.fill(snapshot, new), snapshot.node(name)
+        whole, node = fill.fill(snapshot, new), snapshot.node(name)
         what: calls.Call[None] = (
             calls.InstanceFinalizeMigrationDst(instance=whole, success=False)
             if state in HALF
@@ -147,7 +147,7 @@ class Cleanup:
         return action
 
     def _go_on(self, snapshot: states.Snapshot, new: instance.Instance, state: str) -> base.Action:
-        whole, node = filled.fill(snapshot, new), snapshot.nodes[new.primary_node]
+        whole, node = fill.fill(snapshot, new), snapshot.nodes[new.primary_node]
         what: calls.Call[None] = (
             calls.InstanceFinalizeMigrationDst(instance=whole, success=True)
             if state == "arrived"
@@ -163,7 +163,7 @@ class Cleanup:
         target = snapshot.target(snapshot.nodes[new.primary_node])
 
         async def action() -> None:
-            cancel = calls.InstanceMigrateCancel(instance=filled.fill(snapshot, new))
+            cancel = calls.InstanceMigrateCancel(instance=fill.fill(snapshot, new))
             if (await self._environment.nodes.call(target, cancel)).status == "completed":
                 raise errors.WrongStateError(
                     f"instance {new.name} left {target.name} in this moment", hint="clean up again"

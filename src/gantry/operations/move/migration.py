@@ -14,7 +14,7 @@ import msgspec
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.operations.move import interrupted_move, relocation
 from gantry.rpc import calls, targets
@@ -106,7 +106,7 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
 
     async def _check_migratable(self, snapshot: states.Snapshot, vm: instance.Instance) -> None:
         source = snapshot.target(snapshot.nodes[vm.primary_node])
-        await self.environment.nodes.call(source, calls.InstanceMigrationInfo(instance=filled.fill(snapshot, vm)))
+        await self.environment.nodes.call(source, calls.InstanceMigrationInfo(instance=fill.fill(snapshot, vm)))
 
     def _live(self, snapshot: states.Snapshot, vm: instance.Instance) -> bool:
         if self.op.mode and self.op.live is not None:
@@ -164,8 +164,8 @@ class Passage:
         self._environment = environment
         self._source = snapshot.target(snapshot.nodes[old.primary_node])
         self._target = snapshot.target(snapshot.nodes[new.primary_node])
-        self._leaving = filled.fill(snapshot, old)
-        self._coming = filled.fill(snapshot, new)
+        self._leaving = fill.fill(snapshot, old)
+        self._coming = fill.fill(snapshot, new)
         node = snapshot.nodes[new.primary_node]
         self._address = node.secondary_ip or node.primary_ip
         self._live = live

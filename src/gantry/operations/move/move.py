@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from gantry import errors
 from gantry.model import instance, opcodes
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.disk_planning import transfer, volumes
 from gantry.operations.move import relocation
 from gantry.state import snapshot as states
@@ -68,7 +68,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         old = volumes.Volumes(self.environment, snapshot, vm)
         come = volumes.Volumes(self.environment, snapshot, new)
         here, there = (
-            (snapshot.target(snapshot.nodes[one.primary_node]), filled.fill(snapshot, one)) for one in (vm, new)
+            (snapshot.target(snapshot.nodes[one.primary_node]), fill.fill(snapshot, one)) for one in (vm, new)
         )
         opened = old.activate()
         if facts.runs:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, parameters, templates
-from gantry.operations import base, filled, hooks, levels
+from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.disk_planning import volumes
 from gantry.operations.placement import builtin_allocator, node_choice
 from gantry.rpc import calls
@@ -80,7 +80,7 @@ def check_target(
         check_group(snapshot, vm, node)
     if not ignore_policy and node.group != snapshot.nodes[vm.primary_node].group:
         group = snapshot.nodegroups[node.group]
-        if broken := levels.violations(snapshot, vm, group=group.uuid):
+        if broken := parameter_levels.violations(snapshot, vm, group=group.uuid):
             raise errors.InvalidError(
                 f"instance {vm.name} does not fit the policy of node group {group.name}: {'; '.join(broken)}",
                 hint="--ignore-ipolicy lets it be; gnt-group info shows the policy",
@@ -120,7 +120,7 @@ async def check_room(
     status = await environment.nodes.call(target, calls.NodeInfo(storage=units))
     if why := builtin_allocator.unfit(snapshot, node, status, wanted):
         raise errors.NoRoomError(f"node {node.name} cannot take instance {vm.name}: {why}")
-    whole = filled.fill(snapshot, vm)
+    whole = fill.fill(snapshot, vm)
     if vm.disk_template == "sharedfile":
         found = await environment.nodes.call(target, calls.BlockdevStatus(disks=whole.disks))
         for disk in (disk for disk, state in zip(whole.disks, found, strict=True) if state is None):
@@ -212,8 +212,8 @@ class Work:
         self._environment = environment
         self._source = snapshot.target(snapshot.nodes[old.primary_node])
         self._target = snapshot.target(snapshot.nodes[new.primary_node])
-        self._leaving = filled.fill(snapshot, old)
-        self._coming = filled.fill(snapshot, new)
+        self._leaving = fill.fill(snapshot, old)
+        self._coming = fill.fill(snapshot, new)
         self._old_disks = volumes.Volumes(environment, snapshot, old, nodes=[old.primary_node])
         self._new_disks = volumes.Volumes(environment, snapshot, new, ignore_secondaries=True)
         self._timeout = timeout
@@ -258,7 +258,7 @@ def told(
     old_secondary, new_secondary = (
         " ".join(snapshot.nodes[one].name for one in at.secondary_nodes) for at in (vm, new)
     )
-    made = hooks.of_instance(
+    made = hook_environment.of_instance(
         snapshot,
         vm,
         path=path,

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from gantry import errors
 from gantry.model import cluster, network, opcodes, parameters
-from gantry.operations import base, filled, hooks
+from gantry.operations import base, fill, hook_environment
 from gantry.operations.network import address_users, subnets
 from gantry.state import snapshot as states
 
@@ -51,7 +51,7 @@ def _check_vlans(
 
 
 def _vlans(net: network.Network, plug: cluster.Connection) -> set[str]:
-    return set(filter(None, filled.vlan_of(net, plug.vlan).split(":")))
+    return set(filter(None, fill.vlan_of(net, plug.vlan).split(":")))
 
 
 class _OfConnection(base.Planned[Op]):
@@ -86,7 +86,7 @@ class NetworkConnect(_OfConnection[opcodes.NetworkConnect]):
         _check_vlans(snapshot, net, group, plug)
         new = base.changed(group, self.environment.inputs.now, networks={**group.networks, net.uuid: plug})
         line = f"connect network {net.name} to node group {group.name}: {plug.mode} to {plug.link}"
-        around = hooks.of_connection(snapshot, net, path="network-connect", group=group, plug=plug)
+        around = hook_environment.of_connection(snapshot, net, path="network-connect", group=group, plug=plug)
         return base.Plan(lines=[line], changes=[states.Put(new)], hooks=around)
 
 
@@ -113,5 +113,5 @@ class NetworkDisconnect(_OfConnection[opcodes.NetworkDisconnect]):
         return base.Plan(
             lines=[f"disconnect network {net.name} from node group {group.name}"],
             changes=[states.Put(new)],
-            hooks=hooks.of_connection(snapshot, net, path="network-disconnect", group=group, plug=plug),
+            hooks=hook_environment.of_connection(snapshot, net, path="network-disconnect", group=group, plug=plug),
         )

@@ -11,7 +11,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
-from gantry.operations import base, hooks
+from gantry.operations import base, hook_environment
 from gantry.operations.network import address_users, neutron_names, nics, pools, prefix_allocator, subnets, views
 from gantry.operations.segment import choice
 from gantry.state import snapshot as states
@@ -61,7 +61,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         return base.Plan(
             lines=[first, *subnets.describe(empty, new)],
             changes=[states.Put(new)],
-            hooks=hooks.of_network(snapshot, new, path="network-add"),
+            hooks=hook_environment.of_network(snapshot, new, path="network-add"),
             result=lambda: views.with_subnets(snapshot, new),
         )
 
@@ -155,7 +155,7 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
         return base.Plan(
             lines=[f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new)],
             changes=[states.Put(changed)],
-            hooks=hooks.of_network(snapshot, net, path="network-modify", wanted=changed),
+            hooks=hook_environment.of_network(snapshot, net, path="network-modify", wanted=changed),
             result=lambda: views.with_subnets(snapshot, changed),
         )
 
@@ -251,7 +251,7 @@ class NetworkRename(base.Planned[opcodes.NetworkRename]):
             lines=[f"rename network {net.name} to {name}"],
             changes=[states.Put(base.changed(net, self.environment.inputs.now, name=name, label=None))],
             result=lambda: name,
-            hooks=hooks.of_network_rename(snapshot, net, new_name=name),
+            hooks=hook_environment.of_network_rename(snapshot, net, new_name=name),
         )
 
 
@@ -278,5 +278,5 @@ class NetworkRemove(base.Planned[opcodes.NetworkRemove]):
         return base.Plan(
             lines=[f"remove network {net.name}"],
             changes=[states.Delete("networks", net.uuid)],
-            hooks=hooks.of_network(snapshot, net, path="network-remove"),
+            hooks=hook_environment.of_network(snapshot, net, path="network-remove"),
         )

@@ -3,7 +3,7 @@
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, opcodes
-from gantry.operations import base, hooks, levels
+from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.node import accelerators, candidate_pool, enroll
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -57,7 +57,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             group=self._group(snapshot).uuid,
             master_capable=op.master_capable,
             vm_capable=op.vm_capable,
-            ndparams=levels.node({}, op.ndparams),
+            ndparams=parameter_levels.node({}, op.ndparams),
             joining=True,
         )
         target = snapshot.target(new)
@@ -70,7 +70,7 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             changes=[states.Put(new)],
             steps=[join, look],
             finish=lambda newest: self._finish(newest, new.uuid),
-            hooks=hooks.of_node_add(snapshot, new),
+            hooks=hook_environment.of_node_add(snapshot, new),
         )
 
     async def _join(self, target: targets.Target) -> None:
@@ -147,7 +147,7 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
             steps=[promotion.step] if node.master_candidate else [],
             finish=lambda newest: [gone, *promotion.changes(newest)],
             after=[base.Step(f"tell {node.name} that it left", lambda: self._tell(target))],
-            hooks=hooks.of_node_remove(snapshot, node),
+            hooks=hook_environment.of_node_remove(snapshot, node),
         )
 
     async def _tell(self, target: targets.Target) -> None:

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes
-from gantry.operations import base, hooks, levels
+from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.move import multi_move as spreads
 from gantry.operations.move import relocation
 from gantry.operations.placement import iallocator, node_choice
@@ -84,7 +84,7 @@ class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
         """Submit the jobs."""
         node = snapshot.node(self.op.node_name)
         return self.submitted(
-            facts, title=f"migrate all from node {node.name}", hook=hooks.of_node_migrate(snapshot, node)
+            facts, title=f"migrate all from node {node.name}", hook=hook_environment.of_node_migrate(snapshot, node)
         )
 
 
@@ -147,7 +147,7 @@ def _leave(
 
 def _allowed(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node) -> bool:
     own = snapshot.nodes[vm.primary_node].group
-    return node.group == own or not levels.violations(snapshot, vm, group=node.group)
+    return node.group == own or not parameter_levels.violations(snapshot, vm, group=node.group)
 
 
 def _moved(

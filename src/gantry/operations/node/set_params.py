@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import cluster, opcodes, parameters
-from gantry.operations import base, hooks, levels
+from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -108,7 +108,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
             steps=steps,
             finish=self._raised if rising else promotion.changes,
             result=lambda: told,
-            hooks=hooks.of_node_modify(snapshot, node, silent=facts.silent),
+            hooks=hook_environment.of_node_modify(snapshot, node, silent=facts.silent),
         )
 
     def _raised(self, newest: states.Snapshot) -> Sequence[states.Change]:
@@ -142,7 +142,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
                     f"node {node.name} may not be a master candidate", hint="--master-capable yes allows it"
                 )
             flags["master_candidate"] = False
-        tuned = levels.node(node.ndparams, op.ndparams)
+        tuned = parameter_levels.node(node.ndparams, op.ndparams)
         return base.changed(node, self.environment.inputs.now, ndparams=tuned, **flags)
 
     def _check_way(self, node: cluster.Node, chosen: str, given: Mapping[str, bool]) -> None:

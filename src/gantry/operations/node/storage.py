@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters, templates
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.disk_planning import disk_spec
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -256,7 +256,7 @@ class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
         vms = _wanted(snapshot, snapshot.group(self.op.group_name))
         for uuid in sorted({node for vm in vms for node in vm.nodes}, key=lambda uuid: snapshot.nodes[uuid].name):
             node = snapshot.nodes[uuid]
-            kept = [(vm, disk) for vm in vms if uuid in vm.nodes for disk in filled.fill(snapshot, vm, node=uuid).disks]
+            kept = [(vm, disk) for vm in vms if uuid in vm.nodes for disk in fill.fill(snapshot, vm, node=uuid).disks]
             ask = calls.BlockdevStatus(disks=tuple(disk for _, disk in kept))
             (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], ask)
             if answer.value is None:

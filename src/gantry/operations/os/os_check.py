@@ -12,7 +12,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.model import base as entities
 from gantry.model import cluster, parameters
-from gantry.operations import base, stopping
+from gantry.operations import base, cancellable
 from gantry.rpc import calls, targets
 
 Result = TypeVar("Result")
@@ -24,7 +24,7 @@ async def run(
     """Have a script of an instance's OS run on its node; it is killed when the job is canceled meanwhile."""
     nodes = environment.nodes
     cancel = calls.OsCancel(instance=whole.uuid)
-    return await stopping.run(environment, nodes.call(target, script), lambda: nodes.call(target, cancel))
+    return await cancellable.run(environment, nodes.call(target, script), lambda: nodes.call(target, cancel))
 
 
 async def check(

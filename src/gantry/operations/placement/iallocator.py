@@ -12,7 +12,7 @@ import msgspec
 
 from gantry import errors
 from gantry.model import cluster, instance, opcodes, parameters, policy, templates
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -106,7 +106,7 @@ def _space(template: str, sizes: Sequence[int]) -> int:
 def shape(state: states.Snapshot, vm: instance.Instance) -> Json:
     """Return what is told of an instance, and asked for a new one."""
     backend = parameters.fill_backend(state.the_cluster, vm)
-    plugs = [filled.fill_nic(state.the_cluster, index, nic, net=None) for index, nic in enumerate(vm.nics)]
+    plugs = [fill.fill_nic(state.the_cluster, index, nic, net=None) for index, nic in enumerate(vm.nics)]
     return {
         "tags": list(vm.tags),
         "vcpus": backend["vcpus"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.model import cluster, instance
-from gantry.operations import base, levels
+from gantry.operations import base, parameter_levels
 from gantry.operations.placement import builtin_allocator, iallocator
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -116,7 +116,7 @@ def open_groups(
     """Return which node groups an instance may go to, and why not to the others."""
     good, reasons = [], []
     for group in sorted(named, key=lambda one: one.name):
-        broken = forbidden(group) if forbidden else levels.violations(snapshot, vm, group=group.uuid)
+        broken = forbidden(group) if forbidden else parameter_levels.violations(snapshot, vm, group=group.uuid)
         if group.alloc_policy is cluster.AllocPolicy.UNALLOCABLE:
             reasons.append(f"node group {group.name}: it takes only instances that name their node")
         elif broken:

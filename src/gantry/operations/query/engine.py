@@ -15,7 +15,7 @@ from gantry.ipam import embedded
 from gantry.model import base as entities
 from gantry.model import cluster, fields, job
 from gantry.model import instance as instances
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.query import cells, export, filters, group, instance, lookup, network, node, port, segmentrange
 from gantry.operations.query import job as jobs
@@ -310,7 +310,7 @@ async def _consoles(
     lists = await asyncio.gather(
         *(
             source.nodes.fan_out(
-                [state.target(state.nodes[vm.primary_node])], calls.InstanceConsole(instance=filled.fill(state, vm))
+                [state.target(state.nodes[vm.primary_node])], calls.InstanceConsole(instance=fill.fill(state, vm))
             )
             for vm in home
         )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from gantry.model import cluster, confidential, fields, instance, parameters
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.operations.query import cells
 
 Nic = instance.Nic
@@ -69,7 +69,7 @@ def _group_name(context: cells.Context, node: cluster.Node) -> cells.Cell:
 def nic_parameters(context: cells.Context, nic: Nic) -> dict[str, object]:
     """Return a NIC's filled mode, link and VLAN."""
     found = parameters.fill_nic(context.state.the_cluster, nic)
-    return {**found, "vlan": filled.vlan_of(context.state.networks.get(nic.network), str(found["vlan"]))}
+    return {**found, "vlan": fill.vlan_of(context.state.networks.get(nic.network), str(found["vlan"]))}
 
 
 def _bridge(context: cells.Context, nic: Nic) -> cells.Cell:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from gantry.address import ranges
 from gantry.ipam import embedded
 from gantry.model import instance, network
-from gantry.operations import filled
+from gantry.operations import fill
 from gantry.operations.network import views
 from gantry.operations.query import cells, port
 
@@ -121,7 +121,7 @@ def _map(context: cells.Context, net: network.Network) -> cells.Cell:
 
 def _groups(context: cells.Context, net: network.Network) -> list[list[str]]:
     return [
-        [group.name, plug.mode, plug.link, filled.vlan_of(net, plug.vlan)]
+        [group.name, plug.mode, plug.link, fill.vlan_of(net, plug.vlan)]
         for group in sorted(context.state.nodegroups.values(), key=lambda group: group.name)
         for uuid, plug in group.networks.items()
         if uuid == net.uuid

@@ -7,7 +7,7 @@ from msgspec import structs
 from tests.operations import build
 
 from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import base, hooks
+from gantry.operations import base, hook_environment
 from gantry.rpc import targets
 
 WIDE = network.Network(
@@ -30,7 +30,7 @@ def house(*ips: str, net: str = "net") -> build.House:
 
 def nic(made: build.House) -> dict[str, str]:
     """Return what is told of the NIC, without its prefix."""
-    told = hooks.instance_variables(made.state, made.state.instances["i1"])
+    told = hook_environment.instance_variables(made.state, made.state.instances["i1"])
     prefix = "INSTANCE_NIC0_"
     return {name.removeprefix(prefix): value for name, value in told.items() if name.startswith(prefix)}
 
@@ -85,9 +85,9 @@ async def test_a_change_tells_what_is_wanted_before_and_old_and_new_after() -> N
     )
     plan = await made.plan(op)
     assert plan.hooks
-    before = hooks.environment(made.state, plan.hooks, op_code=op.op_id, phase="pre")
+    before = hook_environment.environment(made.state, plan.hooks, op_code=op.op_id, phase="pre")
     made.change(plan.changes)
-    after = hooks.environment(
+    after = hook_environment.environment(
         made.state, plan.hooks, op_code=op.op_id, phase="post", after=plan.hooks.after(made.state)
     )
     assert before["GANETI_INSTANCE_NIC0_IP"] == "192.0.2.15"

@@ -14,7 +14,7 @@ from typing import Literal
 from gantry.model import cluster as clusters
 from gantry.model import instance as instances
 from gantry.model import network as networks
-from gantry.operations import base, filled
+from gantry.operations import base, fill
 from gantry.rpc import calls, targets, variables
 from gantry.state import snapshot as states
 
@@ -84,7 +84,7 @@ def of_instance(
 
 def instance_variables(snapshot: states.Snapshot, vm: instances.Instance) -> Environment:
     """Return what is told of an instance, which the snapshot need not have yet."""
-    whole = filled.fill(snapshot, vm)
+    whole = fill.fill(snapshot, vm)
     found = {
         "OP_TARGET": vm.name,
         "INSTANCE_NAME": vm.name,
@@ -155,7 +155,7 @@ def of_network_rename(snapshot: states.Snapshot, net: networks.Network, *, new_n
 
 def network_variables(net: networks.Network) -> Environment:
     """Return what is told of a network."""
-    cable = filled.fill_network(net)
+    cable = fill.fill_network(net)
     told = variables.network(cable)
     if len(net.subnets) == len(cable.subnets) and not any(subnet.dhcp for subnet in net.subnets):
         return told
@@ -176,7 +176,7 @@ def of_connection(
         "GROUP_NAME": group.name,
         "GROUP_NETWORK_MODE": plug.mode,
         "GROUP_NETWORK_LINK": plug.link,
-        "GROUP_NETWORK_VLAN": filled.vlan_of(net, plug.vlan),
+        "GROUP_NETWORK_VLAN": fill.vlan_of(net, plug.vlan),
     }
     where = _targets(snapshot, snapshot.nodes_in.get(group.uuid) or ())
     return base.Hooks(path=path, object_type="NETWORK", environment=told, nodes_pre=where, nodes_post=where)
