@@ -28,6 +28,21 @@ def test_no_or_an_unknown_command_shows_the_commands_and_fails(gnt: Gnt, line: s
 
 
 @pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("gnt-instance strat web1", "there is no command 'strat'; did you mean start?"),
+        ("gnt-network list-feilds", "there is no command 'list-feilds'; did you mean list-fields?"),
+        ("gnt-instance list --seperator=,", "unrecognized arguments: --seperator=,; did you mean --separator?"),
+    ],
+)
+def test_a_word_that_is_nearly_right_is_named_in_one_line(gnt: Gnt, line: str, hint: str) -> None:
+    ran = gnt(line)
+    assert ran.code != 0
+    assert ran.err.count("\n") == 1
+    assert hint in ran.err
+
+
+@pytest.mark.parametrize(
     "line", ["gnt-instance list --frobnicate", "gnt-instance reboot -t warm x", "gnt-instance add --net"]
 )
 def test_a_wrong_option_ends_with_2_in_one_line(gnt: Gnt, line: str) -> None:

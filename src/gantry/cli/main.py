@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gantry import __version__
 from gantry.cli import errors
-from gantry.cli.framework import command
+from gantry.cli.framework import command, refusals
 
 PROGRAMS = {
     "gnt-cluster": "cluster",
@@ -81,9 +81,11 @@ def _dispatch(program: str, words: Sequence[str]) -> int:
             parts = name.split()
             if [*words[: len(parts)]] == parts:
                 return _call(program, one, rest=words[len(parts) :])
-    print(command.usage(program, known, about=about), file=sys.stderr)
+    hint = command.nearest(first, [name for one in known for name in (one.name, *one.aliases)]) if first else ""
+    if not hint:
+        print(command.usage(program, known, about=about), "\n", sep="", file=sys.stderr)
     fault = f"there is no command {first!r}" if first else "a command is missing"
-    raise errors.MisuseError(f"\n{program}: {fault}", hint="the commands are listed above", exit_code=1)
+    raise errors.MisuseError(f"{program}: {fault}", hint=hint or "the commands are listed above", exit_code=1)
 
 
 def _call(program: str, chosen: command.Command, *, rest: Sequence[str]) -> int:
@@ -93,6 +95,8 @@ def _call(program: str, chosen: command.Command, *, rest: Sequence[str]) -> int:
         return 0
     try:
         return chosen.function(call)
+    except errors.ServerError as error:
+        raise refusals.named(error, call.label) from None
     finally:
         if "client" in call.__dict__:
             call.client.close()

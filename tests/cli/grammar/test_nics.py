@@ -7,6 +7,7 @@ from tests.cli.conftest import Gnt, Master
 
 from gantry.cli import errors
 from gantry.cli.grammar import nics
+from gantry.model import opcodes
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,9 @@ def test_a_modification_becomes_one_opcode(gnt: Gnt, master: Master) -> None:
 
 @pytest.mark.parametrize("option", ["", "--hotplug", "--hotplug-if-possible"])
 def test_hotplug_is_the_default_however_it_is_asked_for(gnt: Gnt, master: Master, option: str) -> None:
-    assert modified(gnt, master, f"--net remove {option}")["hotplug"] is True
+    op = opcodes.decode(modified(gnt, master, f"--net remove {option}"))
+    assert isinstance(op, opcodes.InstanceSetParams)
+    assert op.hotplug
 
 
 def test_what_was_modified_is_listed(gnt: Gnt, master: Master) -> None:

@@ -497,7 +497,7 @@ _gantry() {
         'gnt-instance reboot')
             options='--all --instance --primary --secondary --node --tags --node-tags --pri-node-tags --sec-node-tags --force-multiple -t --type --shutdown-timeout --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
-                -t|--type) values='hard soft full'; kind=none ;;
+                -t|--type) values='full hard soft'; kind=none ;;
                 --shutdown-timeout) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;

@@ -56,7 +56,7 @@ def _nics(texts: Sequence[str], none: bool) -> list[syntax.Structure]:
     return [] if none else devices.NICS.devices(texts) if texts else [{}]
 
 
-IGNORE_POLICY = command.Option(("--ignore-ipolicy",), "Let it be larger or smaller than its node group's policy says")
+IGNORE_POLICY = command.of("OP_INSTANCE_CREATE", "ignore_ipolicy", "--ignore-ipolicy")
 OPTIONS = (
     command.Option(
         ("-t", "--disk-template"), "Kind of the disks: file, sharedfile, plain, drbd, ext, diskless", "TEMPLATE"

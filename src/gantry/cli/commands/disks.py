@@ -134,7 +134,13 @@ def replace(call: command.Call) -> int:
 
 
 ONE = command.Argument("INSTANCE", completes="instance")
-NO_WAIT = command.Option(("--no-wait-for-sync",), "Do not wait until mirrored disks are the same on both nodes")
+NO_WAIT = command.of(
+    "OP_INSTANCE_SET_PARAMS",
+    "wait_for_sync",
+    "--no-wait-for-sync",
+    help="Do not wait until mirrored disks are in sync",
+    negated=True,
+)
 CONVERSION = (
     command.Option(
         ("-t", "--disk-template"),

@@ -3,6 +3,10 @@
 Each program's module has ``COMMANDS``; ``main`` finds the row, this module makes the option parser of that row alone,
 ``completion`` and the help read the same rows. A function of a command takes a ``Call`` and returns an exit code.
 Groups of options that many commands share are declared here once, under the letters of the contract.
+
+An option or argument that is a field of an opcode says so (``field``): its help text, default, bounds and choices come
+from the opcode's declaration (``opcode_fields``), ``Call.opcode`` puts its value into the opcode, and an error about
+the field names the option.
 """
 
 import argparse
@@ -11,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from gantry.cli import client, errors
+from gantry.cli.framework import opcode_fields
 from gantry.cli.grammar import syntax
 from gantry.cli.output import tables
 
@@ -18,7 +23,8 @@ from gantry.cli.output import tables
 class Option(NamedTuple):
     """An option; without a metavar it is a flag. ``completes`` names what the shell offers as its value.
 
-    An ``optional`` value may be left out: then it is "yes".
+    An ``optional`` value may be left out: then it is "yes". ``field`` is the opcode's field that takes the value; a
+    ``negated`` flag sets it to false.
     """
 
     names: tuple[str, ...]
@@ -32,6 +38,8 @@ class Option(NamedTuple):
     optional: bool = False
     parse: Callable[[str], object] = str
     completes: str = ""
+    field: str = ""
+    negated: bool = False
 
     @property
     def target(self) -> str:
@@ -45,12 +53,13 @@ class Option(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """The positional arguments; ``most`` is None for any number."""
+    """The positional arguments; ``most`` is None for any number. ``field`` is the opcode's field that takes one."""
 
     metavar: str
     least: int = 1
     most: int | None = 1
     completes: str = ""
+    field: str = ""
 
     @property
     def usage(self) -> str:
@@ -79,6 +88,29 @@ class Call:
         """Return an option's value, None when the command does not have the option."""
         return getattr(self.options, name, None)
 
+    def opcode(self, name: str, **fields: object) -> dict[str, object]:
+        """Return the opcode with the fields that options and arguments set, and ``fields``.
+
+        A field that is left at its default is left out; a field that the opcode does not have is not taken.
+        """
+        known = opcode_fields.FIELDS[name]
+        found: dict[str, object] = {"OP_ID": name}
+        for argument, value in zip(self.command.arguments, self.arguments, strict=False):
+            if argument.field in known and argument.most == 1:
+                found[argument.field] = value
+        for option in self.command.options:
+            value = getattr(self.options, option.target)
+            if option.field in known and value not in (None, False, [], (), {}, option.default):
+                found[option.field] = False if option.negated else value
+        return found | fields
+
+    def label(self, field: str) -> str:
+        """Return how the user writes a field of an opcode: its option or argument, empty if there is none."""
+        for option in self.command.options:
+            if option.field == field:
+                return max(option.names, key=len)
+        return next((argument.metavar for argument in self.command.arguments if argument.field == field), "")
+
 
 class Command(NamedTuple):
     """A sub-command: ``help`` is one line, ``text`` what its own help says besides. Its name may be several words.
@@ -94,6 +126,21 @@ class Command(NamedTuple):
     aliases: tuple[str, ...] = ()
     text: str = ""
     verbatim: bool = False
+
+
+def of(opcode: str, field: str, *names: str, **values: Any) -> Option:
+    """Return the option for a field of an opcode: what ``values`` leave open comes from the field's declaration."""
+    declared = opcode_fields.field(opcode, field)
+    made = Option(names, values.pop("help", declared.help), field=field, **values)
+    if declared.kind == "choice" and made.metavar:
+        made = made._replace(choices=made.choices or declared.choices)
+    if declared.kind == "number" and made.parse is str:
+        bounds = functools.partial(syntax.within, least=declared.least, most=declared.most)
+        made = made._replace(parse=bounds)
+    if declared.kind == "texts" and made.parse is str and not made.many:
+        made = made._replace(parse=syntax.words)
+    shown = declared.default not in (None, "") and not isinstance(declared.default, bool) and made.default is None
+    return made._replace(default=declared.default) if made.metavar and shown else made
 
 
 EVERY = (
@@ -129,25 +176,36 @@ ALLOCATOR = Option(
     ("-I", "--iallocator"), "Program that chooses; . for the cluster's own, gantry for the built-in one", "NAME"
 )
 BACKEND = Option(
-    ("-B", "--backend-parameters"), "Backend parameters, as in memory=1g,vcpus=2", "PARAMS", parse=syntax.backend
+    ("-B", "--backend-parameters"),
+    "Set backend parameters, as in memory=1g,vcpus=2",
+    "PARAMS",
+    parse=syntax.backend,
+    field="beparams",
 )
 OS_PARAMETERS = Option(
-    ("-O", "--os-parameters"), "Parameters of the operating system", "PARAMS", parse=syntax.parameters
+    ("-O", "--os-parameters"),
+    "Set parameters of the operating system",
+    "PARAMS",
+    parse=syntax.parameters,
+    field="osparams",
 )
 OS_PRIVATE = Option(
-    ("--os-parameters-private",), "Those that are kept, but shown to nobody", "PARAMS", parse=syntax.parameters
+    ("--os-parameters-private",),
+    "Set parameters of the operating system that are stored but never shown",
+    "PARAMS",
+    parse=syntax.parameters,
+    field="osparams_private",
 )
 OS_SECRET = Option(
     ("--os-parameters-secret",),
-    "Those that are for this job alone, and stored nowhere",
+    "Set parameters of the operating system for this job only; they are not stored",
     "PARAMS",
     parse=syntax.parameters,
+    field="osparams_secret",
 )
 HYPERVISOR_NAMES = ("-H", "--hypervisor-parameters", "--hypervisor")
-TAGS = Option(("--tags",), "Tags, with commas between", metavar="TAGS", parse=syntax.words, default=())
-SHUTDOWN_TIMEOUT = Option(
-    ("--shutdown-timeout",), "Seconds until the power is cut", "SECONDS", parse=syntax.number, default=120
-)
+TAGS = Option(("--tags",), "Tags, separated by commas", "TAGS", parse=syntax.words, default=(), field="tags")
+SHUTDOWN_TIMEOUT = of("OP_INSTANCE_REBOOT", "shutdown_timeout", "--shutdown-timeout", metavar="SECONDS")
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -157,7 +215,23 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise errors.MisuseError(f"{self.prog}: {message}", hint=f"see {self.prog} --help")
+        raise errors.MisuseError(f"{self.prog}: {message}", hint=self._nearest(message) or f"see {self.prog} --help")
+
+    def _nearest(self, message: str) -> str:
+        """Return a hint with the option that the user may have meant."""
+        unknown = message.removeprefix("unrecognized arguments: ").split()
+        if not message.startswith("unrecognized arguments: --"):
+            return ""
+        name = unknown[0].partition("=")[0]
+        return nearest(name, [known for action in self._actions for known in action.option_strings])
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return a hint with the known word that is most like an unknown one; empty if none is like it."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:
@@ -192,7 +266,8 @@ def _keywords(option: Option) -> dict[str, Any]:
         return {"action": "count", "dest": option.target, "default": option.default}
     if not option.takes_value:
         return {"action": "store_true", "dest": option.target}
-    keywords: dict[str, Any] = {"dest": option.target, "default": option.default, "type": option.parse}
+    parse = functools.partial(_parsed, option)
+    keywords: dict[str, Any] = {"dest": option.target, "default": option.default, "type": parse}
     if option.optional:
         keywords |= {"nargs": "?", "const": "yes"}
     if option.choices:
@@ -200,6 +275,19 @@ def _keywords(option: Option) -> dict[str, Any]:
     if option.many:
         keywords |= {"action": "append", "default": option.default or []}
     return keywords
+
+
+def _parsed(option: Option, text: str) -> object:
+    """Parse an option's value; an error names the option."""
+    try:
+        return option.parse(text)
+    except errors.MalformedError:
+        raise
+    except errors.InvalidError as error:
+        name = max(option.names, key=len)
+        if any(error.message.startswith(own) for own in option.names):
+            raise
+        raise errors.InvalidError(f"{name}: {error.message}", hint=error.hint, key=error.key) from None
 
 
 def _joined(words: Sequence[str], options: Sequence[Option]) -> list[str]:

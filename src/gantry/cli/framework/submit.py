@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from gantry.cli import client, errors
-from gantry.cli.framework import command
+from gantry.cli.framework import command, refusals
 from gantry.cli.output import terminal
 
 FINAL = ("success", "error", "canceled")
@@ -69,7 +69,8 @@ def carry_out_many(call: command.Call, named: Sequence[tuple[str, Mapping[str, o
         if good:
             accepted.append((name, client.expect(answer, int)))
         else:
-            print(f"Failed to submit job for {name}: {answer}", file=sys.stderr)
+            why = refusals.text(str(answer), call.label)
+            print(f"Failed to submit job for {name}: {why}", file=sys.stderr)
     if call.option("submit"):
         for name, job in accepted:
             print(f"{job}: {name}")

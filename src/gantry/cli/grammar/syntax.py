@@ -131,6 +131,16 @@ def words(text: str) -> list[str]:
     return [piece.strip() for piece in pieces(text) if piece.strip()]
 
 
+def within(text: str, *, least: int | None, most: int | None) -> int:
+    """Return a whole number between two bounds; a bound may be None."""
+    value = -number(text[1:]) if text.startswith("-") else number(text)
+    if least is not None and value < least:
+        raise errors.InvalidError(f"{text} is too small: the minimum is {least}")
+    if most is not None and value > most:
+        raise errors.InvalidError(f"{text} is too large: the maximum is {most}")
+    return value
+
+
 def number(text: str) -> int:
     """Return a whole number that is not negative."""
     if not re.fullmatch(r"\d{1,18}", text):

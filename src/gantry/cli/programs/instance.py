@@ -11,7 +11,7 @@ from gantry.cli.output import documents, object_info, terminal
 ABOUT = "Creates, runs and shows virtual machines."
 
 LISTING = query.Listing("instance", ("name", "hypervisor", "os", "pnode", "status", "oper_ram"))
-ONE = (command.Argument("INSTANCE", completes="instance"),)
+ONE = (command.Argument("INSTANCE", completes="instance", field="instance_name"),)
 
 
 def add(call: command.Call) -> int:
@@ -22,29 +22,10 @@ def add(call: command.Call) -> int:
 def modify(call: command.Call) -> int:
     """Change an instance and say what was changed."""
     name, options = call.arguments[0], call.options
-    op = {
-        "OP_ID": "OP_INSTANCE_SET_PARAMS",
-        "instance_name": name,
-        "nics": options.net,
-        "disks": options.disk,
-        "hvparams": options.hypervisor or {},
-        "beparams": options.backend_parameters or {},
-        "osparams": options.os_parameters or {},
-        "force": options.force,
-        "hotplug": not options.no_hotplug,
-        "conflicts_check": not options.no_conflicts_check,
-    }
+    op = call.opcode("OP_INSTANCE_SET_PARAMS", **disks.conversion(call))
     if options.offline and options.online:
         raise errors.InvalidError("--offline and --online exclude each other")
-    op |= {"ignore_ipolicy": True} if options.ignore_ipolicy else {}
-    op |= {"wait_for_sync": False} if options.no_wait_for_sync else {}
-    op |= {"runtime_mem": options.runtime_memory} if options.runtime_memory is not None else {}
-    op |= {"offline": options.offline} if options.offline or options.online else {}
-    op |= {"osparams_private": options.os_parameters_private} if options.os_parameters_private else {}
-    op |= disks.conversion(call)
-    if not any(
-        op.get(key) for key in ("nics", "disks", "hvparams", "beparams", "osparams", "runtime_mem", "disk_template")
-    ) and not op.keys() & {"offline", "osparams_private"}:
+    if not op.keys() & CHANGES:
         raise errors.InvalidError("Please give at least one of the parameters.", hint="--net, --disk, -t, -H, -B or -O")
     if options.no_hotplug and (options.hotplug or options.hotplug_if_possible):
         raise errors.InvalidError("--hotplug and --no-hotplug exclude each other")
@@ -77,44 +58,22 @@ def _values(found: object) -> list[object_info.Record]:
 
 def start(call: command.Call) -> int:
     """Start instances."""
-    options = call.options
-    op = {
-        "OP_ID": "OP_INSTANCE_STARTUP",
-        "force": options.force,
-        "hvparams": options.hypervisor or {},
-        "beparams": options.backend_parameters or {},
-        "no_remember": options.no_remember,
-        "startup_paused": options.paused,
-    }
-    return _each(call, op, verb="startup")
+    return _each(call, "OP_INSTANCE_STARTUP", verb="startup")
 
 
 def stop(call: command.Call) -> int:
     """Shut instances down."""
-    options = call.options
-    op = {
-        "OP_ID": "OP_INSTANCE_SHUTDOWN",
-        "force": options.force,
-        "timeout": options.timeout,
-        "no_remember": options.no_remember,
-    }
-    return _each(call, op, verb="shutdown")
+    return _each(call, "OP_INSTANCE_SHUTDOWN", verb="shutdown")
 
 
 def reboot(call: command.Call) -> int:
     """Restart instances."""
-    options = call.options
-    op = {
-        "OP_ID": "OP_INSTANCE_REBOOT",
-        "reboot_type": options.type,
-        "shutdown_timeout": options.shutdown_timeout,
-    }
-    return _each(call, op, verb="reboot")
+    return _each(call, "OP_INSTANCE_REBOOT", verb="reboot")
 
 
-def _each(call: command.Call, op: dict[str, object], *, verb: str) -> int:
+def _each(call: command.Call, opcode: str, *, verb: str) -> int:
     names = selection.instances(call, verb=verb)
-    return submit.carry_out_many(call, [(name, op | {"instance_name": name}) for name in names])
+    return submit.carry_out_many(call, [(name, call.opcode(opcode, instance_name=name)) for name in names])
 
 
 def remove(call: command.Call) -> int:
@@ -123,13 +82,7 @@ def remove(call: command.Call) -> int:
     options = call.options
     if not (options.force or options.dry_run):
         terminal.confirm(f"This removes the instance {name} with all the data on its disks. Continue?")
-    op = {
-        "OP_ID": "OP_INSTANCE_REMOVE",
-        "instance_name": name,
-        "ignore_failures": options.ignore_failures,
-        "shutdown_timeout": options.shutdown_timeout,
-    }
-    return submit.carry_out(call, op)
+    return submit.carry_out(call, call.opcode("OP_INSTANCE_REMOVE"))
 
 
 def console(call: command.Call) -> int:
@@ -170,56 +123,110 @@ def _own_hypervisor(text: str) -> syntax.Parameters:
     return syntax.parameters(text)
 
 
-START_PARAMETERS = (
+CHANGES = {
+    *(
+        "nics",
+        "disks",
+        "hvparams",
+        "beparams",
+        "osparams",
+        "osparams_private",
+        "runtime_mem",
+        "disk_template",
+        "offline",
+    ),
+}
+"""The fields of OP_INSTANCE_SET_PARAMS one of which has to be there."""
+
+START = "OP_INSTANCE_STARTUP"
+STOP = "OP_INSTANCE_SHUTDOWN"
+MODIFY = "OP_INSTANCE_SET_PARAMS"
+REMOVE = "OP_INSTANCE_REMOVE"
+START_OPTIONS = (
+    command.of(START, "force", "-f", "--force"),
+    *selection.OPTIONS,
     command.BACKEND,
-    command.Option(
-        command.HYPERVISOR_NAMES,
-        "Hypervisor parameters for this start only",
-        "PARAMS",
+    command.of(
+        START,
+        "hvparams",
+        *command.HYPERVISOR_NAMES,
+        help="Set hypervisor parameters for this start only",
+        metavar="PARAMS",
         dest="hypervisor",
         parse=syntax.parameters,
     ),
+    command.of(START, "no_remember", "--no-remember"),
+    command.of(START, "startup_paused", "--paused"),
+    *command.JOB,
+)
+STOP_OPTIONS = (
+    command.of(STOP, "force", "-f", "--force"),
+    *selection.OPTIONS,
+    command.of(STOP, "timeout", "--timeout", metavar="SECONDS"),
+    command.of(STOP, "no_remember", "--no-remember"),
+    *command.JOB,
 )
 MODIFY_OPTIONS = (
-    command.Option(
-        ("--net",),
-        "A change of a NIC, as in 0:modify,ip1=192.0.2.10 or -1:add,ip0=pool,network=net1 or 1:remove",
-        "CHANGE",
+    command.of(
+        MODIFY,
+        "nics",
+        "--net",
+        help="Change a NIC, as in 0:modify,ip1=192.0.2.10 or -1:add,ip0=pool,network=net1 or 1:remove",
+        metavar="CHANGE",
         many=True,
         parse=nics.change,
     ),
-    command.Option(
-        ("--disk",),
-        "A change of a disk, as in add:size=10g or 1:modify,mode=ro or 2:remove",
-        "CHANGE",
+    command.of(
+        MODIFY,
+        "disks",
+        "--disk",
+        help="Change a disk, as in add:size=10g or 1:modify,mode=ro or 2:remove",
+        metavar="CHANGE",
         many=True,
         parse=disks.change,
     ),
     *disks.CONVERSION,
     disks.NO_WAIT,
     command.BACKEND,
-    command.Option(
-        command.HYPERVISOR_NAMES,
-        "Hypervisor parameters; -name takes one back to its default",
-        "PARAMS",
+    command.of(
+        MODIFY,
+        "hvparams",
+        *command.HYPERVISOR_NAMES,
+        help="Set hypervisor parameters; -name takes one back to its default",
+        metavar="PARAMS",
         dest="hypervisor",
         parse=_own_hypervisor,
     ),
     command.OS_PARAMETERS,
     command.OS_PRIVATE,
-    command.Option(("--no-conflicts-check",), "Allow addresses that belong to a network the NIC is not in"),
-    command.Option(
-        ("-f", "--force"),
-        "Allow addresses that are reserved externally; with -t plain, take the primary node's copy as it is",
+    command.of(
+        MODIFY,
+        "conflicts_check",
+        "--no-conflicts-check",
+        help="Allow addresses that belong to a network the NIC is not in",
+        negated=True,
     ),
-    command.Option(("--hotplug",), "Change NICs and disks of a running instance at once, where it can be: the default"),
-    command.Option(("--hotplug-if-possible",), "The same"),
-    command.Option(("--no-hotplug",), "Leave a running instance as it is until its next start"),
-    command.Option(
-        ("-m", "--runtime-memory"), "Memory that the running guest gets now, as in 512m", "SIZE", parse=syntax.size
+    command.of(MODIFY, "force", "-f", "--force"),
+    command.Option(("--hotplug",), "Change NICs and disks of a running instance at once, where possible: the default"),
+    command.Option(("--hotplug-if-possible",), "Do the same as --hotplug"),
+    command.of(
+        MODIFY,
+        "hotplug",
+        "--no-hotplug",
+        help="Leave a running instance unchanged until its next start",
+        negated=True,
     ),
-    command.Option(("--offline",), "Put it aside, when it is down: it is not started, by nobody"),
-    command.Option(("--online",), "Take it back from there"),
+    command.of(
+        MODIFY,
+        "runtime_mem",
+        "-m",
+        "--runtime-memory",
+        help="Change the memory of the running guest, as in 512m",
+        metavar="SIZE",
+        parse=syntax.size,
+    ),
+    command.of(MODIFY, "offline", "--offline", help="Mark a stopped instance offline: nothing will start it"),
+    command.of(MODIFY, "offline", "--online", help="Mark an offline instance stopped again", negated=True),
     creation.IGNORE_POLICY,
     *command.JOB,
 )
@@ -236,8 +243,6 @@ MODIFY_TEXT = """
       gnt-instance modify -t drbd -n node2 web1
       gnt-instance modify -t plain web1
 """
-NO_REMEMBER = command.Option(("--no-remember",), "Leave what is wanted of the instance as it was")
-
 COMMANDS = (
     command.Command(
         "add", add, "Create an instance", (command.Argument("INSTANCE"),), creation.OPTIONS, text=creation.TEXT
@@ -261,14 +266,7 @@ COMMANDS = (
         start,
         "Start instances",
         selection.ARGUMENTS,
-        (
-            command.FORCE,
-            *selection.OPTIONS,
-            *START_PARAMETERS,
-            NO_REMEMBER,
-            command.Option(("--paused",), "Start the guest paused"),
-            *command.JOB,
-        ),
+        START_OPTIONS,
         aliases=("start", "up"),
     ),
     command.Command(
@@ -276,15 +274,7 @@ COMMANDS = (
         stop,
         "Shut instances down",
         selection.ARGUMENTS,
-        (
-            command.Option(("-f", "--force"), "Cut the power at once, also when the node is offline"),
-            *selection.OPTIONS,
-            command.Option(
-                ("--timeout",), "Seconds until the power is cut", "SECONDS", parse=syntax.number, default=120
-            ),
-            NO_REMEMBER,
-            *command.JOB,
-        ),
+        STOP_OPTIONS,
         aliases=("stop", "down"),
     ),
     command.Command(
@@ -294,13 +284,7 @@ COMMANDS = (
         selection.ARGUMENTS,
         (
             *selection.OPTIONS,
-            command.Option(
-                ("-t", "--type"),
-                "soft in the guest, hard by the hypervisor, full with disks and configuration",
-                "TYPE",
-                choices=("hard", "soft", "full"),
-                default="hard",
-            ),
+            command.of("OP_INSTANCE_REBOOT", "reboot_type", "-t", "--type", metavar="TYPE"),
             command.SHUTDOWN_TIMEOUT,
             *command.JOB,
         ),
@@ -313,7 +297,7 @@ COMMANDS = (
         (
             command.FORCE,
             command.SHUTDOWN_TIMEOUT,
-            command.Option(("--ignore-failures",), "Remove it even when its disks cannot be removed"),
+            command.of(REMOVE, "ignore_failures", "--ignore-failures"),
             *command.JOB,
         ),
     ),

@@ -1,0 +1,101 @@
+"""Writes the table of opcode fields that the commands make their options of: ``python tools/opcode_fields.py``.
+
+The structs in ``model/opcodes`` declare the fields; the commands may import the standard library only, so what their
+options need of the structs stands in ``cli/framework/opcode_fields.py`` as plain tuples. ``make golden`` rewrites that
+module, and a test compares it with the structs.
+"""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import inspect as types
+
+from gantry.model import opcodes, texts
+
+TARGET = Path(__file__).parents[1] / "src/gantry/cli/framework/opcode_fields.py"
+HEAD = '''"""The fields of all opcodes, for the options of commands: kind, help text, default, bounds, choices.
+
+Made by tools/opcode_fields.py from the structs in ``model/opcodes``; ``make golden`` rewrites it.
+"""
+
+from typing import NamedTuple
+
+
+class Field(NamedTuple):
+    """A field of an opcode; ``kind`` is flag, number, text, choice, texts or structure."""
+
+    kind: str
+    help: str
+    default: object = None
+    least: int | None = None
+    most: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+Row = tuple[str, str, object, int | None, int | None, tuple[str, ...]]
+
+
+def field(opcode: str, name: str) -> Field:
+    """Return a field by the opcode's name on the wire (``OP_INSTANCE_CREATE``) and its own."""
+    return Field(*FIELDS[opcode][name])
+
+
+# ruff: noqa: E501
+# fmt: off
+FIELDS: dict[str, dict[str, Row]] = {
+'''
+KINDS = {types.BoolType: "flag", types.IntType: "number", types.StrType: "text", types.LiteralType: "choice"}
+
+
+def _plain(kind: types.Type) -> types.Type:
+    """Return the type without its texts and without null; a union of several others is returned as it is."""
+    match kind:
+        case types.Metadata(type=inner):
+            return _plain(inner)
+        case types.UnionType(types=several):
+            left = [one for one in several if not isinstance(one, types.NoneType)]
+            return _plain(left[0]) if len(left) == 1 else kind
+    return kind
+
+
+def _description(kind: types.Type) -> str:
+    match kind:
+        case types.Metadata(type=inner, extra_json_schema=schema):
+            return str((schema or {}).get("description", "")) or _description(inner)
+        case types.UnionType(types=several):
+            return next(filter(None, map(_description, several)), "")
+    return ""
+
+
+def _kind(kind: types.Type) -> str:
+    if isinstance(kind, types.VarTupleType) and isinstance(_plain(kind.item_type), types.StrType):
+        return "texts"
+    return KINDS.get(type(kind), "structure")
+
+
+def row(opcode: type[msgspec.Struct], field: types.Field) -> tuple[object, ...]:
+    """Return the row of one field."""
+    plain = _plain(field.type)
+    default = field.default if isinstance(field.default, bool | int | str) else None
+    least = plain.ge if isinstance(plain, types.IntType) else None
+    most = plain.le if isinstance(plain, types.IntType) else None
+    choices = tuple(map(str, plain.values)) if isinstance(plain, types.LiteralType) else ()
+    help_ = texts.of(opcode.__name__, field.name, own=_description(field.type))
+    return _kind(plain), help_, default, least, most, choices
+
+
+def text() -> str:
+    """Return the module."""
+    lines = [HEAD.rstrip("\n")]
+    for opcode in opcodes.ALL:
+        info = types.type_info(opcode)
+        assert isinstance(info, types.StructType)
+        lines.append(f"    {str(opcode.__struct_config__.tag)!r}: {{")
+        own = [field for field in info.fields if field.name not in opcodes.Opcode.__struct_fields__]
+        lines += [f"        {field.encode_name!r}: {row(opcode, field)!r}," for field in own]
+        lines.append("    },")
+    return "\n".join([*lines, "}", ""])
+
+
+if __name__ == "__main__":
+    TARGET.write_text(text())
