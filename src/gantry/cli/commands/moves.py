@@ -9,153 +9,84 @@ from gantry.cli.output import terminal
 
 Structure = syntax.Structure
 
-ONE = (command.Argument("INSTANCE", completes="instance"),)
-NODE = (command.Argument("NODE", completes="node"),)
+ONE = (command.Argument("INSTANCE", completes="instance", field="instance_name"),)
+NODE = (command.Argument("NODE", completes="node", field="node_name"),)
 
 
-def _asked(call: command.Call, op: Structure, question: str, *, names: list[str] | None = None) -> Structure:
-    """Ask whether to go on, unless ``-f`` or a dry run says so; return the opcode without what was not given."""
+def _confirm(call: command.Call, question: str, *, names: list[str] | None = None) -> None:
+    """Ask whether to continue, unless ``-f``, a dry run or ``--cleanup`` makes that needless."""
     if not (call.options.force or call.option("dry_run") or call.option("cleanup")):
         terminal.confirm(question, names=names or [], exit_code=13 if call.program == "gnt-node" else 1)
-    return {key: value for key, value in op.items() if value not in (None, False, ())}
 
 
 def failover(call: command.Call) -> int:
     """Fail an instance over."""
-    name, options = call.arguments[0], call.options
-    op = {
-        "OP_ID": "OP_INSTANCE_FAILOVER",
-        "instance_name": name,
-        "target_node": options.target_node,
-        "iallocator": options.iallocator,
-        "ignore_consistency": options.ignore_consistency,
-        "shutdown_timeout": options.shutdown_timeout,
-        "ignore_ipolicy": options.ignore_ipolicy,
-        "cleanup": options.cleanup,
-        "keep": options.keep,
-        "wait_for_sync": options.wait_for_sync,
-    }
-    return submit.carry_out(
-        call, _asked(call, op, f"The instance {name} will be stopped and started on another node. Continue?")
-    )
+    _confirm(call, f"The instance {call.arguments[0]} will be stopped and started on another node. Continue?")
+    return submit.carry_out(call, call.opcode("OP_INSTANCE_FAILOVER"))
 
 
 def migrate(call: command.Call) -> int:
     """Migrate an instance."""
-    name, options = call.arguments[0], call.options
-    op = {
-        "OP_ID": "OP_INSTANCE_MIGRATE",
-        "instance_name": name,
-        "mode": _mode(call),
-        "target_node": options.target_node,
-        "iallocator": options.iallocator,
-        "cleanup": options.cleanup,
-        "allow_failover": options.allow_failover,
-        "ignore_ipolicy": options.ignore_ipolicy,
-    }
-    return submit.carry_out(call, _asked(call, op, f"The instance {name} will be migrated to another node. Continue?"))
+    op = call.opcode("OP_INSTANCE_MIGRATE", **_mode(call))
+    _confirm(call, f"The instance {call.arguments[0]} will be migrated to another node. Continue?")
+    return submit.carry_out(call, op)
 
 
-def _mode(call: command.Call) -> str | None:
+def _mode(call: command.Call) -> Structure:
     mode: str | None = call.options.migration_mode
     if call.options.non_live and mode not in (None, "non-live"):
         raise errors.InvalidError("--non-live and --migration-mode live exclude each other")
-    return "non-live" if call.options.non_live else mode
+    return {"mode": "non-live"} if call.options.non_live else {}
 
 
 def move(call: command.Call) -> int:
     """Copy an instance's disks to another node, and run it there."""
-    name, options = call.arguments[0], call.options
-    if not options.node:
-        raise errors.InvalidError("the node that it goes to is needed", hint=f"gnt-instance move -n NODE {name}")
-    op = {
-        "OP_ID": "OP_INSTANCE_MOVE",
-        "instance_name": name,
-        "target_node": options.node,
-        "shutdown_timeout": options.shutdown_timeout,
-        "ignore_consistency": options.ignore_consistency,
-        "ignore_ipolicy": options.ignore_ipolicy,
-        "compress": options.compress,
-    }
-    return submit.carry_out(
-        call, _asked(call, op, f"The instance {name} will stand still while its disks are copied. Continue?")
-    )
+    name = call.arguments[0]
+    if not call.options.node:
+        raise errors.InvalidError("the target node is missing", hint=f"gnt-instance move -n NODE {name}")
+    _confirm(call, f"The instance {name} will be stopped while its disks are copied. Continue?")
+    return submit.carry_out(call, call.opcode("OP_INSTANCE_MOVE"))
 
 
 def change_group(call: command.Call) -> int:
-    """Bring an instance to another node group."""
-    options = call.options
-    op = {
-        "OP_ID": "OP_INSTANCE_CHANGE_GROUP",
-        "instance_name": call.arguments[0],
-        "target_groups": options.to,
-        "iallocator": options.iallocator,
-        "early_release": options.early_release,
-    }
-    return _carry_out_jobs(call, {key: value for key, value in op.items() if value})
+    """Move an instance to another node group."""
+    return _carry_out_jobs(call, call.opcode("OP_INSTANCE_CHANGE_GROUP"))
 
 
 def evacuate_group(call: command.Call) -> int:
-    """Empty a node group."""
-    name, options = call.arguments[0], call.options
-    op = {
-        "OP_ID": "OP_GROUP_EVACUATE",
-        "group_name": name,
-        "target_groups": options.to,
-        "iallocator": options.iallocator,
-        "early_release": options.early_release,
-        "sequential": options.sequential,
-        "force_failover": options.force_failover,
-    }
-    return _carry_out_jobs(call, {key: value for key, value in op.items() if value})
+    """Move all instances out of a node group."""
+    return _carry_out_jobs(call, call.opcode("OP_GROUP_EVACUATE"))
 
 
 def evacuate(call: command.Call) -> int:
-    """Empty a node."""
-    name, options = call.arguments[0], call.options
+    """Move instances and copies of disks off a node."""
+    options = call.options
     if options.primary_only and options.secondary_only:
-        raise errors.InvalidError("-p and -s exclude each other", hint="without both, all is evacuated")
+        raise errors.InvalidError("-p and -s exclude each other", hint="without both, everything is evacuated")
     mode = "primary-only" if options.primary_only else "secondary-only" if options.secondary_only else "all"
-    op = {
-        "OP_ID": "OP_NODE_EVACUATE",
-        "node_name": name,
-        "mode": mode,
-        "remote_node": options.new_secondary,
-        "iallocator": options.iallocator,
-        "early_release": options.early_release,
-    }
-    return _carry_out_jobs(call, _asked(call, op, f"All that node {name} has of instances will move. Continue?"))
+    op = call.opcode("OP_NODE_EVACUATE", mode=mode)
+    _confirm(call, f"All instances and copies of disks on node {call.arguments[0]} will move. Continue?")
+    return _carry_out_jobs(call, op)
 
 
 def migrate_node(call: command.Call) -> int:
-    """Migrate all that runs on a node."""
-    name, options = call.arguments[0], call.options
-    op = {
-        "OP_ID": "OP_NODE_MIGRATE",
-        "node_name": name,
-        "mode": _mode(call),
-        "target_node": options.node,
-        "iallocator": options.iallocator,
-        "ignore_ipolicy": options.ignore_ipolicy,
-    }
-    return _carry_out_jobs(call, _asked(call, op, f"All that runs on node {name} will be migrated. Continue?"))
+    """Migrate all instances that run on a node."""
+    op = call.opcode("OP_NODE_MIGRATE", **_mode(call))
+    _confirm(call, f"All instances that run on node {call.arguments[0]} will be migrated. Continue?")
+    return _carry_out_jobs(call, op)
 
 
 def failover_node(call: command.Call) -> int:
     """Fail over all instances of a node."""
-    name, options = call.arguments[0], call.options
-    found = call.client.records("instance", ["name"], where=["=", "pnode", name])
-    names = [str(record["name"]) for record in found]
+    node = call.arguments[0]
+    records = call.client.records("instance", ["name"], where=["=", "pnode", node])
+    names = [str(record["name"]) for record in records]
     if not names:
-        print(f"No instances on node {name}")
+        print(f"No instances on node {node}")
         return 0
-    op = {
-        "OP_ID": "OP_INSTANCE_FAILOVER",
-        "ignore_consistency": options.ignore_consistency,
-        "iallocator": options.iallocator,
-    }
-    given = _asked(call, op, f"These instances of node {name} will be stopped and started elsewhere:", names=names)
-    return submit.carry_out_many(call, [(one, given | {"instance_name": one}) for one in names])
+    _confirm(call, f"These instances of node {node} will be stopped and started elsewhere:", names=names)
+    ops = [(name, call.opcode("OP_INSTANCE_FAILOVER", instance_name=name)) for name in names]
+    return submit.carry_out_many(call, ops)
 
 
 def _carry_out_jobs(call: command.Call, op: Structure) -> int:
@@ -168,44 +99,42 @@ def _carry_out_jobs(call: command.Call, op: Structure) -> int:
     if call.option("dry_run"):
         submit.print_plan(result)
         return 0
-    found = client.expect(result, dict)
-    good = not found.get("stay")
-    jobs = [answer for accepted, answer in found["jobs"] if accepted]
-    for accepted, answer in found["jobs"]:
+    outcome = client.expect(result, dict)
+    good = not outcome.get("stay")
+    jobs = [answer for accepted, answer in outcome["jobs"] if accepted]
+    for accepted, answer in outcome["jobs"]:
         if not accepted:
-            print(f"job {job} could not submit another one: {answer}", file=sys.stderr)
+            print(f"job {job} could not submit another job: {answer}", file=sys.stderr)
             good = False
     print(f"Submitted jobs {', '.join(map(str, jobs))}" if jobs else "There is nothing to do", flush=True)
     ended = [submit.waited_for(call, f"instance move {number}", number) for number in jobs]
     return 0 if all(ended) and good else 1
 
 
-_TARGET = command.Option(("-n", "--target-node"), "Node that it goes to", "NODE", completes="node")
-_POLICY = command.Option(("--ignore-ipolicy",), "Let it be larger or smaller than the policy of its new group says")
-_CLEANUP = command.Option(("--cleanup",), "Find out where it is after an interrupted move, and end that")
-_CONSISTENCY = command.Option(
-    ("--ignore-consistency",), "Go on though the node it leaves does not answer, or a copy of its disks is behind"
-)
+FAILOVER = "OP_INSTANCE_FAILOVER"
+MIGRATE = "OP_INSTANCE_MIGRATE"
+MOVE = "OP_INSTANCE_MOVE"
+NODE_MIGRATE = "OP_NODE_MIGRATE"
+EVACUATE = "OP_NODE_EVACUATE"
+GROUP_EVACUATE = "OP_GROUP_EVACUATE"
+
+_TARGET = command.of(FAILOVER, "target_node", "-n", "--target-node", metavar="NODE", completes="node")
+_POLICY = command.of(FAILOVER, "ignore_ipolicy", "--ignore-ipolicy")
+_CLEANUP = command.of(FAILOVER, "cleanup", "--cleanup")
+_CONSISTENCY = command.of(FAILOVER, "ignore_consistency", "--ignore-consistency")
 _MODE = (
-    command.Option(("--non-live",), "Let the guest stand still while it is sent"),
-    command.Option(("--migration-mode",), "The same in other words", "MODE", choices=("live", "non-live")),
+    command.Option(("--non-live",), "Pause the guest while its memory is sent"),
+    command.of(MIGRATE, "mode", "--migration-mode", metavar="MODE"),
 )
 _OLD = (
-    command.Option(("--no-runtime-changes",), "Taken for older scripts"),
-    command.Option(("--ignore-hvversions",), "Taken for older scripts"),
+    command.Option(("--no-runtime-changes",), "Accepted for older scripts; has no effect"),
+    command.Option(("--ignore-hvversions",), "Accepted for older scripts; has no effect"),
 )
-_TO = command.Option(
-    ("--to",), "Node group that it may go to; without one, any other", "GROUP", many=True, completes="group"
-)
-_EARLY = command.Option(("--early-release",), "Give an old copy of a disk up before the new one is complete")
+_TO = command.of(GROUP_EVACUATE, "target_groups", "--to", metavar="GROUP", many=True, completes="group")
+_EARLY = command.of(GROUP_EVACUATE, "early_release", "--early-release")
 _SYNC = (
-    command.Option(
-        ("--keep",),
-        "Which node keeps its copy of mirrored disks when a third one is the target; the secondary, if it works",
-        "WHICH",
-        choices=("primary", "secondary"),
-    ),
-    command.Option(("--wait-for-sync",), "Start it only when the new copy of its disks is complete"),
+    command.of(FAILOVER, "keep", "--keep", metavar="WHICH"),
+    command.of(FAILOVER, "wait_for_sync", "--wait-for-sync"),
 )
 
 INSTANCE = (
@@ -226,9 +155,9 @@ INSTANCE = (
             *command.JOB,
         ),
         text="""
-            Mirrored disks go to the secondary node, or with -n to any: one of the two nodes that have
-            them keeps its copy, the new one gets its own, and the instance starts as soon as that copy
-            is on its way.
+            An instance with mirrored disks starts on its secondary node. With -n it can start on any node:
+            one of the two nodes that have its disks keeps its copy, and the instance starts on the new
+            node as soon as the copy to it has begun.
         """,
     ),
     command.Command(
@@ -241,7 +170,7 @@ INSTANCE = (
             _TARGET,
             command.ALLOCATOR,
             *_MODE,
-            command.Option(("--allow-failover",), "Fail over where it does not run or cannot be migrated"),
+            command.of(MIGRATE, "allow_failover", "--allow-failover"),
             _POLICY,
             _CLEANUP,
             *_OLD,
@@ -255,11 +184,9 @@ INSTANCE = (
         ONE,
         (
             command.FORCE,
-            command.NODE,
-            command.Option(
-                ("--compress",), "Program that compresses the copy", "PROGRAM", choices=("none", "gzip"), default="none"
-            ),
-            command.Option(("--ignore-consistency",), "Go on though it cannot be stopped in an orderly way"),
+            command.of(MOVE, "target_node", "-n", "--node", metavar="NODE", completes="node"),
+            command.of(MOVE, "compress", "--compress", metavar="PROGRAM"),
+            command.of(MOVE, "ignore_consistency", "--ignore-consistency"),
             command.SHUTDOWN_TIMEOUT,
             _POLICY,
             *command.JOB,
@@ -268,7 +195,7 @@ INSTANCE = (
     command.Command(
         "change-group",
         change_group,
-        "Bring an instance to another node group",
+        "Move an instance to another node group",
         ONE,
         (
             _TO,
@@ -283,21 +210,21 @@ NODES = (
     command.Command(
         "evacuate",
         evacuate,
-        "Bring what a node has of instances to other nodes",
+        "Move instances and copies of disks off a node",
         NODE,
         (
             command.FORCE,
-            command.Option(("-p", "--primary-only"), "Only instances that run there"),
-            command.Option(("-s", "--secondary-only"), "Only copies of disks of instances that run elsewhere"),
-            command.Option(("-n", "--new-secondary"), "Node that all of it goes to", "NODE", completes="node"),
+            command.Option(("-p", "--primary-only"), "Move only instances that run on the node"),
+            command.Option(("-s", "--secondary-only"), "Move only copies of disks of instances that run elsewhere"),
+            command.of(EVACUATE, "remote_node", "-n", "--new-secondary", metavar="NODE", completes="node"),
             command.ALLOCATOR,
             _EARLY,
-            command.Option(("--ignore-soft-errors",), "Taken for older scripts"),
+            command.Option(("--ignore-soft-errors",), "Accepted for older scripts; has no effect"),
             *command.JOB,
         ),
         text="""
-            Each instance moves by a job of its own, and as many at once as there are. What cannot move
-            is named, and stays.
+            Each instance moves by a job of its own, all at the same time. Instances that cannot move are
+            listed and stay.
         """,
     ),
     command.Command(
@@ -307,7 +234,7 @@ NODES = (
         NODE,
         (
             command.FORCE,
-            command.Option(("-n", "--node"), "Node that they all go to", "NODE", completes="node"),
+            command.of(NODE_MIGRATE, "target_node", "-n", "--node", metavar="NODE", completes="node"),
             command.ALLOCATOR,
             *_MODE,
             _POLICY,
@@ -328,14 +255,14 @@ GROUPS = (
     command.Command(
         "evacuate",
         evacuate_group,
-        "Bring all instances of a node group to others",
-        (command.Argument("GROUP", completes="group"),),
+        "Move all instances out of a node group",
+        (command.Argument("GROUP", completes="group", field="group_name"),),
         (
             _TO,
             command.ALLOCATOR,
             _EARLY,
-            command.Option(("--sequential",), "One instance after the other"),
-            command.Option(("--force-failover",), "Stop them and start them there, instead of migrating"),
+            command.of(GROUP_EVACUATE, "sequential", "--sequential"),
+            command.of(GROUP_EVACUATE, "force_failover", "--force-failover"),
             *command.JOB,
         ),
     ),

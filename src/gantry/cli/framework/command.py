@@ -172,9 +172,7 @@ FILTER = (Option(("-F", "--filter"), "Take the argument for a filter, not for a 
 
 NODE = Option(("-n", "--node"), "Node", metavar="NODE", completes="node")
 GROUP = Option(("-g", "--node-group"), "Node group", metavar="GROUP", completes="group")
-ALLOCATOR = Option(
-    ("-I", "--iallocator"), "Program that chooses; . for the cluster's own, gantry for the built-in one", "NAME"
-)
+ALLOCATOR = of("OP_INSTANCE_CREATE", "iallocator", "-I", "--iallocator", metavar="NAME")
 BACKEND = Option(
     ("-B", "--backend-parameters"),
     "Set backend parameters, as in memory=1g,vcpus=2",
