@@ -68,7 +68,7 @@ def test_disks_that_become_others(gnt: Gnt, master: Master, options: str, fields
 
 def test_a_node_for_disks_that_stay_what_they_are_is_refused(gnt: Gnt, master: Master) -> None:
     ran = gnt("gnt-instance modify -n node2 -B vcpus=2 web1")
-    assert "-n, -I and -e are for disks that become others; -t says which" in " ".join(ran.err.split())
+    assert "-n, -I and -e are for a change of the disk template; give -t TEMPLATE" in " ".join(ran.err.split())
     assert master.ops == []
 
 

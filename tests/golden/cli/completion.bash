@@ -560,7 +560,7 @@ _gantry() {
             options='-f --force -n --node --compress --ignore-consistency --shutdown-timeout --ignore-ipolicy --dry-run --priority --submit --print-jobid -d --debug --reason -h --help'; kind=instance
             case $previous in
                 -n|--node) values=''; kind=node ;;
-                --compress) values='none gzip'; kind=none ;;
+                --compress) values='gzip none'; kind=none ;;
                 --shutdown-timeout) values=''; kind=none ;;
                 --priority) values='low normal high'; kind=none ;;
                 --reason) values=''; kind=none ;;

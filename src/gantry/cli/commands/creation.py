@@ -1,4 +1,4 @@
-"""What the options of ``gnt-instance add`` ask for; ``gnt-backup import`` has the same ones."""
+"""The options that create an instance: of ``gnt-instance add`` and ``gnt-backup import``."""
 
 from collections.abc import Sequence
 
@@ -7,41 +7,19 @@ from gantry.cli.framework import command
 from gantry.cli.grammar import devices, syntax
 
 
-def opcode(call: command.Call) -> dict[str, object]:
-    """Return the opcode that the options of ``add`` ask for; ``gnt-backup import`` has the same."""
+def opcode(call: command.Call) -> syntax.Structure:
+    """Return the opcode that the options of ``add`` ask for; ``gnt-backup import`` has the same options."""
     options = call.options
     hypervisor, hvparams = options.hypervisor or ("", {})
     primary, _, secondary = (options.node or "").partition(":")
-    op: dict[str, object] = {
-        "OP_ID": "OP_INSTANCE_CREATE",
-        "instance_name": call.arguments[0],
-        "mode": "create",
-        "disks": _disks(options.os_size, options.disk),
-        "nics": _nics(options.net, options.no_nics),
-        "hvparams": hvparams,
-        "beparams": options.backend_parameters or {},
-        "osparams": options.os_parameters or {},
-        "start": not (options.no_start or options.no_install),
-        "force": options.force,
-        "force_variant": options.force_variant,
-        "conflicts_check": not options.no_conflicts_check,
-        "ignore_ipolicy": options.ignore_ipolicy,
-        "tags": options.tags,
-    }
-    given = {
-        "disk_template": options.disk_template,
-        "os_type": options.os_type,
-        "pnode": primary,
-        "group_name": options.node_group,
-        "iallocator": options.iallocator,
-        "snode": secondary,
-        "hypervisor": hypervisor,
-        "no_install": options.no_install,
-        "osparams_private": options.os_parameters_private,
-        "osparams_secret": options.os_parameters_secret,
-    }
-    op |= {"wait_for_sync": False} if options.no_wait_for_sync else {}
-    return op | {key: value for key, value in given.items() if value}
+    named: syntax.Structure = {"pnode": primary, "snode": secondary, "hypervisor": hypervisor, "hvparams": hvparams}
+    return call.opcode(
+        "OP_INSTANCE_CREATE",
+        disks=_disks(options.os_size, options.disk),
+        nics=_nics(options.net, options.no_nics),
+        **{field: value for field, value in named.items() if value},
+        **({"start": False} if options.no_start or options.no_install else {}),
+    )
 
 
 def _disks(size: int | None, texts: Sequence[str]) -> list[syntax.Structure]:
@@ -56,51 +34,89 @@ def _nics(texts: Sequence[str], none: bool) -> list[syntax.Structure]:
     return [] if none else devices.NICS.devices(texts) if texts else [{}]
 
 
-IGNORE_POLICY = command.of("OP_INSTANCE_CREATE", "ignore_ipolicy", "--ignore-ipolicy")
+CREATE = "OP_INSTANCE_CREATE"
+ARGUMENTS = (command.Argument("INSTANCE", field="instance_name"),)
+IGNORE_POLICY = command.of(CREATE, "ignore_ipolicy", "--ignore-ipolicy")
 OPTIONS = (
-    command.Option(
-        ("-t", "--disk-template"), "Kind of the disks: file, sharedfile, plain, drbd, ext, diskless", "TEMPLATE"
+    command.of(
+        CREATE,
+        "disk_template",
+        "-t",
+        "--disk-template",
+        help="Set the disk template: file, sharedfile, plain, drbd, ext, diskless",
+        metavar="TEMPLATE",
     ),
-    command.Option(("-s", "--os-size"), "One disk of this size, as in 10g", "SIZE", parse=syntax.size),
+    command.Option(("-s", "--os-size"), "Create one disk of this size, as in 10g", "SIZE", parse=syntax.size),
     command.Option(
         ("--disk",),
-        "A disk, as in 0:size=10g,mode=rw,name=data; also vg, metavg, format, path, adopt, provider, access, spindles",
+        "Create a disk, as in 0:size=10g,mode=rw,name=data; also vg, metavg, format, path, adopt, provider, access, "
+        "spindles",
         "N:size=SIZE,...",
         many=True,
+        field="disks",
     ),
     command.Option(
         ("--net",),
-        "A NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; an address is one, pool, or the name of a pool; "
+        "Create a NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; ip takes an address, pool, or the name of a pool; "
         "also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults",
         "N:key=value,...",
         many=True,
+        field="nics",
     ),
-    command.Option(("--no-nics",), "No NIC at all"),
-    command.Option(("-o", "--os-type"), "Operating system, as in busybox+default", "OS", completes="os"),
+    command.Option(("--no-nics",), "Create no NIC"),
+    command.of(
+        CREATE,
+        "os_type",
+        "-o",
+        "--os-type",
+        help="Install this operating system, as in busybox+default",
+        metavar="OS",
+        completes="os",
+    ),
     command.OS_PARAMETERS,
     command.OS_PRIVATE,
     command.OS_SECRET,
     command.Option(
-        ("-n", "--node"), "Node, or both nodes of mirrored disks", metavar="NODE[:SECONDARY]", completes="node"
+        ("-n", "--node"),
+        "Create the instance on this node; mirrored disks take a secondary node too",
+        metavar="NODE[:SECONDARY]",
+        completes="node",
     ),
     command.GROUP,
     command.ALLOCATOR,
     command.BACKEND,
     command.Option(
         command.HYPERVISOR_NAMES,
-        "Hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz",
+        "Set the hypervisor, its parameters, or both, as in kvm:kernel_path=/boot/vmlinuz",
         "[HV:]PARAMS",
         dest="hypervisor",
         parse=syntax.hypervisor,
     ),
-    command.Option(("--no-start",), "Do not start it"),
-    command.Option(("--no-wait-for-sync",), "Do not wait until mirrored disks are the same on both nodes"),
-    command.Option(("--no-install",), "Do not run the operating system's scripts, do not start it"),
-    command.Option(("--force-variant",), "Take a variant that the operating system does not list"),
-    command.Option(("--no-conflicts-check",), "Allow addresses that belong to a network the NIC is not in"),
+    command.Option(("--no-start",), "Do not start the instance"),
+    command.of(
+        CREATE,
+        "wait_for_sync",
+        "--no-wait-for-sync",
+        help="Do not wait until mirrored disks are in sync",
+        negated=True,
+    ),
+    command.of(
+        CREATE,
+        "no_install",
+        "--no-install",
+        help="Do not run the operating system's scripts, and do not start the instance",
+    ),
+    command.of(CREATE, "force_variant", "--force-variant"),
+    command.of(
+        CREATE,
+        "conflicts_check",
+        "--no-conflicts-check",
+        help="Allow addresses that belong to a network the NIC is not in",
+        negated=True,
+    ),
     IGNORE_POLICY,
     command.TAGS,
-    command.Option(("-f", "--force"), "Allow addresses that are reserved externally"),
+    command.of(CREATE, "force", "-f", "--force"),
     *command.JOB,
 )
 TEXT = """

@@ -1,4 +1,4 @@
-"""The commands of ``gnt-instance`` that give an instance another system or name, and that make many at once."""
+"""The commands of ``gnt-instance`` that reinstall and rename instances, and that create many from a file."""
 
 import json
 import sys
@@ -11,28 +11,24 @@ from gantry.cli.output import terminal
 
 
 def reinstall(call: command.Call) -> int:
-    """Install instances again."""
+    """Reinstall the operating system of instances."""
     options = call.options
     if options.select_os and options.os_type:
         raise errors.InvalidError("-o and --select-os exclude each other")
     names = selection.instances(call, verb="reinstallation")
     system = _chosen(call) if options.select_os else options.os_type
     if not (options.force or options.dry_run):
-        terminal.confirm("This installs an operating system again; all that is on these disks is lost:", names=names)
-    op: dict[str, object] = {
-        "OP_ID": "OP_INSTANCE_REINSTALL",
-        "osparams": options.os_parameters or {},
-        "force_variant": options.force_variant,
-    } | ({"os_type": system} if system else {})
-    for name in ("private", "secret"):
-        if given := getattr(options, f"os_parameters_{name}"):
-            op[f"osparams_{name}"] = given
-    return submit.carry_out_many(call, [(name, op | {"instance_name": name}) for name in names])
+        terminal.confirm(
+            "This reinstalls the operating system; all data on the disks of these instances is lost:", names=names
+        )
+    chosen = {"os_type": system} if system else {}
+    ops = [(name, call.opcode(REINSTALL, instance_name=name, **chosen)) for name in names]
+    return submit.carry_out_many(call, ops)
 
 
 def _chosen(call: command.Call) -> str:
     """Show the operating systems and return the one whose number is typed."""
-    op = {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": ["offered"], "names": []}
+    op = call.opcode("OP_OS_DIAGNOSE", output_fields=["offered"], names=[])
     names = [str(name) for (offered,) in client.expect(submit.ask(call, op), list) for name in offered]
     if not names:
         raise errors.CommandError("no operating system can be installed", hint="gnt-os diagnose says why")
@@ -41,14 +37,13 @@ def _chosen(call: command.Call) -> str:
     print("Number of the operating system: ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline().strip()
     if not answer.isdecimal() or int(answer) >= len(names):
-        raise errors.InvalidError(f"{answer!r} is no number from 0 to {len(names) - 1}")
+        raise errors.InvalidError(f"{answer!r} is not a number from 0 to {len(names) - 1}")
     return names[int(answer)]
 
 
 def rename(call: command.Call) -> int:
     """Rename an instance."""
-    old, new = call.arguments
-    return submit.carry_out(call, {"OP_ID": "OP_INSTANCE_RENAME", "instance_name": old, "new_name": new})
+    return submit.carry_out(call, call.opcode("OP_INSTANCE_RENAME"))
 
 
 def batch_create(call: command.Call) -> int:
@@ -72,7 +67,9 @@ def _described(path: str) -> list[object]:
     if isinstance(found, dict):
         found = [{"instance_name": name, **client.expect(one, dict)} for name, one in found.items()]
     if not isinstance(found, list) or not found:
-        raise errors.InvalidError(f"{path} holds no list of instances", hint="see gnt-instance batch-create --help")
+        raise errors.InvalidError(
+            f"{path} does not contain a list of instances", hint="see gnt-instance batch-create --help"
+        )
     return found
 
 
@@ -83,13 +80,16 @@ def _creation(one: object, index: int) -> Mapping[str, object]:
     return {"mode": "create", "disks": [], "nics": [], **rest, "OP_ID": "OP_INSTANCE_CREATE", "instance_name": name}
 
 
+REINSTALL = "OP_INSTANCE_REINSTALL"
 SYSTEM = (
-    command.Option(("-o", "--os-type"), "Another operating system", "OS", completes="os"),
+    command.of(
+        REINSTALL, "os_type", "-o", "--os-type", help="Install another operating system", metavar="OS", completes="os"
+    ),
     command.Option(("--select-os",), "Choose the operating system from a list"),
     command.OS_PARAMETERS,
     command.OS_PRIVATE,
     command.OS_SECRET,
-    command.Option(("--force-variant",), "Take a variant that the operating system does not list"),
+    command.of(REINSTALL, "force_variant", "--force-variant"),
 )
 BATCH_TEXT = """
     The file is a JSON list; an entry has the fields of OP_INSTANCE_CREATE:
@@ -100,19 +100,22 @@ COMMANDS = (
     command.Command(
         "reinstall",
         reinstall,
-        "Install the operating system of stopped instances again",
+        "Reinstall the operating system of stopped instances",
         selection.ARGUMENTS,
         (command.FORCE, *selection.OPTIONS, *SYSTEM, *command.JOB),
     ),
     command.Command(
         "rename",
         rename,
-        "Give a stopped instance another name",
-        (command.Argument("INSTANCE", completes="instance"), command.Argument("NEW-NAME")),
+        "Rename a stopped instance",
+        (
+            command.Argument("INSTANCE", completes="instance", field="instance_name"),
+            command.Argument("NEW-NAME", field="new_name"),
+        ),
         (
             command.FORCE,
-            command.Option(("--no-ip-check",), "For older scripts: no address is looked up anyway"),
-            command.Option(("--no-name-check",), "For older scripts: no name is looked up anyway"),
+            command.Option(("--no-ip-check",), "Accepted for older scripts; addresses are never looked up"),
+            command.Option(("--no-name-check",), "Accepted for older scripts; names are never looked up"),
             *command.JOB,
         ),
     ),

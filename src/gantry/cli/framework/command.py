@@ -171,7 +171,7 @@ QUERY = (
 FILTER = (Option(("-F", "--filter"), "Take the argument for a filter, not for a name"),)
 
 NODE = Option(("-n", "--node"), "Node", metavar="NODE", completes="node")
-GROUP = Option(("-g", "--node-group"), "Node group", metavar="GROUP", completes="group")
+GROUP = of("OP_INSTANCE_CREATE", "group_name", "-g", "--node-group", metavar="GROUP", completes="group")
 ALLOCATOR = of("OP_INSTANCE_CREATE", "iallocator", "-I", "--iallocator", metavar="NAME")
 BACKEND = Option(
     ("-B", "--backend-parameters"),

@@ -19,28 +19,15 @@ def export(call: command.Call) -> int:
         raise errors.MisuseError("Target node must be specified", hint="-n NODE", exit_code=1)
     if options.remove_instance and not (options.force or options.dry_run):
         terminal.confirm(f"This removes the instance {name} when its export is complete. Continue?")
-    op = {
-        "OP_ID": "OP_BACKUP_EXPORT",
-        "instance_name": name,
-        "target_node": options.node,
-        "mode": "local",
-        "shutdown": not options.noshutdown,
-        "shutdown_timeout": options.shutdown_timeout,
-        "compress": options.transport_compression,
-        "remove_instance": options.remove_instance,
-        "ignore_remove_failures": options.ignore_remove_failures,
-    }
-    return submit.carry_out(call, op)
+    return submit.carry_out(call, call.opcode("OP_BACKUP_EXPORT", mode="local"))
 
 
 def restore(call: command.Call) -> int:
-    """Create an instance from an export; what is not said comes from there."""
-    options = call.options
+    """Create an instance from an export; what no option names comes from the export."""
     op = creation.opcode(call) | {"mode": "import"}
-    if not options.net and not options.no_nics:
+    if not call.options.net and not call.options.no_nics:
         op["nics"] = []
-    given = {"src_node": options.src_node, "src_path": options.src_dir}
-    return submit.carry_out(call, op | {key: value for key, value in given.items() if value})
+    return submit.carry_out(call, op)
 
 
 def show_list(call: command.Call) -> int:
@@ -51,24 +38,32 @@ def show_list(call: command.Call) -> int:
 
 def remove(call: command.Call) -> int:
     """Remove the exports of an instance."""
-    return submit.carry_out(call, {"OP_ID": "OP_BACKUP_REMOVE", "instance_name": call.arguments[0]})
+    return submit.carry_out(call, call.opcode("OP_BACKUP_REMOVE"))
 
 
 _, LIST_FIELDS = query.commands(LISTING, "exports", arguments=())
+EXPORT = "OP_BACKUP_EXPORT"
 EXPORT_OPTIONS = (
-    command.Option(("-n", "--node"), "Node that gets the export", "NODE", completes="node"),
-    command.Option(
-        ("--transport-compression", "--compress"),
-        "Program that compresses the dumps",
-        "PROGRAM",
+    command.of(EXPORT, "target_node", "-n", "--node", metavar="NODE", completes="node"),
+    command.of(
+        EXPORT,
+        "compress",
+        "--transport-compression",
+        "--compress",
+        metavar="PROGRAM",
         dest="transport_compression",
         choices=COMPRESSIONS,
-        default="none",
     ),
-    command.Option(("--noshutdown",), "Do not stop the instance: its storage has to make snapshots"),
-    command.SHUTDOWN_TIMEOUT,
-    command.Option(("--remove-instance",), "Remove the instance when its export is complete"),
-    command.Option(("--ignore-remove-failures",), "Remove it even when its disks cannot be removed"),
+    command.of(
+        EXPORT,
+        "shutdown",
+        "--noshutdown",
+        help="Do not stop the instance; its storage must support snapshots",
+        negated=True,
+    ),
+    command.of(EXPORT, "shutdown_timeout", "--shutdown-timeout", metavar="SECONDS"),
+    command.of(EXPORT, "remove_instance", "--remove-instance"),
+    command.of(EXPORT, "ignore_remove_failures", "--ignore-remove-failures"),
     command.FORCE,
     *command.JOB,
 )
@@ -77,14 +72,14 @@ EXPORT_TEXT = """
       gnt-backup export -n node2 --compress gzip web1
 """
 IMPORT_OPTIONS = (
-    command.Option(("--src-node",), "Node that has the export; found by itself when only one has it", "NODE"),
-    command.Option(("--src-dir",), "Name of the export, when it is not the instance's", "EXPORT"),
+    command.of(creation.CREATE, "src_node", "--src-node", metavar="NODE"),
+    command.of(creation.CREATE, "src_path", "--src-dir", metavar="EXPORT"),
     *creation.OPTIONS,
 )
 IMPORT_TEXT = """
-    All that no option says comes from the export. Under its old name an instance gets its addresses back:
+    What no option sets comes from the export. Under its old name an instance gets its old addresses:
       gnt-backup import -n node3 web1
-    Under another name it gets new MAC addresses, and IP addresses where they are asked for:
+    Under another name it gets new MAC addresses, and the IP addresses that options ask for:
       gnt-backup import -n node3 --src-dir web1 --net 0:network=net1,ip0=pool web2
 """
 
@@ -93,7 +88,7 @@ COMMANDS = (
         "export",
         export,
         "Export an instance to a node",
-        (command.Argument("INSTANCE", completes="instance"),),
+        (command.Argument("INSTANCE", completes="instance", field="instance_name"),),
         EXPORT_OPTIONS,
         text=EXPORT_TEXT,
     ),
@@ -101,7 +96,7 @@ COMMANDS = (
         "import",
         restore,
         "Create an instance from an export",
-        (command.Argument("INSTANCE"),),
+        creation.ARGUMENTS,
         IMPORT_OPTIONS,
         text=IMPORT_TEXT,
     ),
@@ -114,5 +109,11 @@ COMMANDS = (
         text=query.LIST_TEXT.replace("mfree > 1024 and not offline", 'node == "node1"'),
     ),
     LIST_FIELDS,
-    command.Command("remove", remove, "Remove the exports of an instance", (command.Argument("EXPORT"),), command.JOB),
+    command.Command(
+        "remove",
+        remove,
+        "Remove the exports of an instance",
+        (command.Argument("EXPORT", field="instance_name"),),
+        command.JOB,
+    ),
 )

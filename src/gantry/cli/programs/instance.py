@@ -22,7 +22,8 @@ def add(call: command.Call) -> int:
 def modify(call: command.Call) -> int:
     """Change an instance and say what was changed."""
     name, options = call.arguments[0], call.options
-    op = call.opcode("OP_INSTANCE_SET_PARAMS", **disks.conversion(call))
+    op = call.opcode("OP_INSTANCE_SET_PARAMS")
+    disks.check_conversion(op)
     if options.offline and options.online:
         raise errors.InvalidError("--offline and --online exclude each other")
     if not op.keys() & CHANGES:
@@ -244,9 +245,7 @@ MODIFY_TEXT = """
       gnt-instance modify -t plain web1
 """
 COMMANDS = (
-    command.Command(
-        "add", add, "Create an instance", (command.Argument("INSTANCE"),), creation.OPTIONS, text=creation.TEXT
-    ),
+    command.Command("add", add, "Create an instance", creation.ARGUMENTS, creation.OPTIONS, text=creation.TEXT),
     *query.commands(LISTING, "instances", arguments=selection.ARGUMENTS),
     command.Command(
         "info",
