@@ -43,8 +43,8 @@ def test_a_range_is_made_in_the_words_of_the_seed_and_in_those_of_todays_client(
     ("words", "fault"),
     [
         ("--network-type vlan --minimum 1", "--maximum is missing"),
-        (f"{TODAY} --project p1", "a shared range belongs to no project"),
-        (f"--shared yes --private {TODAY}", "--shared and --private are asked for at once"),
+        (f"{TODAY} --project p1", "a shared range has no project"),
+        (f"--shared yes --private {TODAY}", "--shared and --private exclude each other"),
         (f"a --name b {TODAY}", "more than one name is given: a, b"),
         (f"{SEED} --minimum x", "x"),
     ],
@@ -58,7 +58,7 @@ def test_a_range_that_is_not_described_is_refused_in_one_line(gnt: Gnt, words: s
 def test_a_range_is_changed_and_removed_by_name_or_uuid(gnt: Gnt, master: Master) -> None:
     assert gnt("gantry segment range set --submit --name b --minimum 5 --maximum 9 some-uuid").code == 0
     assert master.ops[-1] | {"range": "some-uuid", "name": "b", "minimum": 5, "maximum": 9} == master.ops[-1]
-    assert "nothing is asked" in gnt("gantry segment range set some-uuid").err
+    assert "nothing to change" in gnt("gantry segment range set some-uuid").err
     assert gnt("gantry segment range delete --submit a b").code == 0
     assert [op["range"] for op in master.ops[-2:]] == ["a", "b"]
 

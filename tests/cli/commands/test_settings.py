@@ -71,13 +71,13 @@ def test_the_seeds_spellings_mean_the_same(gnt: Gnt, master: Master, options: st
     [
         ("-C many", "'many' is not a number"),
         ("-C -1", "'-1' is not a number"),
-        ("-H accel=tcg", "-H needs a name in front, as in kvm:accel=tcg"),
+        ("-H accel=tcg", "-H needs a name before the colon, as in kvm:accel=tcg"),
         ("--network-thresholds 70", "'70' is not two percentages"),
         ("--defaults colour=red", "--defaults: unknown colour; there are hypervisor, disksize, bridge"),
         ("--defaults bridge", "--defaults: bridge has no value"),
         ("--defaults disksize=0", "'0' is not a size"),
-        ("--defaults bridge=br5 -N link=br6", "-N and --defaults bridge= say both"),
-        ("--defaults bridge=br5 -N mode=routed", "-N and --defaults bridge= say both"),
+        ("--defaults bridge=br5 -N link=br6", "-N and --defaults bridge= both set"),
+        ("--defaults bridge=br5 -N mode=routed", "-N and --defaults bridge= both set"),
     ],
 )
 def test_what_is_not_understood_is_one_line_and_no_job(gnt: Gnt, master: Master, options: str, said: str) -> None:

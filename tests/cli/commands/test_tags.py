@@ -36,7 +36,7 @@ def test_tags_are_added_and_removed(
 def test_no_tags_are_a_mistake(gnt: Gnt, master: Master, program: str, kind: str, name: str) -> None:
     ran = gnt(f"{program} add-tags {name}")
     assert ran.code == 1
-    assert "no tags are given; write them behind the name, or use --from" in ran.err
+    assert "no tags given; write them after the name, or use --from" in ran.err
     assert not master.ops
 
 

@@ -19,7 +19,6 @@ def test_a_node_is_added_with_its_token_and_address(root: Path, gnt: Gnt, master
         "primary_ip": "192.0.2.2",
         "port": 1900,
         "group": "rack2",
-        "master_capable": True,
         "vm_capable": False,
     }
 
@@ -57,7 +56,7 @@ def test_new_disks_are_kept_off_a_physical_volume(gnt: Gnt, master: Master) -> N
     assert gnt("gnt-node modify-storage --allocatable no node2 lvm-pv /dev/sdb").code == 0
     wanted = {"node_name": "node2", "storage_type": "lvm-pv", "name": "/dev/sdb", "changes": {"allocatable": False}}
     assert master.ops[0] | wanted == master.ops[0]
-    assert "nothing is to be changed" in gnt("gnt-node modify-storage node2 lvm-pv /dev/sdb").err
+    assert "nothing to change" in gnt("gnt-node modify-storage node2 lvm-pv /dev/sdb").err
     assert gnt("gnt-node modify-storage --allocatable maybe node2 lvm-pv /dev/sdb").code == 2
 
 

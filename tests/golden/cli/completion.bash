@@ -281,7 +281,7 @@ _gantry() {
         'gnt-node list-storage')
             options='-t --storage-type --no-headers --separator --format --units -o --output -v --verbose -d --debug --reason -h --help'; kind=node
             case $previous in
-                -t|--storage-type) values='file sharedfile lvm-vg lvm-pv'; kind=none ;;
+                -t|--storage-type) values='file lvm-pv lvm-vg sharedfile'; kind=none ;;
                 --separator) values=''; kind=none ;;
                 --format) values='table json yaml csv'; kind=none ;;
                 --units) values='h m g t'; kind=none ;;

@@ -1,7 +1,7 @@
-"""What ``gnt-cluster`` and ``gnt-group`` both set: parameters of nodes and disks, and the policy of instances.
+"""The settings that ``gnt-cluster`` and ``gnt-group`` share: node parameters, disk parameters, the instance policy.
 
-    --disk-parameters drbd:protocol=C           by kind of disk
-    --ipolicy-bounds-specs min:SPECS/max:SPECS  a range of sizes; // separates several, of which one has to fit
+    --disk-parameters drbd:protocol=C           by disk template
+    --ipolicy-bounds-specs min:SPECS/max:SPECS  a range of sizes; // separates several ranges, one of which must fit
 
 SPECS are ``memory-size=1g,cpu-count=2``; sizes may have a unit (contract: command line).
 """
@@ -37,7 +37,7 @@ def bounds(text: str) -> list[dict[str, dict[str, int]]]:
             side, _, rest = part.partition(":")
             if side not in ("min", "max") or side in sides:
                 raise errors.InvalidError(
-                    f"{part!r} is no bound of a policy", hint="as in min:memory-size=128/max:memory-size=32g"
+                    f"{part!r} is not a bound of a policy", hint="as in min:memory-size=128/max:memory-size=32g"
                 )
             sides[side] = specs(rest)
         found.append(sides)
@@ -52,7 +52,7 @@ def ratio(text: str) -> float:
 
 
 def or_default(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """Return what lets the word pass that takes a setting back."""
+    """Return a parser that also accepts the word that resets a setting."""
     return lambda text: text if text == syntax.RESET else parse(text)
 
 
@@ -67,7 +67,7 @@ FIELDS = {
 
 
 def given(options: argparse.Namespace) -> syntax.Structure:
-    """Return what options set, as the opcodes of both have it."""
+    """Return the fields that options of policies set."""
     found: syntax.Structure = {}
     if options.node_parameters is not None:
         found["ndparams"] = options.node_parameters
@@ -84,13 +84,13 @@ def by_name(pairs: list[tuple[str, syntax.Parameters]], *, option: str, example:
     found: dict[str, syntax.Parameters] = {}
     for name, parameters in pairs:
         if not name:
-            raise errors.InvalidError(f"{option} needs a name in front, as in {example}")
+            raise errors.InvalidError(f"{option} needs a name before the colon, as in {example}")
         found[name] = found.get(name, {}) | parameters
     return found
 
 
 def words(holds: object) -> list[str]:
-    """Return the options that set the sizes of a policy, which is as queries have it: those that it has."""
+    """Return the options that set the sizes of a policy, as queries return it."""
     policy = holds if isinstance(holds, dict) else {}
     found = []
     if policy.get("std"):
@@ -109,14 +109,14 @@ def _specs_text(sizes: dict[str, object]) -> str:
 
 
 def show_cluster(call: command.Call) -> int:
-    """Print the command that makes a cluster with this one's sizes of instances."""
+    """Print the command that creates a cluster with the instance sizes of this one."""
     found = call.client.cluster_info()
     print(shlex.join(["gnt-cluster", "init", *words(found["ipolicy"]), str(found["name"])]))
     return 0
 
 
 def show_groups(call: command.Call) -> int:
-    """Print the commands that make node groups with the sizes of instances that these set."""
+    """Print the commands that create node groups with the instance sizes of these."""
     where = query.names_filter(call.arguments, query.Listing("group", ()))
     for found in call.client.records("group", ["name", "custom_ipolicy"], where=where):
         print(shlex.join(["gnt-group", "add", *words(found["custom_ipolicy"]), str(found["name"])]))
@@ -124,39 +124,39 @@ def show_groups(call: command.Call) -> int:
 
 
 STD = command.Option(
-    ("--ipolicy-std-specs",), "The standard instance, for those who plan capacity", "SPECS", parse=or_default(specs)
+    ("--ipolicy-std-specs",), "Set the standard instance, for capacity planning", "SPECS", parse=or_default(specs)
 )
 OPTIONS = (
     command.Option(
-        ("--node-parameters",), "Parameters of nodes, as in cpu_speed=1.5", "PARAMS", parse=syntax.parameters
+        ("--node-parameters",), "Set node parameters, as in cpu_speed=1.5", "PARAMS", parse=syntax.parameters
     ),
     command.Option(
         ("-D", "--disk-parameters"),
-        "Parameters of a kind of disks, as in plain:stripes=2",
+        "Set parameters of a disk template, as in plain:stripes=2",
         "TEMPLATE:PARAMS",
         many=True,
         parse=syntax.hypervisor,
     ),
     command.Option(
         ("--ipolicy-bounds-specs",),
-        "How large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; "
-        "with // before other bounds, of which one has to fit",
+        "Set how large an instance may be, as in min:memory-size=128/max:memory-size=32g,disk-size=1t; "
+        "// separates several ranges, one of which must fit",
         "BOUNDS",
         parse=or_default(bounds),
     ),
     command.Option(
         ("--ipolicy-disk-templates",),
-        "Kinds of disks that instances may have",
+        "Set the disk templates that instances may have",
         "NAMES",
         parse=or_default(syntax.words),
     ),
     command.Option(
         ("--ipolicy-vcpu-ratio",),
-        "Virtual processors that a processor is planned for",
+        "Set how many virtual processors share a processor",
         "RATIO",
         parse=or_default(ratio),
     ),
     command.Option(
-        ("--ipolicy-spindle-ratio",), "Spindle use that a spindle is planned for", "RATIO", parse=or_default(ratio)
+        ("--ipolicy-spindle-ratio",), "Set how much spindle use a spindle takes", "RATIO", parse=or_default(ratio)
     ),
 )

@@ -44,7 +44,7 @@ def show_list(call: command.Call) -> int:
     tests: list[filters.Filter] = []
     for field, some, none in (("used_count", "used", "not_used"), ("available_count", "available", "not_available")):
         if call.option(some) and call.option(none):
-            raise errors.InvalidError(f"--{some} and --{none.replace('_', '-')} are asked for at once")
+            raise errors.InvalidError(f"--{some} and --{none.replace('_', '-')} exclude each other")
         tests += [[">", field, 0]] if call.option(some) else []
         tests += [["=", field, 0]] if call.option(none) else []
     if call.options.long and not call.options.output:
@@ -60,7 +60,7 @@ def show(call: command.Call) -> int:
 
 
 def create(call: command.Call) -> int:
-    """Make a segment range."""
+    """Create a segment range."""
     options, words = call.options, list(call.arguments)
     shared = options.shared
     if shared is not None and shared.lower() not in TRUTHS:
@@ -72,10 +72,12 @@ def create(call: command.Call) -> int:
     if missing:
         raise errors.InvalidError(f"--{missing[0].replace('_', '-')} is missing")
     if shared is not None and options.private and TRUTHS[shared.lower()]:
-        raise errors.InvalidError("--shared and --private are asked for at once")
+        raise errors.InvalidError("--shared and --private exclude each other")
     open_to_all = not options.private if shared is None else TRUTHS[shared.lower()]
     if open_to_all and options.project:
-        raise errors.InvalidError("a shared range belongs to no project", hint="--private makes it the project's")
+        raise errors.InvalidError(
+            "a shared range has no project", hint="add --private to create the range for the project"
+        )
     spec = {
         "name": words[0] if words else options.name or "",
         "shared": open_to_all,
@@ -96,54 +98,44 @@ def _report(result: object) -> None:
 
 def change(call: command.Call) -> int:
     """Change a segment range."""
-    given = {
-        name: value
-        for name in ("name", "minimum", "maximum", "description")
-        if (value := call.option(name)) is not None
-    }
-    if not given:
-        raise errors.InvalidError("nothing is asked to be changed", hint="there are --name, --minimum, --maximum")
-    return submit.carry_out(call, {"OP_ID": "OP_SEGMENT_RANGE_SET_PARAMS", "range": call.arguments[0], **given})
+    op = call.opcode(SET)
+    if not op.keys() - {"OP_ID", "range"}:
+        raise errors.InvalidError("nothing to change", hint="give --name, --minimum, --maximum or --description")
+    return submit.carry_out(call, op)
 
 
 def delete(call: command.Call) -> int:
     """Remove segment ranges."""
-    named = [(name, {"OP_ID": "OP_SEGMENT_RANGE_REMOVE", "range": name}) for name in call.arguments]
-    return submit.carry_out_many(call, named)
+    ops = [(name, call.opcode("OP_SEGMENT_RANGE_REMOVE", range=name)) for name in call.arguments]
+    return submit.carry_out_many(call, ops)
 
 
 def asked(call: command.Call) -> dict[str, object]:
     """Return what ``options`` of ``gnt-network`` ask for, as the opcode has it."""
-    found: dict[str, object] = {
-        field: value for field in ("network_type", "physical_network") if (value := call.option(field))
-    }
     word = call.option("segment")
     if word in (NEXT, NONE):
-        found["segmented"] = word == NEXT
-    elif word is not None:
-        found["segment"] = syntax.number(word)
-    return found
+        return {"segmented": word == NEXT}
+    return {"segment": syntax.number(word)} if word is not None else {}
 
 
 def options(segment: str) -> tuple[command.Option, ...]:
     """Return the options that ask for a segment of a network; ``segment`` is the text of ``--segment``."""
     return (
-        command.Option(
-            ("--type",), "Network type of its segment: vlan, vxlan, gre or geneve", "TYPE", dest="network_type"
-        ),
-        command.Option(("--physical-network",), "Physical network of its VLAN", "NAME"),
+        command.of("OP_NETWORK_ADD", "network_type", "--type", metavar="TYPE", dest="network_type"),
+        command.of("OP_NETWORK_ADD", "physical_network", "--physical-network", metavar="NAME"),
         command.Option(("--segment",), segment, "ID"),
     )
 
 
-ONE = command.Argument("RANGE", completes="range")
+SET = "OP_SEGMENT_RANGE_SET_PARAMS"
+ONE = command.Argument("RANGE", completes="range", field="range")
 BOUNDS = (
-    command.Option(("--minimum",), "Lowest segmentation id", "ID", parse=syntax.number),
-    command.Option(("--maximum",), "Highest segmentation id", "ID", parse=syntax.number),
-    command.Option(("--description",), "Description", "TEXT"),
+    command.of(SET, "minimum", "--minimum", metavar="ID", parse=syntax.number),
+    command.of(SET, "maximum", "--maximum", metavar="ID", parse=syntax.number),
+    command.of(SET, "description", "--description", metavar="TEXT"),
 )
 CREATE_TEXT = """
-    A range is for every project, or with --private for one. One id is a minimum and a maximum that are the same.
+    A range is for every project, or with --private for one project. For a single id, minimum and maximum are equal.
       gantry segment range create --name lab --network_type vlan --physical_network physnet1 --minimum 100 --maximum 199
       gantry segment range create --private --project P tenant-a --network-type vxlan --minimum 5000 --maximum 5999
 """
@@ -155,11 +147,13 @@ COMMANDS = (
         "List segment ranges",
         (command.Argument("RANGE", least=0, most=None, completes="range"),),
         (
-            command.Option(("--used",), "Only those with an id in use"),
-            command.Option(("--not-used", "--unused"), "Only those without an id in use", dest="not_used"),
-            command.Option(("--available",), "Only those with a free id"),
-            command.Option(("--not-available", "--unavailable"), "Only those without a free id", dest="not_available"),
-            command.Option(("--long",), "Show which ids are in use and which are free, too"),
+            command.Option(("--used",), "List only ranges with an id in use"),
+            command.Option(("--not-used", "--unused"), "List only ranges without an id in use", dest="not_used"),
+            command.Option(("--available",), "List only ranges with a free id"),
+            command.Option(
+                ("--not-available", "--unavailable"), "List only ranges without a free id", dest="not_available"
+            ),
+            command.Option(("--long",), "Also show which ids are in use and which are free"),
             *command.QUERY,
             *command.FILTER,
         ),
@@ -174,21 +168,29 @@ COMMANDS = (
     command.Command(
         "segment range create",
         create,
-        "Make a segment range",
+        "Create a segment range",
         (command.Argument("NAME", least=0),),
         (
-            command.Option(("--name",), "Name; need not be unique", "NAME"),
+            command.Option(("--name",), "Set the name, which need not be unique", "NAME"),
             command.Option(
-                ("--shared",), "For every project; this is so if nothing is said", "[YES|NO]", optional=True
+                ("--shared",), "Create the range for every project, which is the default", "[YES|NO]", optional=True
             ),
-            command.Option(("--private",), "For one project alone"),
-            command.Option(("--project", "--project_id", "--project-id"), "Which project", "PROJECT", dest="project"),
+            command.Option(("--private",), "Create the range for one project"),
             command.Option(
-                ("--network-type", "--network_type"), "vlan, vxlan, gre or geneve", "TYPE", dest="network_type"
+                ("--project", "--project_id", "--project-id"),
+                "Set the project of a private range",
+                "PROJECT",
+                dest="project",
+            ),
+            command.Option(
+                ("--network-type", "--network_type"),
+                "Set the network type: vlan, vxlan, gre or geneve",
+                "TYPE",
+                dest="network_type",
             ),
             command.Option(
                 ("--physical-network", "--physical_network"),
-                "Physical network of VLANs",
+                "Set the physical network of a VLAN range",
                 "NAME",
                 dest="physical_network",
             ),
@@ -201,14 +203,14 @@ COMMANDS = (
     command.Command(
         "segment range set",
         change,
-        "Change a segment range; ids that are in use have to stay in it",
+        "Change a segment range; it must keep the ids that are in use",
         (ONE,),
-        (command.Option(("--name",), "Its new name", "NAME"), *BOUNDS, *command.JOB),
+        (command.of(SET, "name", "--name", metavar="NAME"), *BOUNDS, *command.JOB),
     ),
     command.Command(
         "segment range delete",
         delete,
-        "Remove segment ranges of which no id is in use",
+        "Remove segment ranges that have no id in use",
         (command.Argument("RANGE", least=1, most=None, completes="range"),),
         command.JOB,
     ),

@@ -1,4 +1,4 @@
-"""The commands about storage: those of ``gnt-node`` for volumes and storage units, and ``gnt-cluster verify-disks``."""
+"""The storage commands of ``gnt-node``, and ``gnt-cluster verify-disks``."""
 
 import sys
 from collections.abc import Mapping
@@ -28,13 +28,12 @@ SIZES = ("size", "used", "free")
 
 def volumes(call: command.Call) -> int:
     """List the logical volumes of nodes."""
-    return _show(call, {"OP_ID": "OP_NODE_QUERYVOLS", "nodes": call.arguments}, VOLUMES)
+    return _show(call, call.opcode("OP_NODE_QUERYVOLS", nodes=call.arguments), VOLUMES)
 
 
 def units(call: command.Call) -> int:
     """List the storage units of nodes."""
-    op = {"OP_ID": "OP_NODE_QUERY_STORAGE", "nodes": call.arguments, "storage_type": call.options.storage_type}
-    return _show(call, {key: value for key, value in op.items() if value}, UNITS)
+    return _show(call, call.opcode("OP_NODE_QUERY_STORAGE", nodes=call.arguments), UNITS)
 
 
 def _show(call: command.Call, op: Mapping[str, object], titles: Mapping[str, str]) -> int:
@@ -49,42 +48,26 @@ def _show(call: command.Call, op: Mapping[str, object], titles: Mapping[str, str
 
 
 def modify(call: command.Call) -> int:
-    """Keep new disks off a storage unit, or let them use it."""
-    node, kind, name = call.arguments
+    """Allow or forbid new disks on a storage unit."""
     if call.options.allocatable is None:
-        raise errors.InvalidError("nothing is to be changed", hint="--allocatable yes or no")
-    op = {
-        "OP_ID": "OP_NODE_MODIFY_STORAGE",
-        "node_name": node,
-        "storage_type": kind,
-        "name": name,
-        "changes": {"allocatable": call.options.allocatable == "yes"},
-    }
-    return submit.carry_out(call, op)
+        raise errors.InvalidError("nothing to change", hint="give --allocatable yes or --allocatable no")
+    changes = {"allocatable": call.options.allocatable == "yes"}
+    return submit.carry_out(call, call.opcode("OP_NODE_MODIFY_STORAGE", changes=changes))
 
 
 def repair(call: command.Call) -> int:
-    """Take missing physical volumes out of a volume group."""
-    node, kind, name = call.arguments
-    op = {
-        "OP_ID": "OP_REPAIR_NODE_STORAGE",
-        "node_name": node,
-        "storage_type": kind,
-        "name": name,
-        "ignore_consistency": call.options.ignore_consistency,
-    }
+    """Remove missing physical volumes from a volume group."""
 
     def report(result: object) -> None:
         for lost in result if isinstance(result, list) else []:
             print(f"lost: {lost}")
 
-    return submit.carry_out(call, op, report=report)
+    return submit.carry_out(call, call.opcode("OP_REPAIR_NODE_STORAGE"), report=report)
 
 
 def verify_disks(call: command.Call) -> int:
-    """Look for disks of running instances that are not active, and activate them; tell what is gone."""
-    group = {"group_name": call.options.node_group} if call.options.node_group else {}
-    job = call.client.submit([submit.prepare(call, {"OP_ID": "OP_CLUSTER_VERIFY_DISKS", **group})])
+    """Activate the inactive disks of running instances, and print the disks that are gone."""
+    job = call.client.submit([submit.prepare(call, call.opcode("OP_CLUSTER_VERIFY_DISKS"))])
     fine, inactive = True, []
     for found in submit.results(call.client, job, log=sys.stderr):
         silent, names, missing = found if isinstance(found, list) and len(found) == 3 else ({}, [], {})
@@ -98,7 +81,7 @@ def verify_disks(call: command.Call) -> int:
                 print(f"instance {name}: {disk} is gone on node {node}")
     gone = (
         submit.carry_out_many(
-            call, [(name, {"OP_ID": "OP_INSTANCE_ACTIVATE_DISKS", "instance_name": name}) for name in inactive]
+            call, [(name, call.opcode("OP_INSTANCE_ACTIVATE_DISKS", instance_name=name)) for name in inactive]
         )
         if inactive
         else 0
@@ -108,6 +91,11 @@ def verify_disks(call: command.Call) -> int:
     return gone or (0 if fine else 1)
 
 
+UNIT = (
+    command.Argument("NODE", completes="node", field="node_name"),
+    command.Argument("TYPE", field="storage_type"),
+    command.Argument("NAME", field="name"),
+)
 SOME = (command.Argument("NODE", least=0, most=None, completes="node"),)
 NODE_COMMANDS = (
     command.Command("volumes", volumes, "List the logical volumes of nodes", SOME, command.QUERY),
@@ -117,11 +105,13 @@ NODE_COMMANDS = (
         "List the storage units of nodes",
         SOME,
         (
-            command.Option(
-                ("-t", "--storage-type"),
-                "Which kind; without it that of the cluster's first kind of disks",
-                "TYPE",
-                choices=("file", "sharedfile", "lvm-vg", "lvm-pv"),
+            command.of(
+                "OP_NODE_QUERY_STORAGE",
+                "storage_type",
+                "-t",
+                "--storage-type",
+                help="List storage of this type; by default that of the cluster's first disk template",
+                metavar="TYPE",
             ),
             *command.QUERY,
         ),
@@ -129,11 +119,11 @@ NODE_COMMANDS = (
     command.Command(
         "modify-storage",
         modify,
-        "Keep new disks off a physical volume, or let them use it",
-        (command.Argument("NODE", completes="node"), command.Argument("TYPE"), command.Argument("NAME")),
+        "Allow or forbid new disks on a physical volume",
+        UNIT,
         (
             command.Option(
-                ("--allocatable",), "Whether new disks may take room of it", "YES|NO", choices=("yes", "no")
+                ("--allocatable",), "Allow new disks on the physical volume: yes or no", "YES|NO", choices=("yes", "no")
             ),
             *command.JOB,
         ),
@@ -144,10 +134,10 @@ NODE_COMMANDS = (
     command.Command(
         "repair-storage",
         repair,
-        "Take missing physical volumes out of a volume group",
-        (command.Argument("NODE", completes="node"), command.Argument("TYPE"), command.Argument("NAME")),
+        "Remove missing physical volumes from a volume group",
+        UNIT,
         (
-            command.Option(("--ignore-consistency",), "Give up disks that have no copy elsewhere"),
+            command.of("OP_REPAIR_NODE_STORAGE", "ignore_consistency", "--ignore-consistency"),
             *command.JOB,
         ),
     ),
@@ -156,7 +146,7 @@ CLUSTER_COMMANDS = (
     command.Command(
         "verify-disks",
         verify_disks,
-        "Activate disks of running instances that are not active",
+        "Activate the inactive disks of running instances",
         (),
         (command.GROUP, *command.PRIORITY),
     ),

@@ -7,7 +7,7 @@ from gantry.cli import client, errors, machine
 from gantry.cli.framework import command, submit
 
 FROM = command.Option(
-    ("--from",), "Read tags from this file, one a line; - is the input", "FILE", dest="source", completes="file"
+    ("--from",), "Read tags from this file, one per line; - is standard input", "FILE", dest="source", completes="file"
 )
 
 
@@ -27,8 +27,8 @@ def commands(kind: str, *names: command.Argument) -> tuple[command.Command, ...]
         if call.options.source:
             given += [line.strip() for line in machine.read_file(call.options.source).splitlines() if line.strip()]
         if not given:
-            raise errors.InvalidError("no tags are given", hint="write them behind the name, or use --from")
-        return submit.carry_out(call, {"OP_ID": op_id, "kind": kind, "name": name, "tags": given})
+            raise errors.InvalidError("no tags given", hint="write them after the name, or use --from FILE")
+        return submit.carry_out(call, call.opcode(op_id, kind=kind, name=name, tags=given))
 
     noun = {"cluster": "the cluster", "nodegroup": "one node group"}.get(kind, f"one {kind}")
     return (
@@ -37,14 +37,14 @@ def commands(kind: str, *names: command.Argument) -> tuple[command.Command, ...]
             "add-tags", lambda call: edit("OP_TAGS_SET", call), f"Add tags to {noun}", (*names, tags), options
         ),
         command.Command(
-            "remove-tags", lambda call: edit("OP_TAGS_DEL", call), f"Remove tags of {noun}", (*names, tags), options
+            "remove-tags", lambda call: edit("OP_TAGS_DEL", call), f"Remove tags from {noun}", (*names, tags), options
         ),
     )
 
 
 def search(call: command.Call) -> int:
     """Print the objects that have a tag in which the pattern is found, with the tag; the exit code is 1 for none."""
-    found = client.expect(submit.ask(call, {"OP_ID": "OP_TAGS_SEARCH", "pattern": call.arguments[0]}), list)
+    found = client.expect(submit.ask(call, call.opcode("OP_TAGS_SEARCH")), list)
     for path, tag in found:
         print(path, tag)
     return 0 if found else 1
@@ -54,6 +54,6 @@ SEARCH = command.Command(
     "search-tags",
     search,
     "Find tags of all objects by a regular expression",
-    (command.Argument("PATTERN"),),
+    (command.Argument("PATTERN", field="pattern"),),
     command.PRIORITY,
 )

@@ -48,8 +48,14 @@ class Option(NamedTuple):
 
     @property
     def takes_value(self) -> bool:
-        """Tell whether a value follows."""
+        """Return whether a value follows."""
         return bool(self.metavar)
+
+    def is_set(self, value: object) -> bool:
+        """Return whether a parsed value differs from what the option has when the user does not give it."""
+        if self.many or not self.takes_value:
+            return bool(value)
+        return (type(value), value) != (type(self.default), self.default)
 
 
 class Argument(NamedTuple):
@@ -88,7 +94,7 @@ class Call:
         """Return an option's value, None when the command does not have the option."""
         return getattr(self.options, name, None)
 
-    def opcode(self, name: str, **fields: object) -> dict[str, object]:
+    def opcode(self, name: str, /, **fields: object) -> dict[str, object]:
         """Return the opcode with the fields that options and arguments set, and ``fields``.
 
         A field that is left at its default is left out; a field that the opcode does not have is not taken.
@@ -100,7 +106,7 @@ class Call:
                 found[argument.field] = value
         for option in self.command.options:
             value = getattr(self.options, option.target)
-            if option.field in known and value not in (None, False, [], (), {}, option.default):
+            if option.field in known and option.is_set(value):
                 found[option.field] = False if option.negated else value
         return found | fields
 

@@ -1,7 +1,7 @@
-"""``gnt-cluster``: the cluster as a whole, from its making to its end.
+"""``gnt-cluster``: the cluster as a whole, from ``init`` to ``destroy``.
 
-``init`` is the one command that finds no master: it hands what the options say to ``gantry-masterd init`` as a JSON
-document on its standard input, then starts ``gantry-masterd`` in a session of its own, waits for its socket, and has it
+``init`` is the one command that runs without a master: it passes its options to ``gantry-masterd init`` as a JSON
+document on standard input, then starts ``gantry-masterd`` in a session of its own, waits for its socket, and lets it
 run the hooks of a new cluster.
 """
 
@@ -19,7 +19,7 @@ from gantry.cli.framework import command, submit
 from gantry.cli.grammar import syntax
 from gantry.cli.output import documents, object_info, terminal
 
-ABOUT = "Makes, checks, shows and destroys the cluster."
+ABOUT = "Creates, checks, shows and destroys the cluster."
 
 START_LIMIT = 60.0
 STOP_LIMIT = 30.0
@@ -28,7 +28,7 @@ POLL = 0.05
 
 
 def init(call: command.Call) -> int:
-    """Make a cluster of this machine."""
+    """Create a cluster with this machine as its master."""
     options = call.options
     node = options.node_name or socket.gethostname()
     document = {
@@ -36,21 +36,21 @@ def init(call: command.Call) -> int:
         "node_name": node,
         "primary_ip": options.primary_ip or _resolve(node),
         "port": options.port,
-        **settings.given(options),
+        **settings.opcode(call),
     }
-    _make_state({key: value for key, value in document.items() if value is not None})
+    _make_state({key: value for key, value in document.items() if value is not None and key != "OP_ID"})
     _start_daemon()
-    submit.results(call.client, submit.submit(call, {"OP_ID": "OP_CLUSTER_POST_INIT"}), log=sys.stdout)
+    submit.results(call.client, submit.submit(call, call.opcode("OP_CLUSTER_POST_INIT")), log=sys.stdout)
     print(f"The cluster {call.arguments[0]} is up; {node} is its master")
     return 0
 
 
 def _resolve(node: str) -> str:
-    hint = "say it by --primary-ip"
+    hint = "give it with --primary-ip"
     try:
         address = str(socket.getaddrinfo(node, 0, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
-        raise errors.InvalidError(f"the address of {node} is not known: {error.strerror}", hint=hint) from None
+        raise errors.InvalidError(f"the name {node} cannot be resolved: {error.strerror}", hint=hint) from None
     if address.startswith("127.") or address == "::1":
         raise errors.InvalidError(f"{node} resolves to {address}, where no other node can reach it", hint=hint)
     return address
@@ -128,7 +128,7 @@ def _answers() -> bool:
 
 
 def master_failover(call: command.Call) -> int:
-    """Make this node, a master candidate, the master."""
+    """Make this node, which is a master candidate, the master."""
     options = call.options
     words = [
         *(("--no-voting",) if options.no_voting else ()),
@@ -149,13 +149,13 @@ def master_failover(call: command.Call) -> int:
 
 
 def master_ping(call: command.Call) -> int:
-    """Tell by the exit code whether the master daemon answers here."""
+    """Check whether the master daemon answers: exit code 0 if it does."""
     call.client.cluster_info()
     return 0
 
 
 def queue(call: command.Call) -> int:
-    """Close or open the job queue for new jobs, or tell which it is."""
+    """Close or open the job queue for new jobs, or show whether it is closed."""
     (action,) = call.arguments
     if action == "info":
         (drained,) = client.expect(call.client.call("QueryConfigValues", ["drain_flag"]), list)
@@ -163,12 +163,12 @@ def queue(call: command.Call) -> int:
     elif action in ("drain", "undrain"):
         call.client.call("SetDrainFlag", action == "drain")
     else:
-        raise errors.InvalidError(f"{action!r} is nothing that can be done with the queue: drain, undrain, info")
+        raise errors.InvalidError(f"{action!r} is not an action of the queue: drain, undrain or info")
     return 0
 
 
 def watcher(call: command.Call) -> int:
-    """Pause the watcher, let it go on, or tell which it is."""
+    """Pause or continue the watcher, or show whether it is paused."""
     action, *rest = call.arguments
     if action == "pause" and len(rest) == 1:
         until = time.time() + syntax.seconds(rest[0])
@@ -192,14 +192,14 @@ def _watcher_state(until: object) -> str:
 
 def redist_conf(call: command.Call) -> int:
     """Send the cluster's files to all nodes again."""
-    return submit.carry_out(call, {"OP_ID": "OP_CLUSTER_REDIST_CONF"})
+    return submit.carry_out(call, call.opcode("OP_CLUSTER_REDIST_CONF"))
 
 
 def destroy(call: command.Call) -> int:
-    """Take the cluster apart."""
+    """Destroy the cluster."""
     if not call.options.yes_do_it:
-        raise errors.CommandError("destroying a cluster cannot be undone", hint="if you mean it, add --yes-do-it")
-    job = submit.submit(call, {"OP_ID": "OP_CLUSTER_DESTROY"})
+        raise errors.CommandError("destroying a cluster cannot be undone", hint="add --yes-do-it to confirm")
+    job = submit.submit(call, call.opcode("OP_CLUSTER_DESTROY"))
     # The daemon ends with its cluster, perhaps before we heard of the job's end.
     with contextlib.suppress(errors.ConnectionLostError):
         submit.results(call.client, job, log=sys.stdout)
@@ -207,21 +207,19 @@ def destroy(call: command.Call) -> int:
     began = time.monotonic()
     while os.path.exists(machine.master_socket()) and _answers():
         if time.monotonic() - began > STOP_LIMIT:
-            raise errors.CommandError("the master daemon goes on", hint=f"see {machine.master_log()}")
+            raise errors.CommandError("the master daemon still runs", hint=f"see {machine.master_log()}")
         time.sleep(POLL)
     return 0
 
 
 def verify(call: command.Call) -> int:
     """Check the cluster; the exit code is 1 when something is wrong."""
-    options = call.options
-    op = {"OP_ID": "OP_CLUSTER_VERIFY", "verbose": options.verbose, "error_codes": options.error_codes}
-    job = submit.submit(call, op)
-    found = submit.results(call.client, job, log=sys.stdout)
-    if options.dry_run:
-        submit.print_plan(found[0])
+    job = submit.submit(call, call.opcode("OP_CLUSTER_VERIFY"))
+    results = submit.results(call.client, job, log=sys.stdout)
+    if call.options.dry_run:
+        submit.print_plan(results[0])
         return 0
-    return 0 if all(found) else 1
+    return 0 if all(results) else 1
 
 
 def info(call: command.Call) -> int:
@@ -262,9 +260,11 @@ def getmaster(call: command.Call) -> int:
 
 
 INIT_OPTIONS = (
-    command.Option(("--node-name",), "Name of this machine in the cluster; without it the host's name", "NAME"),
-    command.Option(("--primary-ip",), "Address of its node daemon; without it the name is resolved", "ADDRESS"),
-    command.Option(("--port",), "Port of the node daemons", "PORT", parse=syntax.number),
+    command.Option(("--node-name",), "Set the name of this machine in the cluster; by default the host name", "NAME"),
+    command.Option(
+        ("--primary-ip",), "Set the address of this machine's node daemon; by default the name is resolved", "ADDRESS"
+    ),
+    command.Option(("--port",), "Set the port of the node daemons", "PORT", parse=syntax.number),
     *settings.OPTIONS,
 )
 INIT_TEXT = """
@@ -272,13 +272,13 @@ INIT_TEXT = """
     or below GANTRY_ROOT if that is set.
 """
 FAILOVER_TEXT = """
-    Run it on the master candidate that shall become the master. All nodes are asked whether its copy of the state is
-    the newest; the old master's daemon is ended when its node answers. Jobs that wait go on. One that runs would be
-    broken off and marked as failed: while the old master is alive and runs jobs, it takes --yes-do-it.
+    Run this on the master candidate that is to become the master. All nodes are asked whether its copy of the state
+    is the newest; the old master daemon is stopped if its node answers. Waiting jobs continue on the new master.
+    Running jobs are aborted and marked as failed: while the old master is alive and runs jobs, add --yes-do-it.
 """
 FAILOVER_OPTIONS = (
-    command.Option(("--no-voting",), "Take the copy here for right whatever the nodes say; needs --yes-do-it"),
-    command.Option(("--yes-do-it",), "Mean it, and break off jobs that run"),
+    command.Option(("--no-voting",), "Use this copy of the state without asking the nodes; needs --yes-do-it"),
+    command.Option(("--yes-do-it",), "Confirm, and abort running jobs"),
     command.Option(("--ignore-offline-nodes",), "Do not count nodes that are marked offline and do not answer"),
 )
 ONLY_JOB = (*command.DRY_RUN, *command.PRIORITY)
@@ -287,7 +287,7 @@ COMMANDS = (
     command.Command(
         "init",
         init,
-        "Make a cluster of this machine",
+        "Create a cluster with this machine as its master",
         (command.Argument("CLUSTER"),),
         INIT_OPTIONS,
         text=INIT_TEXT,
@@ -295,7 +295,9 @@ COMMANDS = (
     settings.MODIFY,
     command.Command("info", info, "Show the cluster", aliases=("show",)),
     command.Command(
-        "show-ispecs-cmd", policies.show_cluster, "Print the command that makes a cluster with these sizes of instances"
+        "show-ispecs-cmd",
+        policies.show_cluster,
+        "Print the command that creates a cluster with the same instance sizes",
     ),
     command.Command("version", version, "Show the cluster's versions"),
     command.Command("getmaster", getmaster, "Print the master's name"),
@@ -307,12 +309,12 @@ COMMANDS = (
         aliases=("masterfailover",),
         text=FAILOVER_TEXT,
     ),
-    command.Command("master-ping", master_ping, "Tell whether the master daemon answers"),
+    command.Command("master-ping", master_ping, "Check whether the master daemon answers"),
     command.Command("queue", queue, "Close or open the job queue", (command.Argument("drain|undrain|info"),)),
     command.Command(
         "watcher",
         watcher,
-        "Pause the watcher or let it go on",
+        "Pause or continue the watcher",
         (command.Argument("pause|continue|info"), command.Argument("DURATION", least=0)),
         text="    A duration is in seconds, or has a unit: 30s, 10m, 2h, 1d.",
     ),
@@ -322,16 +324,16 @@ COMMANDS = (
         verify,
         "Check configuration, nodes and instances",
         options=(
-            command.Option(("-v", "--verbose"), "Say also what is right"),
-            command.Option(("--error-codes",), "Print errors for programs to read"),
+            command.of("OP_CLUSTER_VERIFY", "verbose", "-v", "--verbose"),
+            command.of("OP_CLUSTER_VERIFY", "error_codes", "--error-codes"),
             *ONLY_JOB,
         ),
     ),
     command.Command(
         "destroy",
         destroy,
-        "Take the cluster apart",
-        options=(command.Option(("--yes-do-it",), "Mean it"),),
+        "Destroy the cluster",
+        options=(command.Option(("--yes-do-it",), "Confirm that the cluster is to be destroyed"),),
     ),
     *ssh.COMMANDS,
     *storage.CLUSTER_COMMANDS,

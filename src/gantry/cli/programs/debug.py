@@ -32,16 +32,7 @@ LOCKS = query.Listing(
 
 def delay(call: command.Call) -> int:
     """Submit a job that sleeps."""
-    options = call.options
-    op = {
-        "OP_ID": "OP_TEST_DELAY",
-        "duration": _seconds(call.arguments[0]),
-        "on_master": not options.no_master,
-        "on_nodes": options.node,
-        "repeat": options.repeat,
-        "no_locks": options.no_locks,
-    }
-    return submit.carry_out(call, op)
+    return submit.carry_out(call, call.opcode(DELAY, duration=_seconds(call.arguments[0])))
 
 
 def _seconds(text: str) -> float:
@@ -105,6 +96,7 @@ def locks(call: command.Call) -> int:
 
 
 COUNT = "COUNT"
+DELAY = "OP_TEST_DELAY"
 COMMANDS = (
     command.Command(
         "delay",
@@ -112,10 +104,19 @@ COMMANDS = (
         "Submit a job that sleeps",
         (command.Argument("SECONDS"),),
         (
-            command.Option(("--no-master",), "Do not sleep on the master"),
-            command.Option(("-n", "--node"), "Sleep on this node too", "NODE", many=True, completes="node"),
-            command.Option(("-r", "--repeat"), "Sleep this often", COUNT, parse=syntax.number, default=0),
-            command.Option(("-l", "--no-locks"), "Do not lock the nodes"),
+            command.of(DELAY, "on_master", "--no-master", help="Do not sleep on the master", negated=True),
+            command.of(
+                DELAY,
+                "on_nodes",
+                "-n",
+                "--node",
+                help="Also sleep on this node",
+                metavar="NODE",
+                many=True,
+                completes="node",
+            ),
+            command.of(DELAY, "repeat", "-r", "--repeat", metavar=COUNT),
+            command.of(DELAY, "no_locks", "-l", "--no-locks"),
             *command.JOB,
         ),
     ),

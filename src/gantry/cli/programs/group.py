@@ -4,47 +4,36 @@ from gantry.cli.commands import moves, policies, tags
 from gantry.cli.framework import command, query, submit
 from gantry.cli.output import documents, object_info
 
-ABOUT = "Makes and changes node groups, and puts nodes into them."
+ABOUT = "Creates and changes node groups, and assigns nodes to them."
 
 LISTING = query.Listing("group", ("name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams"))
-ONE = (command.Argument("GROUP", completes="group"),)
+ONE = (command.Argument("GROUP", completes="group", field="group_name"),)
 SOME = (command.Argument("GROUP", least=0, most=None, completes="group"),)
 
 
-def _settings(call: command.Call) -> dict[str, object]:
-    policy = {"alloc_policy": call.options.alloc_policy} if call.options.alloc_policy else {}
-    return {"group_name": call.arguments[0], **policy, **policies.given(call.options)}
-
-
 def add(call: command.Call) -> int:
-    """Make a node group."""
-    op = {"OP_ID": "OP_GROUP_ADD", **_settings(call)}
-    if call.options.tags:
-        op["tags"] = call.options.tags
-    return submit.carry_out(call, op)
+    """Create a node group."""
+    return submit.carry_out(call, call.opcode("OP_GROUP_ADD", **policies.given(call.options)))
 
 
 def modify(call: command.Call) -> int:
     """Change a node group."""
-    return submit.carry_out(call, {"OP_ID": "OP_GROUP_SET_PARAMS", **_settings(call)})
+    return submit.carry_out(call, call.opcode("OP_GROUP_SET_PARAMS", **policies.given(call.options)))
 
 
 def rename(call: command.Call) -> int:
-    """Give a node group another name."""
-    name, new_name = call.arguments
-    return submit.carry_out(call, {"OP_ID": "OP_GROUP_RENAME", "group_name": name, "new_name": new_name})
+    """Rename a node group."""
+    return submit.carry_out(call, call.opcode("OP_GROUP_RENAME"))
 
 
 def remove(call: command.Call) -> int:
     """Remove a node group."""
-    return submit.carry_out(call, {"OP_ID": "OP_GROUP_REMOVE", "group_name": call.arguments[0]})
+    return submit.carry_out(call, call.opcode("OP_GROUP_REMOVE"))
 
 
 def assign_nodes(call: command.Call) -> int:
-    """Put nodes into a node group."""
-    name, *nodes = call.arguments
-    op = {"OP_ID": "OP_GROUP_ASSIGN_NODES", "group_name": name, "nodes": nodes, "force": call.options.force}
-    return submit.carry_out(call, op)
+    """Move nodes to a node group."""
+    return submit.carry_out(call, call.opcode("OP_GROUP_ASSIGN_NODES", nodes=call.arguments[1:]))
 
 
 def info(call: command.Call) -> int:
@@ -56,32 +45,33 @@ def info(call: command.Call) -> int:
 
 
 SETTINGS = (
-    command.Option(
-        ("--alloc-policy",),
-        "Whether instances that name no node may come here: yes, when no other group has room, no",
-        "POLICY",
+    command.of(
+        "OP_GROUP_ADD",
+        "alloc_policy",
+        "--alloc-policy",
+        metavar="POLICY",
         choices=("preferred", "last_resort", "unallocable"),
     ),
     *policies.OPTIONS,
 )
 TEXT = """
-    Parameters and policy are the cluster's where nothing is set. What is not named stays; the word default takes a
-    setting back, as in --node-parameters cpu_speed=default or --ipolicy-bounds-specs default.
+    A parameter or policy that is not set here has the cluster's value. The word default resets a setting, as in
+    --node-parameters cpu_speed=default or --ipolicy-bounds-specs default.
 """
 
 COMMANDS = (
-    command.Command("add", add, "Make a node group", ONE, (*SETTINGS, command.TAGS, *command.JOB), text=TEXT),
+    command.Command("add", add, "Create a node group", ONE, (*SETTINGS, command.TAGS, *command.JOB), text=TEXT),
     command.Command("modify", modify, "Change a node group", ONE, (*SETTINGS, *command.JOB), text=TEXT),
     command.Command(
-        "rename", rename, "Give a node group another name", (*ONE, command.Argument("NEW-NAME")), command.JOB
+        "rename", rename, "Rename a node group", (*ONE, command.Argument("NEW-NAME", field="new_name")), command.JOB
     ),
     command.Command(
         "assign-nodes",
         assign_nodes,
-        "Put nodes into a node group",
+        "Move nodes to a node group",
         (*ONE, command.Argument("NODE", most=None, completes="node")),
         (
-            command.Option(("-f", "--force"), "Go on though an instance loses a network, or has disks in two groups"),
+            command.of("OP_GROUP_ASSIGN_NODES", "force", "-f", "--force"),
             *command.JOB,
         ),
     ),
@@ -91,7 +81,7 @@ COMMANDS = (
     command.Command(
         "show-ispecs-cmd",
         policies.show_groups,
-        "Print the command that makes node groups with their sizes of instances",
+        "Print the commands that create node groups with the same instance sizes",
         SOME,
     ),
     command.Command("remove", remove, "Remove a node group without nodes", ONE, command.JOB),

@@ -1,4 +1,4 @@
-"""``gnt-network``: networks with their subnets and pools, and where they are plugged in."""
+"""``gnt-network``: networks with their subnets and pools, and their connections to node groups."""
 
 from gantry.cli import errors
 from gantry.cli.commands import address_records, segment_ranges, tags
@@ -24,65 +24,37 @@ LISTING = query.Listing(
     ("name", "network", "gateway", "mac_prefix", "group_list", "tags"),
     formatters={"group_list": _connections, "subnets": _subnets},
 )
-ONE = (command.Argument("NETWORK", completes="network"),)
+ADD = "OP_NETWORK_ADD"
+MODIFY = "OP_NETWORK_SET_PARAMS"
+ONE = (command.Argument("NETWORK", completes="network", field="network_name"),)
 SOME = (command.Argument("NETWORK", least=0, most=None, completes="network"),)
 WITH_GROUPS = (*ONE, command.Argument("GROUP", least=0, most=None, completes="group"))
 
 
 def add(call: command.Call) -> int:
     """Create a network."""
-    options = call.options
-    op: dict[str, object] = {
-        "OP_ID": "OP_NETWORK_ADD",
-        "network_name": call.arguments[0],
-        "subnets": options.subnet,
-        "pools": options.pool,
-        "tags": options.tags,
-        "project": options.project or "",
-        **_edits(call),
-    }
-    return submit.carry_out(call, op)
-
-
-def _edits(call: command.Call) -> dict[str, object]:
-    """Return what creating and changing a network have in common."""
-    names = ("network", "gateway", "network6", "gateway6", "mac_prefix", "add_reserved_ips", "remove_reserved_ips")
-    given = {name: call.option(name) for name in names}
-    checks = {"conflicts_check": not call.options.no_conflicts_check, "force": call.options.force}
-    return checks | {name: value for name, value in given.items() if value} | segment_ranges.asked(call)
+    return submit.carry_out(call, call.opcode(ADD, **segment_ranges.asked(call)))
 
 
 def modify(call: command.Call) -> int:
     """Change a network."""
-    op: dict[str, object] = {
-        "OP_ID": "OP_NETWORK_SET_PARAMS",
-        "network_name": call.arguments[0],
-        "subnets": call.options.subnet,
-        "pools": call.options.pool,
-        **_edits(call),
-    }
-    return submit.carry_out(call, op)
+    return submit.carry_out(call, call.opcode(MODIFY, **segment_ranges.asked(call)))
 
 
 def rename(call: command.Call) -> int:
-    """Give a network another name."""
-    name, new_name = call.arguments
-    return submit.carry_out(call, {"OP_ID": "OP_NETWORK_RENAME", "network_name": name, "new_name": new_name})
+    """Rename a network."""
+    return submit.carry_out(call, call.opcode("OP_NETWORK_RENAME"))
 
 
 def connect(call: command.Call) -> int:
-    """Plug a network in at node groups."""
+    """Connect a network to node groups."""
     given = call.options.nic_parameters or {}
     unknown = sorted(given.keys() - {"mode", "link", "vlan"})
     if unknown:
         raise errors.InvalidError(f"-N: unknown {', '.join(unknown)}", hint="there are mode, link, vlan")
-    plug = {**_nic_defaults(call), **given}
-    op = {
-        "OP_ID": "OP_NETWORK_CONNECT",
-        "network_name": call.arguments[0],
-        "conflicts_check": not call.options.no_conflicts_check,
-        **{f"network_{key}": plug[key] for key in ("mode", "link", "vlan") if plug.get(key)},
-    }
+    nic = {**_nic_defaults(call), **given}
+    connection = {f"network_{key}": nic[key] for key in ("mode", "link", "vlan") if nic.get(key)}
+    op = call.opcode("OP_NETWORK_CONNECT", **connection)
     groups = call.arguments[1:] or [str(record["name"]) for record in call.client.records("group", ["name"])]
     return submit.carry_out_many(call, [(group, op | {"group_name": group}) for group in groups])
 
@@ -94,9 +66,9 @@ def _nic_defaults(call: command.Call) -> dict[str, object]:
 
 
 def disconnect(call: command.Call) -> int:
-    """Unplug a network from node groups."""
+    """Disconnect a network from node groups."""
     name = call.arguments[0]
-    op: dict[str, object] = {"OP_ID": "OP_NETWORK_DISCONNECT", "network_name": name}
+    op = call.opcode("OP_NETWORK_DISCONNECT")
     groups = call.arguments[1:] or _connected(call, name)
     if not groups:
         raise errors.InvalidError(f"the network {name} is not connected to any node group")
@@ -121,42 +93,64 @@ def info(call: command.Call) -> int:
 
 def remove(call: command.Call) -> int:
     """Remove a network."""
-    op = {"OP_ID": "OP_NETWORK_REMOVE", "network_name": call.arguments[0], "force": call.options.force}
-    return submit.carry_out(call, op)
+    return submit.carry_out(call, call.opcode("OP_NETWORK_REMOVE"))
 
 
-NO_CONFLICTS_CHECK = command.Option(
-    ("--no-conflicts-check",), "Do not look for instances with such addresses, do not reserve those of nodes"
+NO_CONFLICTS_CHECK = command.of(
+    ADD,
+    "conflicts_check",
+    "--no-conflicts-check",
+    help="Do not check whether instances have such addresses, and do not reserve those of nodes",
+    negated=True,
 )
-MAC_PREFIX = command.Option(("-m", "--mac-prefix"), "MAC prefix instead of the cluster's, as in aa:00:01", "PREFIX")
-LARGE = command.Option(("-f", "--force"), "Take ranges of more than 65,536 addresses")
-RESERVE = command.Option(
-    ("--add-reserved-ips",),
-    "Addresses and ranges that are never given out by themselves, as in 10.0.0.2,10.0.0.5-10.0.0.9",
-    "RANGES",
-    parse=syntax.words,
+MAC_PREFIX = command.of(
+    ADD,
+    "mac_prefix",
+    "-m",
+    "--mac-prefix",
+    help="Set a MAC prefix instead of the cluster's, as in aa:00:01",
+    metavar="PREFIX",
+)
+LARGE = command.of(ADD, "force", "-f", "--force")
+RESERVE = command.of(
+    ADD,
+    "add_reserved_ips",
+    "--add-reserved-ips",
+    help="Reserve addresses and ranges externally, as in 10.0.0.2,10.0.0.5-10.0.0.9: pools never allocate them",
+    metavar="RANGES",
 )
 ADD_OPTIONS = (
-    command.Option(
-        ("--subnet",),
-        "A subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of all of it",
-        "cidr=CIDR,...",
+    command.of(
+        ADD,
+        "subnets",
+        "--subnet",
+        help="Add a subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of "
+        "the whole subnet",
+        metavar="cidr=CIDR,...",
         many=True,
         parse=subnets.subnet,
     ),
-    command.Option(
-        ("--pool",),
-        "A pool, as in 10.0.0.10-10.0.0.99,name=web; also one address, a CIDR, or subnet=IDENT",
-        "RANGE[,name=NAME]",
+    command.of(
+        ADD,
+        "pools",
+        "--pool",
+        help="Add a pool, as in 10.0.0.10-10.0.0.99,name=web; also a single address, a CIDR, or subnet=IDENT",
+        metavar="RANGE[,name=NAME]",
         many=True,
         parse=subnets.pool,
     ),
-    command.Option(("--network",), "IPv4 subnet with one pool over all of it", "CIDR"),
-    command.Option(("--gateway",), "Gateway of --network", "ADDRESS"),
-    command.Option(("--network6",), "IPv6 subnet with one pool over all of it", "CIDR"),
-    command.Option(("--gateway6",), "Gateway of --network6", "ADDRESS"),
-    *segment_ranges.options("Segmentation id; next, or a type alone, gives the next free one"),
-    command.Option(("--project",), "Project that it belongs to, from whose segment ranges it gets its id", "PROJECT"),
+    command.of(ADD, "network", "--network", metavar="CIDR"),
+    command.of(ADD, "gateway", "--gateway", help="Set the gateway of --network", metavar="ADDRESS"),
+    command.of(ADD, "network6", "--network6", metavar="CIDR"),
+    command.of(ADD, "gateway6", "--gateway6", help="Set the gateway of --network6", metavar="ADDRESS"),
+    *segment_ranges.options("Set the segmentation id; next, or a network type alone, allocates the next free id"),
+    command.of(
+        ADD,
+        "project",
+        "--project",
+        help="Set the project of the network; its segment ranges provide the segmentation id",
+        metavar="PROJECT",
+    ),
     MAC_PREFIX,
     RESERVE,
     NO_CONFLICTS_CHECK,
@@ -169,28 +163,50 @@ ADD_TEXT = """
     a subnet each, with one pool over all of it.
       gnt-network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 --pool 192.0.2.10-192.0.2.99,name=web net1
       gnt-network add --subnet cidr=2001:db8::/64,pool net6
-    With a segment it is told apart on the wire: a VLAN, or a tunnel. The id comes from the segment ranges.
+    A network with a segment has a VLAN or a tunnel of its own. The id comes from the segment ranges.
       gnt-network add --type vlan --physical-network physnet1 --project P net7
 """
 MODIFY_OPTIONS = (
-    command.Option(
-        ("--subnet",),
-        "Add, change or remove a subnet, as shown above",
-        "ACTION",
+    command.of(
+        MODIFY,
+        "subnets",
+        "--subnet",
+        help="Add, change or remove a subnet, as shown above",
+        metavar="ACTION",
         many=True,
         parse=subnets.subnet_change,
     ),
-    command.Option(
-        ("--pool",), "Add, rename or remove a pool, as shown above", "ACTION", many=True, parse=subnets.pool_change
+    command.of(
+        MODIFY,
+        "pools",
+        "--pool",
+        help="Add, rename or remove a pool, as shown above",
+        metavar="ACTION",
+        many=True,
+        parse=subnets.pool_change,
     ),
     RESERVE,
-    command.Option(
-        ("--remove-reserved-ips",), "Addresses and ranges that are free again", "RANGES", parse=syntax.words
+    command.of(MODIFY, "remove_reserved_ips", "--remove-reserved-ips", metavar="RANGES"),
+    command.of(
+        MODIFY,
+        "gateway",
+        "--gateway",
+        help="Set the gateway of the first IPv4 subnet; none removes it",
+        metavar="ADDRESS",
     ),
-    command.Option(("--gateway",), "Gateway of the first IPv4 subnet; none takes it away", "ADDRESS"),
-    command.Option(("--network6",), "CIDR of the first IPv6 subnet; none removes it", "CIDR"),
-    command.Option(("--gateway6",), "Gateway of the first IPv6 subnet; none takes it away", "ADDRESS"),
-    *segment_ranges.options("Segmentation id; next, or a type alone, gives the next free one; none takes it away"),
+    command.of(
+        MODIFY, "network6", "--network6", help="Set the CIDR of the first IPv6 subnet; none removes it", metavar="CIDR"
+    ),
+    command.of(
+        MODIFY,
+        "gateway6",
+        "--gateway6",
+        help="Set the gateway of the first IPv6 subnet; none removes it",
+        metavar="ADDRESS",
+    ),
+    *segment_ranges.options(
+        "Set the segmentation id; next, or a network type alone, allocates the next free id; none removes it"
+    ),
     MAC_PREFIX,
     NO_CONFLICTS_CHECK,
     LARGE,
@@ -198,7 +214,7 @@ MODIFY_OPTIONS = (
 )
 MODIFY_TEXT = "\n".join(
     (
-        "All options of one command are one change: done as a whole or not at all, subnets before pools.",
+        "All options of one command are one change, applied as a whole or not at all: subnets before pools.",
         "",
         *(f"  --subnet {form}" for form in subnets.CHANGE_SUBNET),
         *(f"  --pool {form}" for form in subnets.CHANGE_POOL),
@@ -210,18 +226,22 @@ MODIFY_TEXT = "\n".join(
 )
 
 COMMANDS = (
-    command.Command("add", add, "Create a network", (command.Argument("NETWORK"),), ADD_OPTIONS, text=ADD_TEXT),
+    command.Command(
+        "add", add, "Create a network", (command.Argument("NETWORK", field="network_name"),), ADD_OPTIONS, text=ADD_TEXT
+    ),
     command.Command("modify", modify, "Change a network", ONE, MODIFY_OPTIONS, text=MODIFY_TEXT),
-    command.Command("rename", rename, "Give a network another name", (*ONE, command.Argument("NEW-NAME")), command.JOB),
+    command.Command(
+        "rename", rename, "Rename a network", (*ONE, command.Argument("NEW-NAME", field="new_name")), command.JOB
+    ),
     command.Command(
         "connect",
         connect,
-        "Plug a network in at node groups, at all without a GROUP",
+        "Connect a network to node groups; without GROUP, to all",
         WITH_GROUPS,
         (
             command.Option(
                 ("-N", "--nic-parameters"),
-                "How NICs are plugged in there, as in mode=bridged,link=br0,vlan=5; without it the cluster's defaults",
+                "Set how NICs are connected, as in mode=bridged,link=br0,vlan=5; without it, by the cluster's defaults",
                 "PARAMS",
                 parse=syntax.parameters,
             ),
@@ -233,7 +253,7 @@ COMMANDS = (
     command.Command(
         "disconnect",
         disconnect,
-        "Unplug a network from node groups, from all without a GROUP",
+        "Disconnect a network from node groups; without GROUP, from all",
         WITH_GROUPS,
         (*command.DRY_RUN, *command.PRIORITY),
     ),
@@ -245,7 +265,7 @@ COMMANDS = (
         remove,
         "Remove a network",
         ONE,
-        (command.Option(("-f", "--force"), "Do not ask, go on"), *command.JOB),
+        (command.of("OP_NETWORK_REMOVE", "force", "-f", "--force"), *command.JOB),
     ),
     *tags.commands("network", *ONE),
 )

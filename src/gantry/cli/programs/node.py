@@ -9,33 +9,22 @@ from gantry.cli.output import documents, object_info
 ABOUT = "Adds, shows and removes the machines of the cluster."
 
 LISTING = query.Listing("node", ("name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"))
-ONE = (command.Argument("NODE", completes="node"),)
+ADD = "OP_NODE_ADD"
+MODIFY = "OP_NODE_SET_PARAMS"
+ONE = (command.Argument("NODE", completes="node", field="node_name"),)
 SOME = (command.Argument("NODE", least=0, most=None, completes="node"),)
 
 
 def add(call: command.Call) -> int:
-    """Take a machine into the cluster."""
+    """Add a machine to the cluster."""
     options = call.options
     if bool(options.join_token) == bool(options.join_token_file):
         raise errors.InvalidError(
-            "the node's join token is needed, by --join-token-file or --join-token",
+            "the node's join token is missing: give --join-token-file or --join-token",
             hint="gantry-noded on the new node writes it to /var/lib/gantry/join-token",
         )
     token = options.join_token or machine.read_file(options.join_token_file)
-    op: dict[str, object] = {
-        "OP_ID": "OP_NODE_ADD",
-        "node_name": call.arguments[0],
-        "join_token": token.strip(),
-        "master_capable": options.master_capable,
-        "vm_capable": options.vm_capable,
-    }
-    given = {
-        "primary_ip": options.primary_ip,
-        "port": options.port,
-        "group": options.node_group,
-        "ndparams": options.node_parameters,
-    }
-    return submit.carry_out(call, op | {key: value for key, value in given.items() if value})
+    return submit.carry_out(call, call.opcode(ADD, join_token=token.strip()))
 
 
 def info(call: command.Call) -> int:
@@ -48,15 +37,7 @@ def info(call: command.Call) -> int:
 
 def modify(call: command.Call) -> int:
     """Change a node's flags and parameters."""
-    options = call.options
-    names = ("master_candidate", "drained", "offline", "master_capable", "vm_capable")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if options.node_parameters is not None:
-        given["ndparams"] = options.node_parameters
-    op: dict[str, object] = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": call.arguments[0], "force": options.force}
-    if options.auto_promote:
-        op["auto_promote"] = True
-    return submit.carry_out(call, op | given, report=_print_changes)
+    return submit.carry_out(call, call.opcode(MODIFY), report=_print_changes)
 
 
 def _print_changes(result: object) -> None:
@@ -67,36 +48,26 @@ def _print_changes(result: object) -> None:
         print(f" - {name} -> {value}")
 
 
-def _flag(names: tuple[str, ...], text: str) -> command.Option:
-    name = max(names, key=len).lstrip("-").replace("-", "_")
-    return command.Option(names, text, "yes|no", parse=lambda word: syntax.truth(word, name=name))
+def _flag(opcode: str, field: str, *names: str) -> command.Option:
+    return command.of(opcode, field, *names, metavar="yes|no", parse=lambda text: syntax.truth(text, name=field))
 
 
 def remove(call: command.Call) -> int:
-    """Send a node out of the cluster."""
-    return submit.carry_out(call, {"OP_ID": "OP_NODE_REMOVE", "node_name": call.arguments[0]})
-
-
-def _truth(name: str) -> command.Option:
-    return command.Option(
-        (f"--{name.replace('_', '-')}",),
-        "Whether it may be a master candidate" if name == "master_capable" else "Whether it may run instances",
-        "yes|no",
-        parse=lambda text: syntax.truth(text, name=name),
-        default=True,
-    )
+    """Remove a node from the cluster."""
+    return submit.carry_out(call, call.opcode("OP_NODE_REMOVE"))
 
 
 PARAMETERS = command.Option(
     ("--node-parameters",),
-    "What differs from the node group's parameters, as in cpu_speed=1.5; -name takes one back",
+    "Set node parameters that differ from the node group's, as in cpu_speed=1.5; -name resets one",
     "PARAMS",
     parse=syntax.parameters,
+    field="ndparams",
 )
 ADD_TEXT = """
-    The machine runs gantry-noded and is in no cluster yet. On its first start the daemon writes
-    a join token to /var/lib/gantry/join-token (below GANTRY_ROOT: lib/join-token). Bring that
-    file here by a way that you trust; it proves to both sides whom they speak to:
+    The machine runs gantry-noded and is not yet part of a cluster. On its first start the daemon writes
+    a join token to /var/lib/gantry/join-token (below GANTRY_ROOT: lib/join-token). Copy that file to
+    this machine over a channel that you trust; both sides authenticate each other with it:
       scp node2:/var/lib/gantry/join-token . && gnt-node add --join-token-file join-token node2
 """
 
@@ -104,21 +75,29 @@ COMMANDS = (
     command.Command(
         "add",
         add,
-        "Take a machine into the cluster",
-        (command.Argument("NODE"),),
+        "Add a machine to the cluster",
+        (command.Argument("NODE", field="node_name"),),
         (
             command.Option(
                 ("--join-token-file",),
-                "File with the node's join token; - reads it from the input",
+                "Read the node's join token from this file; - is standard input",
                 "FILE",
                 completes="file",
             ),
-            command.Option(("--join-token",), "The join token itself; other users of this machine may see it", "TEXT"),
-            command.Option(("--primary-ip",), "Address of its node daemon; without it the name is resolved", "ADDRESS"),
-            command.Option(("--port",), "Port of its node daemon", "PORT", parse=syntax.number),
-            command.GROUP,
-            _truth("master_capable"),
-            _truth("vm_capable"),
+            command.Option(
+                ("--join-token",), "Give the join token itself; other users of this machine may see it", "TEXT"
+            ),
+            command.of(
+                ADD,
+                "primary_ip",
+                "--primary-ip",
+                help="Set the address of the node daemon; without it the node name is resolved",
+                metavar="ADDRESS",
+            ),
+            command.of(ADD, "port", "--port", metavar="PORT"),
+            command.of(ADD, "group", "-g", "--node-group", metavar="GROUP", completes="group"),
+            _flag(ADD, "master_capable", "--master-capable"),
+            _flag(ADD, "vm_capable", "--vm-capable"),
             PARAMETERS,
             *command.JOB,
         ),
@@ -132,18 +111,18 @@ COMMANDS = (
         "Change a node's flags and parameters",
         ONE,
         (
-            _flag(("-C", "--master-candidate"), "Whether it keeps a copy of the state and may become the master"),
-            _flag(("-D", "--drained"), "Whether it gets no new instances"),
-            _flag(("-O", "--offline"), "Whether it is out of order"),
-            _flag(("--master-capable",), "Whether it may be a master candidate"),
-            _flag(("--vm-capable",), "Whether it may run instances"),
+            _flag(MODIFY, "master_candidate", "-C", "--master-candidate"),
+            _flag(MODIFY, "drained", "-D", "--drained"),
+            _flag(MODIFY, "offline", "-O", "--offline"),
+            _flag(MODIFY, "master_capable", "--master-capable"),
+            _flag(MODIFY, "vm_capable", "--vm-capable"),
             PARAMETERS,
-            command.Option(("--auto-promote",), "Taken for older scripts; another candidate is found by itself"),
-            command.Option(("-f", "--force"), "Take a candidate out of the pool though nobody takes its place"),
+            command.of(MODIFY, "auto_promote", "--auto-promote"),
+            command.of(MODIFY, "force", "-f", "--force"),
             *command.JOB,
         ),
     ),
-    command.Command("remove", remove, "Send a node out of the cluster", ONE, command.JOB),
+    command.Command("remove", remove, "Remove a node from the cluster", ONE, command.JOB),
     *moves.NODES,
     *storage.NODE_COMMANDS,
     *tags.commands("node", *ONE),
