@@ -56,6 +56,11 @@ class MemoryStore:
                 ticket.set_result(self.durable)
 
 
+def procedure(run: Callable[[], Awaitable[None]]) -> base.Actions:
+    """Return the actions of a step that is a function of a test."""
+    return (base.Procedure("a test", run),)
+
+
 @dataclass
 class Script:
     """What a unit does: its locks, what ``inspect`` waits for, its plan."""

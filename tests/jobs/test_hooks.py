@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 import pytest
 from msgspec import structs
 from tests.jobs import house as houses
-from tests.jobs.house import House, Script, op
+from tests.jobs.house import House, Script, op, procedure
 
 from gantry import errors
 from gantry.ipam import driver
@@ -130,8 +130,9 @@ def script(trail: list[str], hooks: base.Hooks, *, fails: bool = False) -> Scrip
     async def part() -> None:
         trail.append("farewell")
 
-    after = [base.Step("tell them", part)] if hooks.nodes_leaving else []
-    return Script(plan=base.Plan(changes=[states.Put(NET)], steps=[base.Step("work", do)], after=after, hooks=hooks))
+    after = [base.Step("tell them", procedure(part))] if hooks.nodes_leaving else []
+    steps = [base.Step("work", procedure(do))]
+    return Script(plan=base.Plan(changes=[states.Put(NET)], steps=steps, after=after, hooks=hooks))
 
 
 def test_hooks_run_before_anything_is_changed_and_after_all_is_done(house: House, nodes: Nodes) -> None:
@@ -307,7 +308,7 @@ def test_an_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_whe
 
     pool.scripts["01"] = taking(pool, "01", "192.0.2.10")
     assert run(pool, "01") == [["192.0.2.10"]]
-    pool.scripts["give up"] = taking(pool, "01", "none", steps=[base.Step("unplug", slow)])
+    pool.scripts["give up"] = taking(pool, "01", "none", steps=[base.Step("unplug", procedure(slow))])
     pool.scripts["02"] = taking(pool, "02")
     pool.scripts["03"] = taking(pool, "03", "192.0.2.10")
     lost, picked, asked = run(pool, "give up", "02", "03")
@@ -328,7 +329,7 @@ def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_
 
     def bare(snapshot: states.Snapshot) -> base.Plan:
         vm = structs.replace(snapshot.instances["01"], nics=())
-        return base.Plan(changes=[states.Put(vm)], steps=[base.Step("unplug", slow)])
+        return base.Plan(changes=[states.Put(vm)], steps=[base.Step("unplug", procedure(slow))])
 
     def named(snapshot: states.Snapshot) -> base.Plan:
         inputs = base.Inputs(now=0.0, uuid=str, below=lambda _: 0)
@@ -371,7 +372,7 @@ def test_no_address_is_given_twice_whatever_hooks_and_steps_run_side_by_side(poo
     scripts = [f"{number:02x}" for number in range(60)]
     for number, name in enumerate(scripts):
         ip = "10.0.0.10" if number % 7 == 0 else "pool"
-        steps = [base.Step("plug", fail)] if number % 3 == 0 else []
+        steps = [base.Step("plug", procedure(fail))] if number % 3 == 0 else []
         pool.scripts[name] = taking(pool, name, ip, net=wide, hooks=around() if number % 2 else None, steps=steps)
     results = run(pool, *scripts)
     given = [result[0] for result in results if isinstance(result, list) and str(result[0]).startswith("10.")]

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.jobs.house import House, Script, op
+from tests.jobs.house import House, Script, op, procedure
 
 from gantry import errors
 from gantry.model import cluster, network, opcodes
@@ -39,7 +39,7 @@ class Journal:
             if undo_fails:
                 raise errors.RemoteError("node2 is still silent")
 
-        return base.Step(name, do, undo)
+        return base.Step(name, procedure(do), procedure(undo))
 
 
 def run(house: House, *ops: opcodes.TestDelay) -> tuple[list[str], list[object]]:
@@ -81,7 +81,7 @@ def test_a_unit_declares_locks_then_inspects_plans_changes_steps_and_answers(hou
         order.append("plan")
         return base.Plan(
             changes=[states.Put(NET)],
-            steps=[base.Step("make it", do)],
+            steps=[base.Step("make it", procedure(do))],
             finish=finish,
             result=lambda: ["made", len(house.memory.durable.networks)],
         )
@@ -175,7 +175,7 @@ def test_a_plan_may_keep_what_was_done_when_a_step_fails(house: House) -> None:
 def test_an_error_that_says_that_nothing_changed_says_so_only_when_it_is_true(
     house: House, kept: bool, result: object
 ) -> None:
-    step = base.Step("one", raising(errors.NoRoomError("the disk is full", hint="make room")))
+    step = base.Step("one", procedure(raising(errors.NoRoomError("the disk is full", hint="make room"))))
     house.scripts["unit"] = Script(plan=base.Plan(changes=[states.Put(NET)], steps=[step], keep_on_failure=kept))
     assert run(house, op("unit")) == (["error"], [result])
     assert ("u1" in house.memory.durable.networks) is kept

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.jobs.house import House, Script, op
+from tests.jobs.house import House, Script, op, procedure
 
 from gantry import errors
 from gantry.model import network
@@ -32,9 +32,9 @@ def test_a_step_after_the_last_transaction_takes_nothing_back_when_it_fails(hous
 
     house.scripts["late"] = Script(
         plan=base.Plan(
-            steps=[base.Step("before", base.nothing, undo)],
+            steps=[base.Step("before", (), procedure(undo))],
             finish=lambda _: [states.Put(NET)],
-            after=[base.Step("after", _fails, undo)],
+            after=[base.Step("after", procedure(_fails), procedure(undo))],
         )
     )
     ((status, _),) = _ended(house, "late")

@@ -447,16 +447,22 @@ class House:
         self.state.apply(plan.changes, serial=self.state.serial + 1)
         return plan
 
+    async def do(self, step: base.Step) -> None:
+        await base.perform(step.do, self.nodes, self.log)
+
+    async def undo(self, step: base.Step) -> None:
+        await base.perform(step.undo, self.nodes, self.log)
+
     async def run(self, op: opcodes.Opcode) -> object:
         """Do what an opcode asks for and return its result."""
         plan = await self.plan(op)
         self.change(plan.changes)
         for step in plan.steps:
-            await step.do()
+            await self.do(step)
         if plan.finish:
             self.change(plan.finish(self.state))
         for step in plan.after:
-            await step.do()
+            await self.do(step)
         return plan.result() if plan.jobs is None else (plan.jobs, plan.result())
 
     async def refused(self, op: opcodes.Opcode) -> errors.GantryError:

@@ -153,21 +153,21 @@ class Break:
         async def do() -> None:
             self.events.append(f"do {index}")
             if self.at != index or self.after:
-                await step.do()
+                await base.perform(step.do, nodes, build.Log())
                 done = nodes.state()
-                await step.do()
+                await base.perform(step.do, nodes, build.Log())
                 assert nodes.state() == done, f"{step.text}: a second time makes a difference"
             if self.at == index:
                 raise errors.ExecutionError("broken")
 
         async def undo() -> None:
             self.events.append(f"undo {index}")
-            await step.undo()
+            await base.perform(step.undo, nodes, build.Log())
             taken_back = nodes.state()
-            await step.undo()
+            await base.perform(step.undo, nodes, build.Log())
             assert nodes.state() == taken_back, f"{step.text}: a second undo makes a difference"
 
-        return base.Step(step.text, do, undo)
+        return base.Step(step.text, queue_house.procedure(do), queue_house.procedure(undo))
 
 
 class Store(queue_house.MemoryStore):

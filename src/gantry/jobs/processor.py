@@ -232,7 +232,7 @@ class _Execution:
             await runner.after(self._store.snapshot, leaving=True)
         for step in plan.after:
             self._log.info(step.text)
-            await step.do()
+            await self._perform(step.do)
         if runner:
             await runner.after(self._store.snapshot)
         forget_locks(self._locks, self._request, [*plan.changes, *finished])
@@ -258,7 +258,7 @@ class _Execution:
             for step in plan.steps:
                 done.append(step)
                 self._log.info(step.text)
-                await step.do()
+                await self._perform(step.do)
             if plan.finish is None:
                 return ()
             finished = plan.finish(self._store.snapshot)
@@ -271,6 +271,9 @@ class _Execution:
                 raise errors.ExecutionError(error.message, hint=error.hint) from error
             raise
         return finished
+
+    async def _perform(self, actions: base.Actions) -> None:
+        await base.perform(actions, self._services.nodes, self._log)
 
     async def _submit(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
         for key in _deleted(changes):
@@ -285,7 +288,7 @@ class _Execution:
         clean = True
         for step in reversed(done):
             try:
-                await step.undo()
+                await self._perform(step.undo)
             except Exception as error:  # the others have to be undone all the same
                 clean = False
                 logger.warning("job %d: undo of %r failed", cause.job, step.text, exc_info=True)

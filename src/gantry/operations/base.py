@@ -4,7 +4,8 @@
 
 1. ``locks(snapshot)`` expands the names of the opcode and says which locks it needs, all levels at once. It runs
    again after the grant; when the answer differs the locks are released and asked for anew.
-2. ``inspect(snapshot, nodes)`` asks nodes what only they know. It changes nothing anywhere.
+2. ``inspect(snapshot, nodes)`` asks nodes what only they know. It changes nothing anywhere, the unit included. What
+   it draws for a draft that nodes check (``Recorder``) goes to ``plan`` with the facts: what was checked is planned.
 3. ``plan(snapshot, facts)`` is pure: it checks, and returns everything that will be done. With ``dry_run`` the life
    ends here, if the state would take the changes, and the plan's lines are the result. Identifiers and times are
    inputs (``Inputs``).
@@ -13,9 +14,10 @@
    the opcode has ended, so that no other plan takes them; its ``changes`` are then committed as one transaction.
    Where a database has the last word on addresses they are secured there before the hooks, and ``plan`` is asked
    again if others have one of them.
-5. The plan's ``steps`` run in order, each a ``do`` with its ``undo``. When a step fails, the undo of those that
-   finished and of the one that failed run in reverse, then ``changes`` are taken back; they are kept when an undo
-   failed too, because a node may still have what they record. Every do and undo can be repeated.
+5. The plan's ``steps`` run in order, each with what it does and what undoes it. Both are values: calls to nodes
+   (``Command``), or a ``Procedure`` that says why it cannot be one. When a step fails, the undo of those that finished
+   and of the one that failed run in reverse, then ``changes`` are reverted; they are kept when an undo failed too,
+   because a node may still have what they record. Every action can be repeated.
 6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction. The steps of ``after`` come
    when that is stored, and stay what they are: a failure of one takes nothing back. What no undo brings back is done
    there, because the last transaction may fail. Then come the hooks of the phase ``post``, the ``jobs`` that are
@@ -24,7 +26,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -92,6 +94,50 @@ class Inputs:
     now: float
     uuid: Callable[[], str]
     below: Callable[[int], int]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The identifiers and random numbers that ``inspect`` drew for a draft, so that ``plan`` draws the same ones."""
+
+    uuids: Sequence[str] = ()
+    numbers: Sequence[int] = ()
+
+    def replay(self, inputs: Inputs) -> Inputs:
+        """Return inputs that draw these values again in their order, and new values once they are used up."""
+        uuids, numbers = iter(self.uuids), iter(self.numbers)
+
+        def below(limit: int) -> int:
+            number = next(numbers, None)
+            return inputs.below(limit) if number is None or number >= limit else number
+
+        return Inputs(inputs.now, lambda: next(uuids, "") or inputs.uuid(), below)
+
+
+class Recorder:
+    """Draws from ``inputs`` for a draft, and keeps what it drew."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._source = inputs
+        self._uuids: list[str] = []
+        self._numbers: list[int] = []
+
+    @property
+    def inputs(self) -> Inputs:
+        """Return the inputs for the draft."""
+        return Inputs(self._source.now, self._uuid, self._below)
+
+    def drawn(self) -> Draws:
+        """Return what has been drawn so far."""
+        return Draws(tuple(self._uuids), tuple(self._numbers))
+
+    def _uuid(self) -> str:
+        self._uuids.append(self._source.uuid())
+        return self._uuids[-1]
+
+    def _below(self, limit: int) -> int:
+        self._numbers.append(self._source.below(limit))
+        return self._numbers[-1]
 
 
 class Log(Protocol):
@@ -177,37 +223,81 @@ class Environment(Protocol):
         ...
 
 
-Action = Callable[[], Awaitable[None]]
+@dataclass(frozen=True)
+class Command:
+    """A call to a node as a value: it can be compared, printed and recorded.
+
+    Errors of the class ``ignores`` do not fail the step; the job's log gets them as warnings that begin with
+    ``warning``.
+    """
+
+    target: targets.Target
+    call: calls.Call[object]
+    ignores: type[errors.GantryError] | None = None
+    warning: str = "ignored"
+
+    def __str__(self) -> str:
+        return f"{self.call.procedure()} on {self.target.name}"
 
 
-async def nothing() -> None:
-    """Do nothing: the undo of a step that leaves nothing behind."""
+@dataclass(frozen=True)
+class Procedure:
+    """Work that no fixed list of calls can express; ``reason`` says why. Errors are ignored as those of a Command.
+
+    Two procedures are equal if their reasons are: the step's text and the snapshot determine the rest.
+    """
+
+    reason: str
+    run: Callable[[], Awaitable[None]] = field(compare=False, repr=False)
+    ignores: type[errors.GantryError] | None = None
+    warning: str = "ignored"
+
+
+Action = Command | Procedure
+Actions = tuple[Action, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A piece of work outside the state, and what takes it back; ``text`` is shown in a dry run and in the log."""
+    """A piece of work outside the state, and what takes it back; ``text`` is shown in a dry run and in the log.
+
+    A step without actions only writes its text to the log.
+    """
 
     text: str
-    do: Action
-    undo: Action = nothing
+    do: Actions = ()
+    undo: Actions = ()
+
+
+def call_step(
+    text: str, target: targets.Target, call: calls.Call[object], undo: calls.Call[object] | None = None
+) -> Step:
+    """Return the step that calls one node, and undoes that by another call to the same node."""
+    return Step(text, (Command(target, call),), (Command(target, undo),) if undo else ())
 
 
 def noted(lines: Sequence[str]) -> list[Step]:
-    """Return steps that only tell something in the job's log."""
-    return [Step(line, nothing) for line in lines]
+    """Return steps that only write a line to the job's log."""
+    return [Step(line) for line in lines]
 
 
-def tolerant(action: Action, error: type[errors.GantryError], *, log: Log, told: str) -> Action:
-    """Return an action of which errors of a kind are only told in the job's log, after the word ``told``."""
+def tolerant(actions: Actions, ignores: type[errors.GantryError], *, warning: str = "ignored") -> Actions:
+    """Return the actions with errors of a class turned into warnings in the job's log."""
+    return tuple(replace(action, ignores=ignores, warning=warning) for action in actions)
 
-    async def act() -> None:
+
+async def perform(actions: Actions, nodes: Nodes, log: Log) -> None:
+    """Carry out the actions of a step in order; raises the first error that its action does not ignore."""
+    for action in actions:
         try:
-            await action()
-        except error as problem:
-            log.warning(f"{told}: {problem.message}")
-
-    return act
+            if isinstance(action, Command):
+                await nodes.call(action.target, action.call)
+            else:
+                await action.run()
+        except errors.GantryError as error:
+            if action.ignores is None or not isinstance(error, action.ignores):
+                raise
+            log.warning(f"{action.warning}: {error.message}")
 
 
 HookFailure = tuple[str, str, str]
@@ -268,15 +358,21 @@ def changed(entity: E, now: float, **fields: object) -> E:
 
 
 class Unit(Generic[Op, Facts]):
-    """A logical unit: how one opcode is done. Made anew for each run; holds no state but its opcode and environment."""
+    """A logical unit: how one opcode is carried out. A new one for each run; it cannot be changed once it is made."""
 
     OPCODE: ClassVar[type[opcodes.Opcode]]
     BRIEF: ClassVar[bool] = False
     """It asks nothing and changes nothing but the state: who waits for its job has it in one step (``jobs.brief``)."""
 
+    op: Op
+    environment: Environment
+
     def __init__(self, op: Op, environment: Environment) -> None:
-        self.op = op
-        self.environment = environment
+        object.__setattr__(self, "op", op)
+        object.__setattr__(self, "environment", environment)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} is set, but units are frozen; facts carry what was found")
 
     def locks(self, snapshot: states.Snapshot) -> LockSet:
         """Say which locks the opcode needs; raises NotFoundError for names that lead nowhere."""

@@ -27,7 +27,7 @@ async def test_every_node_is_told_of_the_end_the_master_last(house: build.House)
     assert await house.run(opcodes.ClusterDestroy()) == "node1"
     told = [name for name, call in house.nodes.made if isinstance(call, calls.NodeLeave)]
     assert told == ["node2", "node3", "node1"]
-    assert any(line.startswith("WARNING node2 did not leave") for line in house.log.lines)
+    assert any(line.startswith("WARNING node2 was not notified") for line in house.log.lines)
 
 
 FIELDS = ("name", "valid", "variants", "node_status", "api_versions", "parameters", "hypervisors")

@@ -143,12 +143,12 @@ async def test_disks_are_plain_again_when_the_second_node_dies(house: build.Hous
     plan = await house.plan(convert("drbd", remote_node="node2"))
     steps = [step for step in plan.steps if not step.text.startswith(("wait", "deactivate"))]
     for step in steps:
-        await step.do()
+        await house.do(step)
     house.machine("node2").down = True
     for step in reversed(steps):
-        await step.undo()
+        await house.undo(step)
     assert (house.machine("node1").disks, house.machine("node1").active) == ({"d1": 64, "d2": 64}, {})
-    assert len([line for line in house.log.lines if "not undone, look there when it is back" in line]) == 4
+    assert len([line for line in house.log.lines if "not undone, check the node when it is back" in line]) == 4
 
 
 @pytest.mark.parametrize(

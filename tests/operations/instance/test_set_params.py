@@ -288,7 +288,7 @@ async def test_what_a_running_guest_does_not_see_is_said(house: build.House, mon
     monkeypatch.setattr(build, "_seen", lambda vm: msgspec.structs.replace(original(vm), hotplug=False))
     plan = await house.plan(op(*changes))
     assert [step.text for step in plan.steps] == [
-        "connect NIC 0 (aa:00:00:00:00:01) of vm1 anew",
+        "reconnect NIC 0 (aa:00:00:00:00:01) of vm1",
         "instance vm1 runs, and NICs cannot be plugged into it: they change with its next start",
     ]
 

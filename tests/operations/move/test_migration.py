@@ -32,10 +32,10 @@ async def fails(made: build.House, op: opcodes.Opcode) -> errors.GantryError:
     try:
         for step in plan.steps:
             done.append(step)
-            await step.do()
+            await made.do(step)
     except errors.GantryError as error:
         for step in reversed(done):
-            await step.undo()
+            await made.undo(step)
         return error
     raise AssertionError("it did not fail")
 
@@ -44,13 +44,13 @@ async def test_the_other_node_is_recorded_before_anything_runs_there() -> None:
     made = house()
     plan = await made.plan(TO_3)
     for step in plan.steps:
-        await step.do()
+        await made.do(step)
     assert runs(made) == []
     assert plan.finish
     made.change(plan.finish(made.state))
     assert made.state.instance("vm1").primary_node == "n3"
     for step in plan.after:
-        await step.do()
+        await made.do(step)
     assert runs(made) == ["node3"]
 
 
@@ -68,10 +68,10 @@ async def test_a_target_that_dies_half_way_is_no_obstacle_to_going_on() -> None:
     made = house()
     plan = await made.plan(TO_3)
     for step in plan.steps:
-        await step.do()
+        await made.do(step)
     made.machine("node3").down = True
     for step in reversed(plan.steps):
-        await step.undo()
+        await made.undo(step)
     assert runs(made) == ["node1"]
 
 
@@ -95,12 +95,12 @@ async def test_a_target_that_is_silent_at_the_end_is_for_a_cleanup() -> None:
     made = house()
     plan = await made.plan(TO_3)
     for step in plan.steps:
-        await step.do()
+        await made.do(step)
     assert plan.finish
     made.change(plan.finish(made.state))
     made.machine("node3").down = True
     with pytest.raises(errors.RemoteError, match="cannot be told") as caught:
-        await plan.after[0].do()
+        await made.do(plan.after[0])
     assert "--cleanup vm1" in caught.value.hint
     assert runs(made) == []
     cleanup = opcodes.InstanceMigrate(instance_name="vm1", cleanup=True)

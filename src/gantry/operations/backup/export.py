@@ -135,22 +135,22 @@ class _Copy:
     async def _start(self) -> None:
         await self.environment.nodes.call(self.source, calls.InstanceStart(instance=self.whole))
 
-    async def _stop(self) -> None:
-        stop = calls.InstanceShutdown(instance=self.whole, timeout=float(self.op.shutdown_timeout))
-        await self.environment.nodes.call(self.source, stop)
-
     def before(self) -> list[base.Step]:
         """Return the steps that leave disks, or snapshots of them, that nobody writes to."""
         if not self.facts.running:
             return self.own.activate()
-        snapshots = base.Step(f"take snapshots of the disks of {self.vm.name}", self._take, self._drop)
+        take, drop = (base.Procedure("chooses what later steps copy", run) for run in (self._take, self._drop))
+        snapshots = base.Step(f"take snapshots of the disks of {self.vm.name}", (take,), (drop,))
         if not self.op.shutdown:
             return [snapshots]
+        stop = calls.InstanceShutdown(instance=self.whole, timeout=float(self.op.shutdown_timeout))
+        start = calls.InstanceStart(instance=self.whole)
+        go_on = base.Procedure("depends on whether the storage made snapshots", self._go_on)
         return [
-            base.Step(f"stop {self.vm.name}", self._stop, self._start),
+            base.call_step(f"stop {self.vm.name}", self.source, stop, start),
             snapshots,
             # its undo is that of stopping
-            base.Step(f"start {self.vm.name} again, if there are snapshots", self._go_on),
+            base.Step(f"start {self.vm.name} again, if there are snapshots", (go_on,)),
         ]
 
     async def _go_on(self) -> None:
@@ -188,19 +188,16 @@ class _Copy:
     def transfers(self, target: targets.Target) -> list[base.Step]:
         """Return the steps that copy, a disk each; what has come is thrown away when one fails."""
         self.carriers = [transfer.Transfer(self.environment, source=self.source, sink=target) for _ in self.whole.disks]
-
-        async def discard() -> None:
-            await self.environment.nodes.call(target, calls.ExportDiscard(export=self.vm.name))
-
+        discard = calls.ExportDiscard(export=self.vm.name)
         return [
-            base.Step(f"make room for the export on {target.name}", discard, discard),
+            base.call_step(f"discard an incomplete export on {target.name}", target, discard, discard),
             *(self._transfer(index, target) for index in range(len(self.whole.disks))),
         ]
 
     def _transfer(self, index: int, target: targets.Target) -> base.Step:
         carrier = self.carriers[index]
 
-        async def do() -> None:
+        async def copy() -> None:
             begin = calls.StreamEnd(
                 instance=self.whole,
                 disk=self.devices[index],
@@ -210,10 +207,8 @@ class _Copy:
             )
             await carrier.run(begin, calls.StreamEnd(export=self.vm.name, dump=self.whole.disks[index].uuid))
 
-        async def undo() -> None:
-            await carrier.cancel()
-
-        return base.Step(f"copy disk {index} of {self.vm.name} to {target.name}", do, undo)
+        text = f"copy disk {index} of {self.vm.name} to {target.name}"
+        return base.Step(text, (carrier.procedure(copy),), (carrier.undo,))
 
     def after(self, target: targets.Target) -> list[base.Step]:
         """Return the steps that end it: the export counts from its description on."""
@@ -224,9 +219,6 @@ class _Copy:
                 target, calls.ExportFinalize(export=self.vm.name, description=description)
             )
 
-        async def remove() -> None:
-            await self.environment.nodes.call(target, calls.ExportRemove(export=self.vm.name))
-
         async def start() -> None:
             if not self._has_snapshots():
                 await self._start()
@@ -234,14 +226,19 @@ class _Copy:
         async def forget() -> None:
             await self._forget_older(target)
 
-        steps = [base.Step(f"write down what is in the export of {self.vm.name}", finalize, remove)]
+        describe = base.Procedure("contains what the copies reported", finalize)
+        remove = base.Command(target, calls.ExportRemove(export=self.vm.name))
+        steps = [base.Step(f"write the description of the export of {self.vm.name}", (describe,), (remove,))]
         if self.facts.running:
-            steps.append(base.Step("remove the snapshots", self._drop_quietly))
+            drop = base.Procedure("depends on whether the storage made snapshots", self._drop_quietly)
+            steps.append(base.Step("remove the snapshots", (drop,)))
         if self.facts.running and self.op.shutdown and not self.op.remove_instance:
-            steps.append(base.Step(f"start {self.vm.name} again, if it is down", start))
+            again = base.Procedure("depends on whether the storage made snapshots", start)
+            steps.append(base.Step(f"start {self.vm.name} again, if it is down", (again,)))
         if not self.facts.running:
             steps += self.own.deactivate()
-        return [*steps, base.Step(f"remove older exports of {self.vm.name} from other nodes", forget)]
+        older = base.Procedure("calls all nodes at once", forget)
+        return [*steps, base.Step(f"remove older exports of {self.vm.name} from other nodes", (older,))]
 
     async def _drop_quietly(self) -> None:
         """Remove the snapshots; the export is complete, and is kept if that fails."""
@@ -313,15 +310,9 @@ class BackupRemove(base.Unit[opcodes.BackupRemove, list[targets.Target]]):
 
     def plan(self, snapshot: states.Snapshot, facts: list[targets.Target]) -> base.Plan:
         """Remove them; the state does not know of exports."""
-
-        def remove(target: targets.Target) -> base.Action:
-            async def action() -> None:
-                await self.environment.nodes.call(target, calls.ExportRemove(export=self.op.instance_name))
-
-            return action
-
+        remove = calls.ExportRemove(export=self.op.instance_name)
         steps = [
-            base.Step(f"remove the export {self.op.instance_name} from {target.name}", remove(target))
+            base.call_step(f"remove the export {self.op.instance_name} from {target.name}", target, remove)
             for target in facts
         ]
         return base.Plan(lines=[step.text for step in steps], steps=steps, keep_on_failure=True)

@@ -161,7 +161,7 @@ def _step(
         instance=whole, disk=disk, scripted=content.scripted, compress=content.compression, debug=debug
     )
 
-    async def do() -> None:
+    async def copy() -> None:
         try:
             await carrier.run(begin, into)
         except errors.JobCanceledError:
@@ -172,10 +172,8 @@ def _step(
         if carrier.done:
             _check(found, index, carrier.done.digest)
 
-    async def undo() -> None:
-        await carrier.cancel()
-
-    return base.Step(f"import disk {index} from {found.name} on {found.node.name}", do, undo)
+    text = f"import disk {index} from {found.name} on {found.node.name}"
+    return base.Step(text, (carrier.procedure(copy),), (carrier.undo,))
 
 
 def rename_step(
@@ -184,12 +182,13 @@ def rename_step(
     """Return the step that tells the imported system its new name, where its OS has a script for that."""
     old = found.content.instance
 
-    async def do() -> None:
+    async def rename() -> None:
         definition = await environment.nodes.call(target, calls.OsValidate(name=whole.os.partition("+")[0]))
         if "rename" in definition.scripts:
-            rename = calls.OsRename(instance=whole, old=old, debug=debug)
-            await os_check.run(environment, target, rename, whole=whole)
+            call = calls.OsRename(instance=whole, old=old, debug=debug)
+            await os_check.run(environment, target, call, whole=whole)
         else:
             environment.log.warning(f"OS {definition.name} has no rename script: on its disks the name is still {old}")
 
-    return base.Step(f"rename the system from {old} to {whole.name}", do)
+    action = base.Procedure("depends on the scripts of the OS definition", rename)
+    return base.Step(f"rename the system from {old} to {whole.name}", (action,))

@@ -40,6 +40,9 @@ def _wanted(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> tuple[str, 
     return driver, url
 
 
+DATABASE = "works on the database, not on a node"
+
+
 async def check(environment: base.Environment, owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> None:
     """Find out whether the change can be made; what stands against it is raised before anything is changed."""
     driver, url = _wanted(owner, op)
@@ -55,7 +58,7 @@ def plan(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.C
     driver, url = _wanted(owner, op)
     if (driver, url) == (owner.ipam_driver, owner.ipam_database):
         note = "nothing changes: addresses are kept there already"
-        return base.Plan(lines=[note], steps=[base.Step(note, base.nothing)])
+        return base.Plan(lines=[note], steps=[base.Step(note)])
     addresses = environment.addresses
     put = states.Put(base.changed(owner, environment.inputs.now, ipam_driver=driver, ipam_database=url))
     if driver == "sql":
@@ -63,15 +66,12 @@ def plan(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.C
         async def move_in() -> None:
             await addresses.move_in(url)
 
-        step = base.Step(f"put all addresses into {confidential.database(url)}", move_in, addresses.abandon)
-        done = base.Step("from now on that database has the last word on who has an address", addresses.settle)
+        begin, undo, settle = (base.Procedure(DATABASE, run) for run in (move_in, addresses.abandon, addresses.settle))
+        step = base.Step(f"put all addresses into {confidential.database(url)}", (begin,), (undo,))
+        done = base.Step("from now on that database decides who has an address", (settle,))
         return base.Plan(lines=[step.text], steps=[step], finish=lambda _: [put], after=[done], hooks=scripts)
 
-    async def move_out() -> None:
-        try:
-            await addresses.move_out()
-        except errors.GantryError as error:
-            environment.log.warning(f"what this cluster has in the database stays there: {error}")
-
-    step = base.Step(f"take all addresses out of {confidential.database(owner.ipam_database)}", move_out)
+    warning = "the addresses of this cluster stay in the database"
+    end = base.Procedure(DATABASE, addresses.move_out, errors.GantryError, warning)
+    step = base.Step(f"remove all addresses from {confidential.database(owner.ipam_database)}", (end,))
     return base.Plan(lines=[step.text], changes=[put], after=[step], hooks=scripts)

@@ -48,7 +48,7 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
         master = snapshot.nodes[snapshot.the_cluster.master_node]
         others = sorted((node for node in snapshot.nodes.values() if node is not master), key=lambda node: node.name)
         farewell = [
-            base.Step(f"tell {node.name} that it left", self._tell(snapshot.target(node))) for node in (*others, master)
+            base.Step(f"let {node.name} leave the cluster", _leave(snapshot.target(node))) for node in (*others, master)
         ]
         return base.Plan(
             lines=[f"destroy cluster {snapshot.the_cluster.name}"],
@@ -57,11 +57,6 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
             hooks=hook_environment.of_cluster_destroy(snapshot),
         )
 
-    def _tell(self, target: targets.Target) -> base.Action:
-        async def action() -> None:
-            try:
-                await self.environment.nodes.call(target, calls.NodeLeave())
-            except errors.GantryError as error:
-                self.environment.log.warning(f"{target.name} did not leave by itself: {error}")
 
-        return action
+def _leave(target: targets.Target) -> base.Actions:
+    return (base.Command(target, calls.NodeLeave(), errors.GantryError, f"{target.name} was not notified"),)

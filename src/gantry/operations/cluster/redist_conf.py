@@ -63,7 +63,11 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
             lines=["send the cluster's files to all nodes"],
             # A master that was replaced cannot commit, so it sends nothing.
             changes=[states.Put(base.changed(snapshot.the_cluster, self.environment.inputs.now))],
-            steps=[base.Step("send the cluster's files to all nodes", self._send)],
+            steps=[
+                base.Step(
+                    "send the cluster's files to all nodes", (base.Procedure("calls all nodes in batches", self._send),)
+                )
+            ],
         )
 
     async def _send(self) -> None:

@@ -260,9 +260,9 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         said = [*differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
         if not said and not coming:
             note = f"nothing changes: cluster {old.name} has these settings already"
-            return base.Plan(lines=[note], steps=[base.Step(note, base.nothing)])
+            return base.Plan(lines=[note], steps=[base.Step(note)])
         said += self._notes(snapshot, old, new)
-        steps = [base.Step(line, base.nothing) for line in said]
+        steps = base.noted(said)
         steps += [candidate_pool.demotion(self.environment, snapshot.target(node)) for node in leaving]
         promotion = candidate_pool.Promotion(self.environment)
         return base.Plan(

@@ -24,7 +24,8 @@ class TestDelay(base.Planned[opcodes.TestDelay]):
             return base.Plan()
         rounds = max(1, self.op.repeat)
         text = f"sleep for {self.op.duration:g} s"
-        return base.Plan(lines=[f"{text}, {rounds} times"], steps=[base.Step(text, self._sleep)] * rounds)
+        sleep = base.Procedure("sleeps on the master", self._sleep)
+        return base.Plan(lines=[f"{text}, {rounds} times"], steps=[base.Step(text, (sleep,))] * rounds)
 
     async def _sleep(self) -> None:
         if self.op.on_master:

@@ -38,10 +38,11 @@ class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):
                 for disk, state in zip(disks, there, strict=True)
             ]
 
+        report = base.Procedure("its answer is the result of the opcode", look)
         steps = [*own.activate(), *(own.wait() if self.op.wait_for_sync else [])]
         return base.Plan(
             lines=[f"activate the disks of instance {vm.name}"],
-            steps=[*steps, base.Step(f"look at the disks of {vm.name}", look)],
+            steps=[*steps, base.Step(f"query the disks of {vm.name}", (report,))],
             result=lambda: found,
         )
 

@@ -133,8 +133,11 @@ class Change:
         old: instance.Instance,
         changes: Sequence[opcodes.DiskChange],
         facts: Facts,
+        *,
+        inputs: base.Inputs | None = None,
     ) -> None:
         self._environment, self._snapshot, self._old = environment, snapshot, old
+        self._inputs = inputs or environment.inputs
         self._picks = environment.ledger.mirrors.picks()
         self._facts, self._fresh = facts, list(facts.made)
         self._disks, self._template = list(old.disks), old.disk_template
@@ -230,7 +233,7 @@ class Change:
             raise errors.InvalidError("disks are adopted when an instance is created", hint="gnt-instance add")
         size = disk_spec.size(self._snapshot, spec, index)
         uuid, name = self._fresh.pop(0)
-        maker = disk_spec.Maker(self._snapshot, template, nodes, self._environment.inputs, self._picks)
+        maker = disk_spec.Maker(self._snapshot, template, nodes, self._inputs, self._picks)
         made = maker.make(index, spec, size=size, uuid=uuid, name=name)
         self._disks.insert(index, made)
         self.added.append(uuid)
@@ -317,17 +320,7 @@ class Change:
 
     def _taken(self, new: instance.Instance) -> list[base.Step]:
         """Return the steps that make attached disks the instance's on its nodes: a file's place, a volume's owner."""
-        nodes, found = self._environment.nodes, []
-
-        def pair(target: targets.Target, first: calls.Call[object], second: calls.Call[object]) -> list[base.Action]:
-            async def do() -> None:
-                await nodes.call(target, first)
-
-            async def undo() -> None:
-                await nodes.call(target, second)
-
-            return [do, undo]
-
+        steps = []
         for target, seen in self._volumes(new, self.attached).seats():
             for disk in seen:
                 before = self._snapshot.disks[disk.uuid]
@@ -335,30 +328,21 @@ class Change:
                 if old.logical_id != disk.logical_id:
                     move = calls.BlockdevRename(disk=old, to=disk.logical_id)
                     back = calls.BlockdevRename(disk=disk, to=old.logical_id)
-                    found.append(
-                        base.Step(f"move disk {disk.index} to {disk.logical_id[-1]}", *pair(target, move, back))
-                    )
+                    steps.append(base.call_step(f"move disk {disk.index} to {disk.logical_id[-1]}", target, move, back))
                 mark = calls.BlockdevSetinfo(disk=disk, owner=new.name)
                 unmark = calls.BlockdevSetinfo(disk=disk, owner=before.instance)
-                text = f"write the name {new.name} down with disk {disk.index} on {target.name}"
-                found.append(base.Step(text, *pair(target, mark, unmark)))
-        return found
+                text = f"label disk {disk.index} on {target.name} with the name {new.name}"
+                steps.append(base.call_step(text, target, mark, unmark))
+        return steps
 
     def _plugged(self, vm: instance.Instance, uuids: Sequence[str], *, into: bool) -> list[base.Step]:
         whole = fill.fill(self._snapshot, vm)
         target = self._snapshot.target(self._snapshot.nodes[vm.primary_node])
-
-        def call(what: calls.Call[None]) -> base.Action:
-            async def action() -> None:
-                await self._environment.nodes.call(target, what)
-
-            return action
-
-        found = []
+        steps = []
         for disk in whole.disks:
             if disk.uuid in uuids:
                 plug, unplug = calls.DiskPlug(instance=whole, disk=disk), calls.DiskUnplug(instance=whole, disk=disk)
                 text = f"plug disk {disk.index} into {vm.name}" if into else f"unplug disk {disk.index} of {vm.name}"
                 first, second = (plug, unplug) if into else (unplug, plug)
-                found.append(base.Step(text, call(first), call(second)))
-        return found
+                steps.append(base.call_step(text, target, first, second))
+        return steps

@@ -134,11 +134,13 @@ def changed(
     vm: instance.Instance,
     op: opcodes.InstanceSetParams,
     facts: AnyFacts,
+    *,
+    inputs: base.Inputs,
 ) -> changes.Change:
     """Return the change of an instance's disks that an opcode asks for."""
     if isinstance(facts, changes.Facts):
-        return changes.Change(environment, snapshot, vm, op.disks, facts)
-    return _kind(vm, str(op.disk_template))(environment, snapshot, vm, op, facts)
+        return changes.Change(environment, snapshot, vm, op.disks, facts, inputs=inputs)
+    return _kind(vm, str(op.disk_template))(environment, snapshot, vm, op, facts, inputs=inputs)
 
 
 def _kind(vm: instance.Instance, template: str) -> type["Conversion"]:
@@ -157,8 +159,10 @@ class Conversion(changes.Change):
         old: instance.Instance,
         op: opcodes.InstanceSetParams,
         facts: Facts,
+        *,
+        inputs: base.Inputs | None = None,
     ) -> None:
-        super().__init__(environment, snapshot, old, (), changes.NOTHING)
+        super().__init__(environment, snapshot, old, (), changes.NOTHING, inputs=inputs)
         self._op, self._found, self._template = op, facts, str(op.disk_template)
         self._target = snapshot.target(snapshot.nodes[old.primary_node])
         self.vm = structs.replace(old, disk_template=self._template, disks=tuple(self._converted()))
@@ -168,7 +172,7 @@ class Conversion(changes.Change):
         return ()
 
     def _maker(self, *nodes: str) -> disk_spec.Maker:
-        return disk_spec.Maker(self._snapshot, self._template, nodes, self._environment.inputs, self._picks)
+        return disk_spec.Maker(self._snapshot, self._template, nodes, self._inputs, self._picks)
 
     def _all(
         self, vm: instance.Instance, *, nodes: Collection[str] | None = None, ignore_secondaries: bool = False
@@ -223,26 +227,17 @@ class Mirroring(Conversion):
 
     def _forgiving(self, step: base.Step) -> base.Step:
         """Return a step on the second node that counts as undone when that does not answer: it has the copy only."""
-
-        async def undo() -> None:
-            try:
-                await step.undo()
-            except errors.RemoteError as error:
-                self._environment.log.warning(f"not undone, look there when it is back: {step.text}: {error.message}")
-
-        return replace(step, undo=undo)
+        warning = f"not undone, check the node when it is back: {step.text}"
+        return replace(step, undo=base.tolerant(step.undo, errors.RemoteError, warning=warning))
 
     def _labelled(self, disk: calls.Disk, *, owner: str) -> base.Step:
         """Return the step that writes the metadata; both volumes are there, so nothing is made."""
-        nodes, target = self._environment.nodes, self._target
-
-        async def do() -> None:
-            await nodes.call(target, calls.BlockdevCreate(disk=disk, owner=owner))
-
-        async def undo() -> None:
-            await nodes.call(target, calls.BlockdevShutdown(disk=disk))
-
-        return base.Step(f"prepare disk {disk.index} on {target.name} to be mirrored", do, undo)
+        return base.call_step(
+            f"prepare disk {disk.index} on {self._target.name} to be mirrored",
+            self._target,
+            calls.BlockdevCreate(disk=disk, owner=owner),
+            calls.BlockdevShutdown(disk=disk),
+        )
 
     def after(self) -> list[base.Step]:
         """Return no steps: all is in use."""
@@ -278,7 +273,9 @@ class Parting(Conversion):
         async def check() -> None:
             await remirror.check_copy(self._environment, self._snapshot, self._old, node=node)
 
-        return [*own.activate(), base.Step(f"see that {node.name} has all of the disks", check), *own.deactivate()]
+        action = base.Procedure("judges the state that the node reports", check)
+        look = base.Step(f"check that {node.name} has complete copies of the disks", (action,))
+        return [*own.activate(), look, *own.deactivate()]
 
     def after(self) -> list[base.Step]:
         """Remove the other node's volumes, and the metadata here."""

@@ -91,9 +91,10 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
         vm = growth.vm
         whole, target = fill.fill(snapshot, vm), snapshot.target(snapshot.nodes[vm.primary_node])
 
-        async def tell() -> None:
-            resize = calls.DiskResize(instance=whole, disk=whole.disks[growth.index])
-            if not await self.environment.nodes.call(target, resize):
+        async def resize() -> None:
+            call = calls.DiskResize(instance=whole, disk=whole.disks[growth.index])
+            if not await self.environment.nodes.call(target, call):
                 self.environment.log.info(f"the guest of {vm.name} does not have disk {growth.index} yet")
 
-        return [base.Step(f"tell the guest of {vm.name}", tell)]
+        action = base.Procedure("logs whether the guest has the disk", resize)
+        return [base.Step(f"resize disk {growth.index} in the guest of {vm.name}", (action,))]

@@ -164,7 +164,7 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
             *([] if facts.runs else own.deactivate()),
         ]
         return base.Plan(
-            lines=[f"make disks of instance {vm.name} anew on {node.name}", *(step.text for step in steps)],
+            lines=[f"recreate disks of instance {vm.name} on {node.name}", *(step.text for step in steps)],
             steps=steps,
             keep_on_failure=True,
             hooks=told,
@@ -177,13 +177,14 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         async def check() -> None:
             await remirror.check_copy(self.environment, snapshot, vm, node=node, only=facts.chosen, follows=True)
 
-        return [base.Step(f"see that {node.name} has all of the disks", check)]
+        action = base.Procedure("judges the state that the node reports", check)
+        return [base.Step(f"check that {node.name} has complete copies of the disks", (action,))]
 
     def _anew(
         self, snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node, *, facts: Facts
     ) -> list[base.Step]:
         """Return the steps that make volumes anew, under a disk in use or with the disk."""
-        nodes, target = self.environment.nodes, snapshot.target(node)
+        target = snapshot.target(node)
         used = facts.runs and facts.mode == PRIMARY
 
         def work(disk: calls.Disk) -> list[calls.Call[object]]:
@@ -200,15 +201,11 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
                 calls.BlockdevAddchildren(disk=disk),
             ]
 
-        def replace(disk: calls.Disk) -> base.Action:
-            async def action() -> None:
-                for call in work(disk):
-                    await nodes.call(target, call)
-
-            return action
-
         return [
-            base.Step(f"make the volumes of disk {disk.index} on {node.name} anew", replace(disk))
+            base.Step(
+                f"recreate the volumes of disk {disk.index} on {node.name}",
+                tuple(base.Command(target, call) for call in work(disk)),
+            )
             for disk in fill.fill(snapshot, vm, node=node.uuid).disks
             if disk.uuid in facts.chosen
         ]
@@ -222,14 +219,14 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
         before = volumes.Volumes(self.environment, snapshot, vm, nodes={vm.primary_node})
         gone = volumes.Volumes(self.environment, snapshot, vm, nodes=set(vm.secondary_nodes)).remove(tolerant=True)
         turned = [
-            base.Step(f"turn to {node.name} with {step.text.removeprefix('activate ')}", step.do, back.do)
+            base.Step(f"connect to {node.name}: {step.text.removeprefix('activate ')}", step.do, back.do)
             for step, back in zip(here.assemble(), before.assemble(), strict=True)
         ]
         steps = [
             *([] if facts.runs else before.activate()),
             *there.create(facts.places),
             *there.activate(),
-            *remirror.part(self.environment, snapshot, vm, node=vm.secondary_nodes[0]),
+            *remirror.part(snapshot, vm, node=vm.secondary_nodes[0]),
             *turned,
             *([] if self.op.early_release else here.wait()),
         ]

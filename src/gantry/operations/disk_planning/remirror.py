@@ -36,26 +36,17 @@ def paired(vm: instance.Instance, *, keeps: str, new: str, picks: mirrors.Picks)
     return tuple(again(disk) for disk in vm.disks)
 
 
-def part(
-    environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, *, node: str
-) -> list[base.Step]:
+def part(snapshot: states.Snapshot, vm: instance.Instance, *, node: str) -> list[base.Step]:
     """Return the steps that keep the secondary node of an instance, which is left, from looking for its peer.
 
-    It may be left because it does not work, so a failure is only warned of. Their undo lets it look again.
+    The node may be left because it failed, so errors are only logged. The undo lets it connect again.
     """
-    target, log = snapshot.target(snapshot.nodes[node]), environment.log
-
-    def told(call: calls.Call[object]) -> base.Action:
-        async def action() -> None:
-            await environment.nodes.call(target, call)
-
-        return base.tolerant(action, errors.GantryError, log=log, told="ignored")
-
+    target = snapshot.target(snapshot.nodes[node])
     return [
         base.Step(
-            f"part disk {disk.index} on {target.name} from its peer",
-            told(calls.DrbdDisconnectNet(disk=disk)),
-            told(calls.DrbdAttachNet(disk=disk)),
+            f"disconnect disk {disk.index} on {target.name} from its peer",
+            (base.Command(target, calls.DrbdDisconnectNet(disk=disk), errors.GantryError),),
+            (base.Command(target, calls.DrbdAttachNet(disk=disk), errors.GantryError),),
         )
         for disk in fill.fill(snapshot, vm, node=node).disks
         if not target.offline
@@ -79,7 +70,7 @@ async def check_copy(
     """
     own = fill.fill(snapshot, vm, node=node.uuid).disks
     disks = tuple(disk for disk in own if only is None or disk.uuid in only)
-    for _ in range(volumes.LOOKS):
+    for _ in range(volumes.MEETING_POLLS):
         found = await environment.nodes.call(snapshot.target(node), calls.BlockdevStatus(disks=disks))
         if not (follows and any(state and state.connection in pairing.MEETING for state in found)):
             break
@@ -143,23 +134,24 @@ class Remirror:
         before = fill.fill(self._snapshot, self._old, node=pair.secondary).disks
         # An old primary node has been told to stop, and has its disks out of use.
         left = pair.gone if pair.gone in self._old.secondary_nodes else ""
-        steps = part(self._environment, self._snapshot, self._old, node=left) if left else []
+        steps = part(self._snapshot, self._old, node=left) if left else []
         for disk, keeps, was in zip(coming, kept, before, strict=True):
             steps += [
-                base.Step(
+                base.call_step(
                     f"create disk {disk.index} on {here.name}",
-                    self._call(here, calls.BlockdevCreate(disk=disk, owner=self._new.name)),
-                    self._call(here, calls.BlockdevRemove(disk=disk, owner=self._new.name)),
+                    here,
+                    calls.BlockdevCreate(disk=disk, owner=self._new.name),
+                    calls.BlockdevRemove(disk=disk, owner=self._new.name),
                 ),
                 base.Step(
                     f"pair disk {disk.index} of {there.name} with {here.name}",
                     self._pair(there, keeps),
-                    self._call(there, calls.BlockdevAssemble(disk=was, primary=False)),
+                    (base.Command(there, calls.BlockdevAssemble(disk=was, primary=False)),),
                 ),
                 base.Step(
                     f"let disk {disk.index} on {here.name} receive",
                     self._receive(here, disk),
-                    self._call(here, calls.BlockdevShutdown(disk=disk)),
+                    (base.Command(here, calls.BlockdevShutdown(disk=disk)),),
                 ),
             ]
         return steps + (self._new_volumes.wait() if wait else [])
@@ -168,36 +160,29 @@ class Remirror:
     def _new_volumes(self) -> volumes.Volumes:
         return volumes.Volumes(self._environment, self._snapshot, self._new)
 
-    def _call(self, target: targets.Target, what: calls.Call[object]) -> base.Action:
-        async def action() -> None:
-            await self._environment.nodes.call(target, what)
+    def _pair(self, target: targets.Target, disk: calls.Disk) -> base.Actions:
+        """Connect the copy that is kept to its new peer, and check it before anything depends on it alone."""
 
-        return action
-
-    def _pair(self, target: targets.Target, disk: calls.Disk) -> base.Action:
-        """Connect the copy that is kept to its new peer; its last look before anything depends on it alone."""
-
-        async def action() -> None:
-            nodes = self._environment.nodes
-            await nodes.call(target, calls.BlockdevAssemble(disk=disk, primary=False))
-            state = await nodes.call(target, calls.BlockdevFind(disk=disk))
+        async def check() -> None:
+            state = await self._environment.nodes.call(target, calls.BlockdevFind(disk=disk))
             _refuse(self._new.name, disk, target.name, state, lenient=True)
 
-        return action
+        connect = base.Command(target, calls.BlockdevAssemble(disk=disk, primary=False))
+        return (connect, base.Procedure("judges the state that the node reports", check))
 
-    def _receive(self, target: targets.Target, disk: calls.Disk) -> base.Action:
-        async def action() -> None:
+    def _receive(self, target: targets.Target, disk: calls.Disk) -> base.Actions:
+        async def wait() -> None:
             nodes = self._environment.nodes
-            await nodes.call(target, calls.BlockdevAssemble(disk=disk, primary=False))
             for _ in range(PATIENCE):
                 state = await nodes.call(target, calls.BlockdevFind(disk=disk))
                 if state and pairing.may_be_promoted(connection=state.connection, local=state.local, peer=state.peer):
                     return
                 await self._environment.sleep(1.0)
-            said = f"{state.connection}, {state.local}" if state else "not there"
-            raise errors.ExecutionError(f"disk {disk.index} on {target.name} receives nothing: it is {said}")
+            status = f"{state.connection}, {state.local}" if state else "not there"
+            raise errors.ExecutionError(f"disk {disk.index} on {target.name} receives nothing: it is {status}")
 
-        return action
+        connect = base.Command(target, calls.BlockdevAssemble(disk=disk, primary=False))
+        return (connect, base.Procedure("polls until the disk receives", wait))
 
     def end(self, pair: pairing.Pairing) -> list[base.Step]:
         """Return the steps when the new pair is recorded: wait for the copy, remove the one that was given up."""

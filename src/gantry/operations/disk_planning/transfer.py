@@ -4,6 +4,8 @@ The master tells one node to wait for a stream and the other to send it; the dat
 was, and the one that received it its checksum. On the way TLS sees to it that nothing is changed.
 """
 
+from collections.abc import Awaitable, Callable
+
 from msgspec import structs
 
 from gantry import errors
@@ -46,6 +48,19 @@ class Transfer:
             )
         self.done = came
 
+    def procedure(self, run: Callable[[], Awaitable[None]]) -> base.Procedure:
+        """Return the action of a step that copies by this transfer."""
+        return base.Procedure("connects two nodes, ends when the job is canceled, compares what both counted", run)
+
+    @property
+    def undo(self) -> base.Procedure:
+        """Return the undo of a step that copies by this transfer."""
+
+        async def cancel() -> None:
+            await self.cancel()
+
+        return base.Procedure("a node that does not answer has dropped the stream itself", cancel)
+
     async def _stop(self) -> None:
         await self._nodes.call(self._source, calls.StreamCancel(token=self._token))
         await self.cancel()
@@ -73,16 +88,15 @@ def _copy(environment: base.Environment, source: Side, sink: Side, *, index: int
     carrier = Transfer(environment, source=sender, sink=receiver)
     begin, end = (calls.StreamEnd(instance=one, disk=one.disks[index], compress=compress) for one in (old, new))
 
-    async def do() -> None:
+    async def copy() -> None:
         await carrier.run(begin, end)
         if carrier.done:
-            environment.log.info(f"disk {index}: {carrier.done.size >> 20} MiB went over, and are the same")
-
-    async def undo() -> None:
-        await carrier.cancel()
+            environment.log.info(f"disk {index}: {carrier.done.size >> 20} MiB copied and compared")
 
     kinds = "" if old.disk_template == new.disk_template else f", from {old.disk_template} to {new.disk_template}"
-    return base.Step(f"copy disk {index} of {old.name} to {receiver.name}{kinds}", do, undo)
+    return base.Step(
+        f"copy disk {index} of {old.name} to {receiver.name}{kinds}", (carrier.procedure(copy),), (carrier.undo,)
+    )
 
 
 def writable(vm: instance.Instance) -> instance.Instance:

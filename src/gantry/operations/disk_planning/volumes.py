@@ -21,8 +21,8 @@ POLL_INTERVAL = 2.0
 PATIENCE = 15
 """How often a mirrored disk may be seen that is neither whole nor on its way, before it is given up."""
 
-LOOKS = 15
-"""How many looks, a second apart, two nodes get to find each other before one goes on alone."""
+MEETING_POLLS = 15
+"""The number of polls, a second apart, for two nodes to connect before one continues alone."""
 
 WIPE_PART, WIPE_PARTS = 1024, 10
 """A disk is wiped in tenths, of a GiB at most."""
@@ -57,7 +57,6 @@ class Volumes:
     nodes: Collection[str] | None = None
     ignore_secondaries: bool = False
     _seats: list[_Seat] = field(init=False)
-    _alone: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         wanted = [uuid for uuid in reversed(self.vm.nodes) if self.nodes is None or uuid in self.nodes]
@@ -110,12 +109,14 @@ class Volumes:
     def _adopt(self, seat: _Seat, disk: calls.Disk, source: tuple[str, ...]) -> base.Step:
         take = calls.BlockdevAdopt(disk=disk, source=source[-1], owner=self.vm.name)
 
-        async def give_back() -> None:
+        async def rename_back() -> None:
             if await self._nodes.call(seat.target, calls.BlockdevFind(disk=disk)):
                 await self._nodes.call(seat.target, calls.BlockdevRename(disk=disk, to=source))
 
-        text = f"adopt {source[-1]} on {seat.target.name} as disk {disk.index}"
-        return base.Step(text, self._call(seat, take), give_back)
+        undo = base.Procedure("renames the disk only if it was adopted", rename_back)
+        return base.Step(
+            f"adopt {source[-1]} on {seat.target.name} as disk {disk.index}", self._call(seat, take), (undo,)
+        )
 
     def activate(self, *, fresh: bool = False) -> list[base.Step]:
         """Return the steps that make the disks usable; ``fresh`` ones hold nothing yet, and the primary's side counts.
@@ -162,36 +163,53 @@ class Volumes:
         text = f"let the nodes of {self.vm.name} compare their disks"
         return [base.Step(text, self._meeting(seat)) for seat in self._seats if seat.primary and _mirrored(seat)]
 
-    def _meeting(self, seat: _Seat) -> base.Action:
-        async def action() -> None:
-            for _ in range(LOOKS):
-                found = [] if self._alone else await self._states(seat, _mirrored(seat))
-                if not any(state and state.connection in pairing.MEETING for state in found):
+    def _meeting(self, seat: _Seat) -> base.Actions:
+        async def wait() -> None:
+            if self.ignore_secondaries and not await self._secondaries_active():
+                return
+            for _ in range(MEETING_POLLS):
+                disks = await self._states(seat, _mirrored(seat))
+                if not any(disk and disk.connection in pairing.MEETING for disk in disks):
                     return
                 await self.environment.sleep(1.0)
             self.environment.log.warning(
-                f"{seat.target.name} hears nothing from the other node, and goes on with its own copy of the disks"
+                f"{seat.target.name} does not reach the other node and continues with its own copy of the disks"
             )
 
-        return action
+        return (base.Procedure("polls until the nodes have connected", wait),)
+
+    async def _secondaries_active(self) -> bool:
+        """Return whether the secondary nodes answer and have all mirrored disks active."""
+        for seat in self._seats:
+            if not seat.primary:
+                try:
+                    disks = await self._states(seat, _mirrored(seat))
+                except errors.GantryError:
+                    return False
+                if not all(disks):
+                    return False
+        return True
 
     async def on(self) -> None:
-        """Activate the disks; when one cannot be, those that were are taken out of use again."""
-        done: list[base.Step] = []
+        """Activate the disks; if one fails, those that are active already are deactivated again."""
+        begun: list[base.Step] = []
         try:
             for step in self.activate():
-                done.append(step)
-                await step.do()
+                begun.append(step)
+                await self._perform(step.do)
         except errors.GantryError:
-            for step in reversed(done):
+            for step in reversed(begun):
                 with contextlib.suppress(errors.GantryError):
-                    await step.undo()
+                    await self._perform(step.undo)
             raise
 
     async def off(self) -> None:
-        """Take the disks out of use."""
+        """Deactivate the disks."""
         for step in self.deactivate():
-            await step.do()
+            await self._perform(step.do)
+
+    async def _perform(self, actions: base.Actions) -> None:
+        await base.perform(actions, self._nodes, self.environment.log)
 
     def deactivate(self) -> list[base.Step]:
         """Return the steps that take the disks out of use, on the primary node first."""
@@ -233,8 +251,8 @@ class Volumes:
             if seat.primary
         ]
 
-    def _wiped(self, seat: _Seat, disk: calls.Disk, start: int) -> base.Action:
-        async def action() -> None:
+    def _wiped(self, seat: _Seat, disk: calls.Disk, start: int) -> base.Actions:
+        async def wipe() -> None:
             part = max(1, min(WIPE_PART, (disk.size - start) // WIPE_PARTS))
             for offset in range(start, disk.size, part):
                 size = min(part, disk.size - offset)
@@ -242,7 +260,7 @@ class Volumes:
                 done = 100 * (offset + size - start) // (disk.size - start)
                 self.environment.log.info(f"disk {disk.index} of {self.vm.name}: {done} % are wiped")
 
-        return action
+        return (base.Procedure("logs its progress between many calls", wipe),)
 
     def wait(self) -> list[base.Step]:
         """Return the step that waits until mirrored disks are the same on both nodes; none where none is mirrored."""
@@ -250,10 +268,10 @@ class Volumes:
         text = f"wait until the disks of {self.vm.name} are the same on both nodes"
         return [base.Step(text, self._waiting(seat)) for seat in seats]
 
-    def _waiting(self, seat: _Seat) -> base.Action:
+    def _waiting(self, seat: _Seat) -> base.Actions:
         mirrored = _mirrored(seat)
 
-        async def action() -> None:
+        async def wait() -> None:
             stuck = polls = 0
             while broken := [
                 (disk, state)
@@ -269,7 +287,7 @@ class Volumes:
                 polls += 1
                 await self.environment.sleep(POLL_INTERVAL)
 
-        return action
+        return (base.Procedure("polls until the disks are in sync", wait),)
 
     async def _states(self, seat: _Seat, disks: tuple[calls.Disk, ...]) -> Sequence[calls.DiskState | None]:
         return await self._nodes.call(seat.target, calls.BlockdevStatus(disks=disks))
@@ -279,21 +297,11 @@ class Volumes:
         return self.environment.nodes
 
     def _call(
-        self, seat: _Seat, what: calls.Call[object], *, lenient: bool = False, tolerant: bool = False
-    ) -> base.Action:
-        """Return the action that makes a call; ``lenient`` lets secondary nodes fail where that may be."""
-        lenient = lenient and not seat.primary and (seat.target.offline or self.ignore_secondaries)
-
-        async def action() -> None:
-            try:
-                await self._nodes.call(seat.target, what)
-            except errors.GantryError as error:
-                if not (lenient or tolerant):
-                    raise
-                self._alone = self._alone or lenient
-                self.environment.log.warning(f"ignored: {error}")
-
-        return action
+        self, seat: _Seat, call: calls.Call[object], *, lenient: bool = False, tolerant: bool = False
+    ) -> base.Actions:
+        """Return the action that calls a node; ``lenient`` ignores errors of secondary nodes that may fail."""
+        may_fail = lenient and not seat.primary and (seat.target.offline or self.ignore_secondaries)
+        return (base.Command(seat.target, call, errors.GantryError if may_fail or tolerant else None),)
 
 
 def _mirrored(seat: _Seat) -> tuple[calls.Disk, ...]:

@@ -100,7 +100,7 @@ class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
         return base.Plan(
             lines=said,
             changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != old else [],
-            steps=[base.Step(line, base.nothing) for line in said],
+            steps=base.noted(said),
             result=lambda: changed,
             hooks=hook_environment.of_group(
                 snapshot, old, path="group-modify", NEW_ALLOC_POLICY=new.alloc_policy.value
@@ -197,7 +197,7 @@ class GroupAssignNodes(base.Planned[opcodes.GroupAssignNodes]):
         return base.Plan(
             lines=[*(said or [f"nothing changes: the nodes are in node group {group.name} already"]), *notes],
             changes=[states.Put(node) for node in new],
-            steps=[base.Step(line, base.nothing) for line in notes],
+            steps=base.noted(notes),
         )
 
 

@@ -23,11 +23,12 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """What the nodes said: the nodes chosen, the primary one first, and the export.
+    """What was found: the complete opcode, the chosen nodes (primary first) and why, the export, what was drawn.
 
-    Of the disks: their ids, their driver's names for them, sizes in MiB, what is adopted, and physical volumes.
+    Of the disks: their UUIDs, their driver's names for them, sizes in MiB, what is adopted, and physical volumes.
     """
 
+    op: opcodes.InstanceCreate
     nodes: tuple[cluster.Node, ...]
     disk_uuids: tuple[str, ...]
     disk_ids: tuple[str, ...]
@@ -35,13 +36,41 @@ class Facts:
     adopted: volumes.Sources = field(default_factory=dict)
     places: volumes.Places = field(default_factory=dict)
     export: restore.Found | None = None
+    why: tuple[str, ...] = ()
+    drawn: base.Draws = field(default_factory=base.Draws)
 
 
 class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     """Creates an instance."""
 
     OPCODE = opcodes.InstanceCreate
-    why: tuple[str, ...] = ()
+
+    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        """Take the name; share the node, or all nodes where one is to be chosen, and the networks."""
+        return _Creation(self.op, self.environment).locks(snapshot)
+
+    async def inspect(self, snapshot: states.Snapshot) -> Facts:
+        """Check everything that needs no address yet, and ask the node for what only it knows."""
+        if ("instances", self.op.instance_name) in snapshot.names:
+            raise errors.ExistsError(f"instance {self.op.instance_name} exists already", hint="choose another name")
+        if self.op.mode != "import":
+            return await _Creation(self.op, self.environment).inspect(snapshot, None)
+        export = await restore.find(self.environment, snapshot, self.op)
+        # From here on it is as if all of it had been asked for.
+        return await _Creation(restore.completed(self.op, export.content), self.environment).inspect(snapshot, export)
+
+    def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
+        """Put the instance with its addresses; then disks, operating system, start."""
+        return _Creation(facts.op, self.environment).plan(snapshot, facts)
+
+
+class _Creation:
+    """The work on one opcode, which is complete where it imports: what the export says is in it."""
+
+    def __init__(self, op: opcodes.InstanceCreate, environment: base.Environment) -> None:
+        self.op = op
+        self.environment = environment
+        self._why: list[str] = []
 
     def locks(self, snapshot: states.Snapshot) -> base.LockSet:
         """Take the name; share the node, or all nodes where one is to be chosen, and the networks.
@@ -60,14 +89,8 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
         }
 
-    async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Check everything that needs no address yet, and ask the node for what only it knows."""
-        if ("instances", self.op.instance_name) in snapshot.names:
-            raise errors.ExistsError(f"instance {self.op.instance_name} exists already", hint="choose another name")
-        export = await restore.find(self.environment, snapshot, self.op) if self._imports() else None
-        if export:
-            # From here on it is as if all of it had been asked for.
-            self.op = restore.completed(self.op, export.content)
+    async def inspect(self, snapshot: states.Snapshot, export: restore.Found | None) -> Facts:
+        """Check what needs no address yet, and ask the nodes for what only they know."""
         self._check_static(snapshot)
         template, sizes = self._template(snapshot), self._sizes(snapshot)
         chosen = await self._place(snapshot, sum(sizes))
@@ -77,12 +100,14 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         if sizes:
             paths = calls.BlockdevPath(dev_type=template, instance=self.op.instance_name, uuids=uuids)
             disk_ids = await self.environment.nodes.call(target, paths)
-        facts = Facts(chosen, uuids, disk_ids, sizes, export=export)
+        recorder = base.Recorder(self.environment.inputs)
+        facts = Facts(self.op, chosen, uuids, disk_ids, sizes, export=export, why=tuple(self._why))
         if any(spec.adopt for spec in self.op.disks):
-            draft = self._draft(snapshot, facts, allocate=False)
+            draft = self._draft(snapshot, facts, self.environment.inputs, allocate=False)
             known, adopted = await volumes.adoptable(self.environment, snapshot, draft, self.op.disks)
             facts = replace(facts, sizes=known, adopted=adopted)
-        draft = self._draft(snapshot, facts, allocate=False)
+        draft = self._draft(snapshot, facts, recorder.inputs, allocate=False)
+        facts = replace(facts, drawn=recorder.drawn())
         self._check_policy(snapshot, draft)
         places = await volumes.Volumes(self.environment, snapshot, draft, only={*uuids} - {*facts.adopted}).place()
         facts = replace(facts, places=places)
@@ -96,17 +121,17 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         return facts
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Put the instance with its addresses; then disks, operating system, start."""
-        vm = self._draft(snapshot, facts, allocate=True)
+        """Return the plan of the instance that was checked, with its addresses."""
+        vm = self._draft(snapshot, facts, facts.drawn.replay(self.environment.inputs), allocate=True)
         self._check_policy(snapshot, vm)
         whole = fill.fill(snapshot, vm)
         node = snapshot.nodes[vm.primary_node]
         names = [snapshot.nodes[uuid].name for uuid in vm.nodes]
         return base.Plan(
-            lines=[*self.why, *_describe(vm, names)],
+            lines=[*facts.why, *_describe(vm, names)],
             changes=[states.Put(vm)],
             steps=[
-                *base.noted(self.why),
+                *base.noted(facts.why),
                 *self._disk_steps(snapshot, vm, facts),
                 *self._steps(whole, snapshot.target(node), export=facts.export),
                 *self._last_steps(snapshot, vm),
@@ -233,7 +258,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         units = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
         chooser = node_choice.Allocation(self.environment, snapshot, named=node_choice.BUILT_IN)
         choice = await chooser.choose(need, groups, but=without, reasons=reasons, units=units)
-        self.why += tuple(choice.why)
+        self._why += tuple(choice.why)
         return choice.nodes[0]
 
     async def _ask_program(self, snapshot: states.Snapshot) -> tuple[cluster.Node, ...] | None:
@@ -246,7 +271,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         asked = iallocator.allocate(snapshot, self._outline(snapshot), mirrored=mirrored, group=self.op.group_name)
         raw = await chooser.ask(asked)
         found, said = iallocator.nodes(raw, snapshot, program=chooser.program, count=1 + mirrored)
-        self.why += (f"allocator {chooser.program} takes {', '.join(node.name for node in found)}: {said}",)
+        self._why += (f"allocator {chooser.program} takes {', '.join(node.name for node in found)}: {said}",)
         for node in found:
             if broken := builtin_allocator.static_unfit(snapshot, node, builtin_allocator.Need(0, 0, ())):
                 raise errors.WrongStateError(f"allocator {chooser.program} takes node {node.name}: {broken}")
@@ -287,9 +312,11 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         defaults = snapshot.the_cluster.beparams.get(parameters.RESET, {})
         return parameters.fill(parameters.BACKEND, defaults, given)
 
-    def _draft(self, snapshot: states.Snapshot, facts: Facts, *, allocate: bool) -> instance.Instance:
+    def _draft(
+        self, snapshot: states.Snapshot, facts: Facts, inputs: base.Inputs, *, allocate: bool
+    ) -> instance.Instance:
         """Return the instance to be; without ``allocate`` its NICs have no addresses from pools yet."""
-        op, inputs = self.op, self.environment.inputs
+        op = self.op
         hypervisor = self._hypervisor(snapshot)
         template = self._template(snapshot)
         nodes = tuple(node.uuid for node in facts.nodes)
@@ -312,15 +339,17 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             disk_template=template,
             admin_state=instance.AdminState.UP if op.start else instance.AdminState.DOWN,
             disks=tuple(made),
-            nics=self._nics(snapshot, snapshot.nodegroups[facts.nodes[0].group], allocate=allocate),
+            nics=self._nics(snapshot, snapshot.nodegroups[facts.nodes[0].group], inputs, allocate=allocate),
             hvparams=parameters.merge({}, parameters.instance_hypervisor(hypervisor, op.hvparams)),
             beparams=parameters.merge({}, parameters.backend(op.beparams)),
             osparams=op.osparams,
             osparams_private=op.osparams_private,
         )
 
-    def _nics(self, snapshot: states.Snapshot, group: cluster.NodeGroup, *, allocate: bool) -> tuple[instance.Nic, ...]:
-        ledger, inputs = self.environment.ledger, self.environment.inputs
+    def _nics(
+        self, snapshot: states.Snapshot, group: cluster.NodeGroup, inputs: base.Inputs, *, allocate: bool
+    ) -> tuple[instance.Nic, ...]:
+        ledger = self.environment.ledger
         allocations = ledger.allocations(snapshot) if allocate else None
         maker = nics.Maker(
             snapshot, group, inputs, macs=nics.Macs(snapshot, inputs, held=ledger.macs), allocations=allocations,
@@ -343,20 +372,6 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
         return volumes.Volumes(self.environment, snapshot, vm).deactivate() if done and not self.op.start else []
 
     def _steps(self, whole: calls.Instance, target: targets.Target, *, export: restore.Found | None) -> list[base.Step]:
-        nodes = self.environment.nodes
-
-        def call(what: calls.Call[object]) -> base.Action:
-            async def action() -> None:
-                await nodes.call(target, what)
-
-            return action
-
-        def script(what: calls.Call[str]) -> base.Action:
-            async def action() -> None:
-                await os_check.run(self.environment, target, what, whole=whole)
-
-            return action
-
         steps: list[base.Step] = []
         debug, told = self.op.debug_level or 0, os_check.with_secrets(whole, self.op.osparams_secret)
         if export:
@@ -365,17 +380,12 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
             steps.append(restore.rename_step(self.environment, export, told, target=target, debug=debug))
         if self._installs():
             add = calls.OsAdd(instance=told, debug=debug)
-            steps.append(base.Step(f"install {whole.os} on {whole.name}", script(add)))
+            script = os_check.script(self.environment, target, add, whole=whole)
+            steps.append(base.Step(f"install {whole.os} on {whole.name}", (script,)))
         if self.op.start:
-            stop = calls.InstanceShutdown(instance=whole, timeout=0)
-            steps.append(
-                base.Step(f"start {whole.name} on {target.name}", call(calls.InstanceStart(instance=whole)), call(stop))
-            )
+            start, stop = calls.InstanceStart(instance=whole), calls.InstanceShutdown(instance=whole, timeout=0)
+            steps.append(base.call_step(f"start {whole.name} on {target.name}", target, start, stop))
         return steps
-
-
-def _name(group: cluster.NodeGroup) -> str:
-    return group.name
 
 
 def _describe(vm: instance.Instance, nodes: list[str]) -> list[str]:

@@ -24,10 +24,11 @@ class HotPlug:
     def out(self) -> list[base.Step]:
         """Return the steps for NICs that go; one with another MAC address goes and comes."""
         return [
-            base.Step(
+            base.call_step(
                 f"unplug NIC {nic.index} ({nic.mac}) of {self._before.name}",
-                self._call(calls.NicUnplug(instance=self._before, nic=nic)),
-                self._call(calls.NicPlug(instance=self._before, nic=nic)),
+                self._target,
+                calls.NicUnplug(instance=self._before, nic=nic),
+                calls.NicPlug(instance=self._before, nic=nic),
             )
             for key, nic in self._old.items()
             if key not in self._new
@@ -36,10 +37,11 @@ class HotPlug:
     def into(self) -> list[base.Step]:
         """Return the steps for NICs that come."""
         return [
-            base.Step(
+            base.call_step(
                 f"plug NIC {nic.index} ({nic.mac}) into {self._after.name}",
-                self._call(calls.NicPlug(instance=self._after, nic=nic)),
-                self._call(calls.NicUnplug(instance=self._after, nic=nic)),
+                self._target,
+                calls.NicPlug(instance=self._after, nic=nic),
+                calls.NicUnplug(instance=self._after, nic=nic),
             )
             for key, nic in self._new.items()
             if key not in self._old
@@ -49,7 +51,7 @@ class HotPlug:
         """Return the steps for NICs that stay and differ in more than their place."""
         return [
             base.Step(
-                f"connect NIC {nic.index} ({nic.mac}) of {self._after.name} anew",
+                f"reconnect NIC {nic.index} ({nic.mac}) of {self._after.name}",
                 self._update(self._after, nic),
                 self._update(self._before, self._old[key]),
             )
@@ -57,15 +59,9 @@ class HotPlug:
             if key in self._old and structs.replace(self._old[key], index=nic.index) != nic
         ]
 
-    def _call(self, what: calls.Call[None]) -> base.Action:
-        async def action() -> None:
-            await self._environment.nodes.call(self._target, what)
-
-        return action
-
-    def _update(self, vm: calls.Instance, nic: calls.Nic) -> base.Action:
-        async def action() -> None:
+    def _update(self, vm: calls.Instance, nic: calls.Nic) -> base.Actions:
+        async def update() -> None:
             if not await self._environment.nodes.call(self._target, calls.NicUpdate(instance=vm, nic=nic)):
                 self._environment.log.info(f"NIC {nic.index} is not plugged in: it changes with the next start")
 
-        return action
+        return (base.Procedure("logs whether the NIC is plugged in", update),)

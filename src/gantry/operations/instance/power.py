@@ -108,15 +108,16 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         )
         own = volumes.Volumes(self.environment, snapshot, vm, ignore_secondaries=self.op.force)
 
-        async def do() -> None:
+        async def run() -> None:
             if not facts:
                 await own.on()
             await _started(self.environment, target, start, own=own)
 
+        action = base.Procedure("deactivates the disks again if the hypervisor refuses to start", run)
         return base.Plan(
             lines=[f"start instance {vm.name} on {target.name}"],
             changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=not self.op.no_remember),
-            steps=[base.Step(f"start {vm.name} on {target.name}", do)],
+            steps=[base.Step(f"start {vm.name} on {target.name}", (action,))],
             finish=None if facts else _let_go(vm, self.environment.inputs.now),
             keep_on_failure=True,
             hooks=hook_environment.of_instance(snapshot, vm, path="instance-start", FORCE=self.op.force),
@@ -146,16 +147,13 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
         timeout = 0 if self.op.force else self.op.timeout
         stop = calls.InstanceShutdown(instance=fill.fill(snapshot, vm), timeout=timeout)
 
-        async def do() -> None:
-            await self.environment.nodes.call(target, stop)
-
         return base.Plan(
             lines=[f"stop instance {vm.name} on {target.name}"],
             changes=_wanted(
                 vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=not self.op.no_remember
             ),
             steps=[
-                base.Step(f"stop {vm.name} on {target.name}", do),
+                base.call_step(f"stop {vm.name} on {target.name}", target, stop),
                 *volumes.Volumes(self.environment, snapshot, vm, ignore_secondaries=True).deactivate(),
             ],
             finish=_let_go(vm, self.environment.inputs.now),
@@ -185,7 +183,7 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
         return base.Plan(
             lines=[f"reboot instance {vm.name} ({self.op.reboot_type})"],
             changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=True),
-            steps=[base.Step(f"reboot {vm.name}", self._reboot)],
+            steps=[base.Step(f"reboot {vm.name}", (base.Procedure("depends on whether it runs now", self._reboot),))],
             # Other kinds go on in the same hypervisor process, with the NICs that it has.
             finish=_let_go(vm, self.environment.inputs.now) if self.op.reboot_type == "full" else None,
             keep_on_failure=True,
@@ -237,11 +235,9 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
         node, whole = snapshot.nodes[vm.primary_node], fill.fill(snapshot, vm)
         target = snapshot.target(node)
         timeout = float(self.op.shutdown_timeout)
-        steps = [
-            base.Step(
-                f"stop {vm.name}", self._tolerant(target, calls.InstanceShutdown(instance=whole, timeout=timeout))
-            )
-        ]
+        stop = calls.InstanceShutdown(instance=whole, timeout=timeout)
+        ignores = errors.GantryError if self.op.ignore_failures else None
+        steps = [base.Step(f"stop {vm.name}", (base.Command(target, stop, ignores),))]
         steps += volumes.Volumes(self.environment, snapshot, vm).remove(tolerant=self.op.ignore_failures)
         return base.Plan(
             lines=[f"remove instance {vm.name} from {node.name}"] + [step.text for step in steps],
@@ -253,17 +249,6 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
                 snapshot, vm, path="instance-remove", SHUTDOWN_TIMEOUT=self.op.shutdown_timeout
             ),
         )
-
-    def _tolerant(self, target: targets.Target, what: calls.Call[None]) -> base.Action:
-        async def action() -> None:
-            try:
-                await self.environment.nodes.call(target, what)
-            except errors.GantryError as error:
-                if not self.op.ignore_failures:
-                    raise
-                self.environment.log.warning(f"ignored: {error}")
-
-        return action
 
 
 class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):

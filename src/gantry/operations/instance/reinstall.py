@@ -55,17 +55,14 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         whole = os_check.with_secrets(fill.fill(snapshot, new), self.op.osparams_secret)
         now, own = self.environment.inputs.now, volumes.Volumes(self.environment, snapshot, new)
-
-        async def install() -> None:
-            add = calls.OsAdd(instance=whole, reinstall=True, debug=self.op.debug_level or 0)
-            await os_check.run(self.environment, target, add, whole=whole)
-
+        add = calls.OsAdd(instance=whole, reinstall=True, debug=self.op.debug_level or 0)
+        install = os_check.script(self.environment, target, add, whole=whole)
         return base.Plan(
             lines=[f"install {new.os} on the disks of {vm.name}, whose content is lost"],
             changes=[states.Put(base.changed(new, now))] if new != vm else [],
             steps=[
                 *own.activate(),
-                base.Step(f"install {new.os} on {vm.name}", install),
+                base.Step(f"install {new.os} on {vm.name}", (install,)),
                 *own.deactivate(),
             ],
             hooks=hook_environment.of_instance(snapshot, vm, path="instance-reinstall", wanted=new),

@@ -74,8 +74,16 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
                 *own.activate(),
                 base.Step(
                     f"rename the system from {vm.name} to {new.name}",
-                    self._tell(target, whole, old=vm.name),
-                    self._tell_back(target, structs.replace(whole, name=vm.name), old=new.name),
+                    (os_check.script(self.environment, target, self._script(whole, old=vm.name), whole=whole),),
+                    # A script that failed for the new name may fail for the old one too.
+                    (
+                        base.Command(
+                            target,
+                            self._script(structs.replace(whole, name=vm.name), old=new.name),
+                            errors.GantryError,
+                            f"the system may have the name {new.name} on its disks",
+                        ),
+                    ),
                 ),
             ]
         steps += [self._mark(target, old, disk) for old, disk in zip(old_whole.disks, whole.disks, strict=True)]
@@ -90,39 +98,20 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
         )
 
     def _move(self, target: targets.Target, old: calls.Disk, new: calls.Disk) -> base.Step:
-        async def do() -> None:
-            await self.environment.nodes.call(target, calls.BlockdevRename(disk=old, to=new.logical_id))
+        return base.call_step(
+            f"move disk {old.index} to {new.logical_id[-1]}",
+            target,
+            calls.BlockdevRename(disk=old, to=new.logical_id),
+            calls.BlockdevRename(disk=new, to=old.logical_id),
+        )
 
-        async def undo() -> None:
-            await self.environment.nodes.call(target, calls.BlockdevRename(disk=new, to=old.logical_id))
-
-        return base.Step(f"move disk {old.index} to {new.logical_id[-1]}", do, undo)
-
-    def _told(self, whole: calls.Instance, *, old: str) -> calls.OsRename:
+    def _script(self, whole: calls.Instance, *, old: str) -> calls.OsRename:
         return calls.OsRename(instance=whole, old=old, debug=self.op.debug_level or 0)
 
-    def _tell(self, target: targets.Target, whole: calls.Instance, *, old: str) -> base.Action:
-        async def action() -> None:
-            await os_check.run(self.environment, target, self._told(whole, old=old), whole=whole)
-
-        return action
-
-    def _tell_back(self, target: targets.Target, whole: calls.Instance, *, old: str) -> base.Action:
-        """Return the undo of telling: a script that does not work does not work for this either."""
-
-        async def action() -> None:
-            try:
-                await self.environment.nodes.call(target, self._told(whole, old=old))
-            except errors.GantryError as error:
-                self.environment.log.warning(f"the system may have the name {old} on its disks: {error}")
-
-        return action
-
     def _mark(self, target: targets.Target, old: calls.Disk, disk: calls.Disk) -> base.Step:
-        async def do() -> None:
-            await self.environment.nodes.call(target, calls.BlockdevSetinfo(disk=disk, owner=self.op.new_name))
-
-        async def undo() -> None:
-            await self.environment.nodes.call(target, calls.BlockdevSetinfo(disk=old, owner=self.op.instance_name))
-
-        return base.Step(f"write the name {self.op.new_name} down with disk {disk.index}", do, undo)
+        return base.call_step(
+            f"label disk {disk.index} with the name {self.op.new_name}",
+            target,
+            calls.BlockdevSetinfo(disk=disk, owner=self.op.new_name),
+            calls.BlockdevSetinfo(disk=old, owner=self.op.instance_name),
+        )

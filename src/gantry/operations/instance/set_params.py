@@ -5,7 +5,7 @@ with its undo; the addresses that go linger until they are done, so nobody else 
 Where it cannot be done, or shall not, the changes hold from the next start, and the job's log says so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import structs
 
@@ -28,10 +28,11 @@ Running = calls.RunningInstance | None
 
 @dataclass(frozen=True)
 class Facts:
-    """What runs, and what is known of the disks that are added, or become others."""
+    """What runs, what nodes reported for new and converted disks, and what was drawn for the draft they checked."""
 
     running: Running
     disks: convert.AnyFacts = changes.NOTHING
+    drawn: base.Draws = field(default_factory=base.Draws)
 
 
 Report = list[tuple[str, object]]
@@ -69,11 +70,12 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
                 f"nothing of instance {vm.name} is to be changed", hint="give NICs, disks or parameters"
             )
         made = await convert.ask(self.environment, snapshot, vm, op)
-        change = _Change(self, snapshot, made)
-        draft = change.vm
+        recorder = base.Recorder(self.environment.inputs)
+        change = _Change(self, snapshot, made, recorder.inputs)
+        draft, drawn = change.vm, recorder.drawn()
         node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
         if node.offline:
-            return Facts(None, made)
+            return Facts(None, made, drawn)
         target, before, after = snapshot.target(node), fill.fill(snapshot, vm), fill.fill(snapshot, draft)
         if after.hvparams != before.hvparams:
             check = calls.HypervisorValidate(hypervisor=vm.hypervisor, hvparams=after.hvparams)
@@ -90,12 +92,12 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
             raise errors.NoRoomError(
                 f"instance {vm.name} needs {more} MiB more, node {target.name} has {free} MiB free"
             )
-        return Facts(running, made)
+        return Facts(running, made, drawn)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Put the changed instance; then change the running one."""
         old, running, plugs = snapshot.instance(self.op.instance_name), facts.running, self.op.hotplug
-        change = _Change(self, snapshot, facts.disks)
+        change = _Change(self, snapshot, facts.disks, facts.drawn.replay(self.environment.inputs))
         new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running))
         # The guest may go on with any of its addresses when a step fails and cannot be undone.
         first = structs.replace(change.during, lingering=self._lingering(old, change.vm, running=running, told=False))
@@ -111,7 +113,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
                 *([states.Put(base.changed(first, self.environment.inputs.now))] if first != old else []),
                 *change.disks.changes(),
             ],
-            steps=[*steps, *(base.Step(note, base.nothing) for note in notes)],
+            steps=[*steps, *base.noted(notes)],
             finish=None if first == new else lambda _: [states.Put(base.changed(new, self.environment.inputs.now))],
             after=after,
             result=lambda: change.report,
@@ -149,7 +151,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
 
     def _memory_steps(self, snapshot: states.Snapshot, new: instance.Instance, *, running: Running) -> list[base.Step]:
         """Return the step that gives a running guest more or less memory."""
-        memory, nodes = self._memory(), self.environment.nodes
+        memory = self._memory()
         if memory is None:
             return []
         if running is None:
@@ -157,15 +159,9 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
                 f"instance {new.name} does not run: it has no memory now", hint="-B maxmem= is what it starts with"
             )
         whole, target = fill.fill(snapshot, new), snapshot.target(snapshot.nodes[new.primary_node])
-
-        def resize(size: int) -> base.Action:
-            async def action() -> None:
-                await nodes.call(target, calls.InstanceBalloonMemory(instance=whole, memory=size))
-
-            return action
-
         text = f"give {new.name} {memory} MiB of memory instead of {running.memory}"
-        return [base.Step(text, resize(memory), resize(running.memory))]
+        more, back = (calls.InstanceBalloonMemory(instance=whole, memory=size) for size in (memory, running.memory))
+        return [base.call_step(text, target, more, back)]
 
     def _lingering(
         self, old: instance.Instance, new: instance.Instance, *, running: Running, told: bool = True
@@ -205,7 +201,9 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
 class _Change:
     """An instance after the opcode, ``vm``, and ``during`` its steps; the ``report`` says what that changes."""
 
-    def __init__(self, unit: InstanceSetParams, snapshot: states.Snapshot, made: convert.AnyFacts) -> None:
+    def __init__(
+        self, unit: InstanceSetParams, snapshot: states.Snapshot, made: convert.AnyFacts, inputs: base.Inputs
+    ) -> None:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks
         allocations = unit.environment.ledger.allocations(snapshot, owner=old.uuid)
@@ -214,8 +212,8 @@ class _Change:
         self._maker = nics.Maker(
             snapshot,
             snapshot.nodegroups[snapshot.nodes[old.primary_node].group],
-            unit.environment.inputs,
-            macs=nics.Macs(snapshot, unit.environment.inputs, held=unit.environment.ledger.macs),
+            inputs,
+            macs=nics.Macs(snapshot, inputs, held=unit.environment.ledger.macs),
             allocations=allocations,
             force=unit.op.force,
             conflicts_check=unit.op.conflicts_check,
@@ -228,7 +226,7 @@ class _Change:
             raise errors.InvalidError(
                 f"instance {old.name} would have {len(self._nics)} NICs, {NICS} is the most", hint="remove one first"
             )
-        self.disks = convert.changed(unit.environment, snapshot, old, unit.op, made)
+        self.disks = convert.changed(unit.environment, snapshot, old, unit.op, made, inputs=inputs)
         self.report += self.disks.report
         self.vm = structs.replace(
             old,

@@ -109,7 +109,7 @@ class Cleanup:
         here = node.uuid == self._vm.primary_node
         new = self._vm if here else relocation.moved(self._vm, now, primary=node.uuid)
         steps = [
-            base.Step(f"clear what waits on {name}" if state in HALF else f"clear what stands still on {name}",
+            base.Step(f"clear the waiting guest on {name}" if state in HALF else f"clear the paused guest on {name}",
                       self._end(snapshot, new, name, state))
             for name, state in finding.clear.items()
             if state in HALF or finding.state != "arrived"
@@ -118,55 +118,47 @@ class Cleanup:
             steps.insert(0, base.Step(f"stop sending it from {node.name}", self._stop_sending(snapshot, new)))
         after = []
         if finding.state in ("arrived", "migrated"):
-            after.append(base.Step(f"let it go on on {node.name}", self._go_on(snapshot, new, finding.state)))
+            after.append(base.Step(f"resume the guest on {node.name}", self._go_on(snapshot, new, finding.state)))
         if finding.state == "arrived":
             after += [
-                base.Step(f"clear what stands still on {name}", self._end(snapshot, new, name, state))
+                base.Step(f"clear the paused guest on {name}", self._end(snapshot, new, name, state))
                 for name, state in finding.clear.items()
                 if state not in HALF
             ]
         return base.Plan(
             lines=finding.lines,
-            steps=[base.Step(line, base.nothing) for line in finding.lines] + steps,
+            steps=[*base.noted(finding.lines), *steps],
             finish=None if here else lambda _: [states.Put(new)],
             after=after,
             keep_on_failure=True,
         )
 
-    def _end(self, snapshot: states.Snapshot, new: instance.Instance, name: str, state: str) -> base.Action:
+    def _end(self, snapshot: states.Snapshot, new: instance.Instance, name: str, state: str) -> base.Actions:
         whole, node = fill.fill(snapshot, new), snapshot.node(name)
         what: calls.Call[None] = (
             calls.InstanceFinalizeMigrationDst(instance=whole, success=False)
             if state in HALF
             else calls.InstanceFinalizeMigrationSrc(instance=whole, success=True)
         )
+        return (base.Command(snapshot.target(node), what),)
 
-        async def action() -> None:
-            await self._environment.nodes.call(snapshot.target(node), what)
-
-        return action
-
-    def _go_on(self, snapshot: states.Snapshot, new: instance.Instance, state: str) -> base.Action:
+    def _go_on(self, snapshot: states.Snapshot, new: instance.Instance, state: str) -> base.Actions:
         whole, node = fill.fill(snapshot, new), snapshot.nodes[new.primary_node]
         what: calls.Call[None] = (
             calls.InstanceFinalizeMigrationDst(instance=whole, success=True)
             if state == "arrived"
             else calls.InstanceFinalizeMigrationSrc(instance=whole, success=False)
         )
+        return (base.Command(snapshot.target(node), what),)
 
-        async def action() -> None:
-            await self._environment.nodes.call(snapshot.target(node), what)
-
-        return action
-
-    def _stop_sending(self, snapshot: states.Snapshot, new: instance.Instance) -> base.Action:
+    def _stop_sending(self, snapshot: states.Snapshot, new: instance.Instance) -> base.Actions:
         target = snapshot.target(snapshot.nodes[new.primary_node])
 
-        async def action() -> None:
+        async def run() -> None:
             cancel = calls.InstanceMigrateCancel(instance=fill.fill(snapshot, new))
             if (await self._environment.nodes.call(target, cancel)).status == "completed":
                 raise errors.WrongStateError(
-                    f"instance {new.name} left {target.name} in this moment", hint="clean up again"
+                    f"instance {new.name} left {target.name} just now", hint="run the cleanup again"
                 )
 
-        return action
+        return (base.Procedure("judges the status that the node answers", run),)

@@ -8,7 +8,7 @@ meanwhile does the same. What nobody can tell any more is for ``--cleanup`` (``i
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -178,15 +178,11 @@ class Passage:
     def _nodes(self) -> base.Nodes:
         return self._environment.nodes
 
-    def _call(self, target: targets.Target, what: calls.Call[object]) -> base.Action:
-        async def action() -> None:
-            await self._nodes.call(target, what)
-
-        return action
-
     def go(self) -> list[base.Step]:
         """Return the steps until all of the guest has arrived; their undo lets it go on at the source."""
-        return [*self._open(), base.Step(f"send {self._leaving.name} to {self._target.name}", self._send, self._back)]
+        send = base.Procedure("polls the migration, and ends when the job is canceled", self._send)
+        back = base.Procedure("depends on how far the migration came", self._back)
+        return [*self._open(), base.Step(f"send {self._leaving.name} to {self._target.name}", (send,), (back,))]
 
     def _open(self) -> list[base.Step]:
         """Return the steps that let both nodes use the disks at once."""
@@ -196,7 +192,7 @@ class Passage:
         attached = [
             base.Step(
                 f"let both nodes write to disk {disk.index}: {target.name}",
-                self._call(target, calls.DrbdAttachNet(disk=disk, multimaster=True)),
+                (base.Command(target, calls.DrbdAttachNet(disk=disk, multimaster=True)),),
                 self._single(target, disk),
             )
             for target, disks in both
@@ -206,7 +202,7 @@ class Passage:
         opened = [
             base.Step(
                 f"let {self._target.name} write to disk {disk.index}",
-                self._call(self._target, calls.BlockdevOpen(disk=disk)),
+                (base.Command(self._target, calls.BlockdevOpen(disk=disk)),),
                 self._tolerant(self._target, calls.BlockdevClose(disk=disk)),
             )
             for disk in self._coming.disks
@@ -214,19 +210,12 @@ class Passage:
         ]
         return attached + self._all_disks.wait() + opened
 
-    def _single(self, target: targets.Target, disk: calls.Disk) -> base.Action:
+    def _single(self, target: targets.Target, disk: calls.Disk) -> base.Actions:
         return self._tolerant(target, calls.DrbdAttachNet(disk=disk))
 
-    def _tolerant(self, target: targets.Target, what: calls.Call[object]) -> base.Action:
-        """Return an action for which a node that cannot be reached is no obstacle."""
-
-        async def action() -> None:
-            try:
-                await self._nodes.call(target, what)
-            except errors.RemoteError as error:
-                self._environment.log.warning(f"ignored: {error.message}")
-
-        return action
+    def _tolerant(self, target: targets.Target, call: calls.Call[object]) -> base.Actions:
+        """Return the action that calls a node and ignores that it cannot be reached."""
+        return (base.Command(target, call, errors.RemoteError),)
 
     async def _send(self) -> None:
         source, target, whole = self._source, self._target, self._leaving
@@ -291,7 +280,8 @@ class Passage:
 
     async def _back(self) -> None:
         """Let it go on at the source, when nothing can begin at the target any more."""
-        await self._tolerant(self._target, calls.InstanceFinalizeMigrationDst(instance=self._coming, success=False))()
+        end = self._tolerant(self._target, calls.InstanceFinalizeMigrationDst(instance=self._coming, success=False))
+        await base.perform(end, self._nodes, self._environment.log)
         running = await self._nodes.call(
             self._source, calls.InstanceInfo(hypervisor=self._leaving.hypervisor, name=self._leaving.name)
         )
@@ -306,17 +296,18 @@ class Passage:
         source, target = self._source, self._target
         name = self._leaving.name
         end = calls.InstanceFinalizeMigrationSrc(instance=self._leaving, success=True)
+        go_on = base.Procedure("says what to do when the target does not answer", self._go_on)
         steps = [
-            base.Step(f"let {name} go on on {target.name}", self._go_on),
+            base.Step(f"resume {name} on {target.name}", (go_on,)),
             base.Step(f"clear {source.name}", self._tolerant(source, end)),
         ]
         if not self._mirrored:
             return steps + [
-                base.Step(step.text, self._suffered(step.do), step.undo) for step in self._old_disks.deactivate()
+                replace(step, do=base.tolerant(step.do, errors.GantryError)) for step in self._old_disks.deactivate()
             ]
         closed = [
             base.Step(
-                f"let {source.name} write to disk {disk.index} no more",
+                f"stop {source.name} writing to disk {disk.index}",
                 self._tolerant(source, calls.BlockdevClose(disk=disk)),
             )
             for disk in self._leaving.disks
@@ -329,9 +320,6 @@ class Passage:
             if disk.mirror
         ]
         return steps + closed + single
-
-    def _suffered(self, action: base.Action) -> base.Action:
-        return base.tolerant(action, errors.GantryError, log=self._environment.log, told="ignored")
 
     async def _go_on(self) -> None:
         """Wake the guest at the target; a target that cannot be reached now may have done so."""

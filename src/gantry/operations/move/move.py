@@ -73,7 +73,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         opened = old.activate()
         if facts.runs:
             # It goes on with them when all is taken back.
-            opened = [replace(step, undo=base.nothing) for step in opened]
+            opened = [replace(step, undo=()) for step in opened]
         steps = [
             *work.leave(runs=facts.runs, lenient=self.op.ignore_consistency)[:1],
             *opened,

@@ -80,15 +80,16 @@ class Many(base.Unit[base.Op, Facts]):
     def submitted(self, facts: Facts, *, title: str, hook: base.Hooks | None = None) -> base.Plan:
         """Return the plan that submits the jobs; its result says what stays."""
 
-        async def told() -> None:
+        async def warn() -> None:
             for name, why in facts.stay.items():
                 self.environment.log.warning(f"instance {name} stays: {why}")
 
+        warnings = base.Procedure("only writes warnings to the job's log", warn)
         said = [f"job: {', '.join(op.summary + _to(op) for op in job)}" for job in facts.jobs]
         stays = [f"instance {name} stays: {why}" for name, why in facts.stay.items()]
         return base.Plan(
             lines=[title, *facts.lines, *said, *stays],
-            steps=[*base.noted(facts.lines), base.Step(title, told)],
+            steps=[*base.noted(facts.lines), base.Step(title, (warnings,))],
             jobs=facts.jobs,
             result=lambda: {"stay": facts.stay},
             hooks=hook,

@@ -227,28 +227,22 @@ class Work:
             return []
         name, whole, where = self._leaving.name, self._leaving, self._source
 
-        async def stop() -> None:
-            await self._environment.nodes.call(where, calls.InstanceShutdown(instance=whole, timeout=self._timeout))
-
-        async def start() -> None:
-            if runs:
-                await self._environment.nodes.call(where, calls.InstanceStart(instance=whole))
-
-        steps = [base.Step(f"stop {name} on {where.name}", stop, start), *self._old_disks.deactivate()]
-        steps = [step if runs else replace(step, undo=base.nothing) for step in steps]
-        return [replace(step, do=self._tolerant(step.do)) for step in steps] if lenient else steps
-
-    def _tolerant(self, action: base.Action) -> base.Action:
-        return base.tolerant(action, errors.RemoteError, log=self._environment.log, told="ignored, as was asked")
+        stop = calls.InstanceShutdown(instance=whole, timeout=self._timeout)
+        steps = [
+            base.call_step(f"stop {name} on {where.name}", where, stop, calls.InstanceStart(instance=whole)),
+            *self._old_disks.deactivate(),
+        ]
+        steps = [step if runs else replace(step, undo=()) for step in steps]
+        if not lenient:
+            return steps
+        warning = "ignored, as requested"
+        return [replace(step, do=base.tolerant(step.do, errors.RemoteError, warning=warning)) for step in steps]
 
     def arrive(self) -> list[base.Step]:
         """Return the steps that take its disks into use and start it."""
         whole, where = self._coming, self._target
-
-        async def start() -> None:
-            await self._environment.nodes.call(where, calls.InstanceStart(instance=whole))
-
-        return [*self._new_disks.activate(), base.Step(f"start {whole.name} on {where.name}", start)]
+        start = calls.InstanceStart(instance=whole)
+        return [*self._new_disks.activate(), base.call_step(f"start {whole.name} on {where.name}", where, start)]
 
 
 def told(

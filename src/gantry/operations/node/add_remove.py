@@ -1,5 +1,7 @@
 """Nodes: take a machine into the cluster, send one out (seed "Node flags" for candidates)."""
 
+from dataclasses import dataclass
+
 from gantry import errors
 from gantry.address import ranges
 from gantry.model import cluster, opcodes
@@ -8,6 +10,14 @@ from gantry.operations.node import accelerators, candidate_pool, enroll
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 from gantry.state import ssconf
+
+
+@dataclass
+class _Newcomer:
+    """What the steps of an addition learn of the node, for the last transaction."""
+
+    status: calls.NodeStatus | None = None
+    trusted: bool = False
 
 
 class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
@@ -61,15 +71,25 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             joining=True,
         )
         target = snapshot.target(new)
-        join = base.Step(f"give {new.name} its certificate", lambda: self._join(target), lambda: self._leave(target))
-        look = base.Step(
-            f"ask {new.name} for its resources and give it the cluster's files", lambda: self._look(target)
-        )
+        newcomer = _Newcomer()
+
+        async def enroll_node() -> None:
+            await self._join(target)
+
+        async def look() -> None:
+            await self._look(target, newcomer)
+
+        warning = f"{target.name} was not notified that it left"
+        leave = base.Command(target, calls.NodeLeave(), errors.RemoteError, warning)
+        enrollment = base.Procedure("waits for the node to restart with its certificate", enroll_node)
+        query = base.Procedure("its answer becomes part of the node's record", look)
+        join = base.Step(f"give {new.name} its certificate", (enrollment,), (leave,))
+        resources = base.Step(f"ask {new.name} for its resources and give it the cluster's files", (query,))
         return base.Plan(
             lines=[f"add node {new.name} at {address}"],
             changes=[states.Put(new)],
-            steps=[join, look],
-            finish=lambda newest: self._finish(newest, new.uuid),
+            steps=[join, resources],
+            finish=lambda newest: self._finish(newest, new.uuid, newcomer),
             hooks=hook_environment.of_node_add(snapshot, new),
         )
 
@@ -84,24 +104,18 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             sleep=environment.sleep,
         )
 
-    async def _leave(self, target: targets.Target) -> None:
-        try:
-            await self.environment.nodes.call(target, calls.NodeLeave())
-        except errors.RemoteError as error:
-            self.environment.log.warning(f"{target.name} did not hear that it left: {error}")
-
-    async def _look(self, target: targets.Target) -> None:
+    async def _look(self, target: targets.Target, newcomer: "_Newcomer") -> None:
         nodes = self.environment.nodes
-        self.status = await nodes.call(target, accelerators.question(self.environment.snapshot().the_cluster))
+        newcomer.status = await nodes.call(target, accelerators.question(self.environment.snapshot().the_cluster))
         # What is sent when the state changes may have come before the node had its certificate.
         await nodes.call(target, calls.WriteSsconf(values=ssconf.values(self.environment.snapshot())))
-        self.trusted = self.op.master_capable and candidate_pool.missing(self.environment.snapshot()) > 0
-        if self.trusted:
+        newcomer.trusted = self.op.master_capable and candidate_pool.missing(self.environment.snapshot()) > 0
+        if newcomer.trusted:
             await candidate_pool.give_papers(self.environment, target)
 
-    def _finish(self, newest: states.Snapshot, uuid: str) -> list[states.Change]:
-        node = accelerators.told(newest.nodes[uuid], self.status)
-        candidate = self.trusted and candidate_pool.missing(newest) > 0
+    def _finish(self, newest: states.Snapshot, uuid: str, newcomer: "_Newcomer") -> list[states.Change]:
+        node = accelerators.told(newest.nodes[uuid], newcomer.status)
+        candidate = newcomer.trusted and candidate_pool.missing(newest) > 0
         now = self.environment.inputs.now
         return [states.Put(base.changed(node, now, master_candidate=candidate, joining=False))]
 
@@ -142,16 +156,12 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
         # What the state would refuse in the end is refused before anything is done.
         snapshot.apply([gone], serial=snapshot.serial)
         promotion = candidate_pool.Promotion(self.environment, without=[node.uuid])
+        warning = f"{target.name} was removed, but was not notified that it left"
+        leave = base.Command(target, calls.NodeLeave(), errors.GantryError, warning)
         return base.Plan(
             lines=[f"remove node {node.name}"],
             steps=[promotion.step] if node.master_candidate else [],
             finish=lambda newest: [gone, *promotion.changes(newest)],
-            after=[base.Step(f"tell {node.name} that it left", lambda: self._tell(target))],
+            after=[base.Step(f"let {node.name} leave the cluster", (leave,))],
             hooks=hook_environment.of_node_remove(snapshot, node),
         )
-
-    async def _tell(self, target: targets.Target) -> None:
-        try:
-            await self.environment.nodes.call(target, calls.NodeLeave())
-        except errors.GantryError as error:
-            self.environment.log.warning(f"{target.name} was removed, but did not leave by itself: {error}")

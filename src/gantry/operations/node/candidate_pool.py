@@ -57,14 +57,19 @@ async def give_papers(environment: base.Environment, target: targets.Target) -> 
         await environment.nodes.call(target, calls.UploadFile(name=name, content=content))
 
 
-async def take_back(environment: base.Environment, target: targets.Target) -> None:
-    """Let a node forget what a candidate keeps; a node that does not hear it is a warning in the job's log."""
-    try:
-        await environment.nodes.call(target, calls.NodeDemote())
-    except errors.GantryError as error:
-        environment.log.warning(
-            f"{target.name} may still hold the cluster's key and a copy of its state, which it was to give up: {error}"
-        )
+def sending(environment: base.Environment, target: targets.Target) -> base.Actions:
+    """Return the action that sends a node what a master candidate keeps."""
+
+    async def send() -> None:
+        await give_papers(environment, target)
+
+    return (base.Procedure("sends secrets, which no plan contains", send),)
+
+
+def taking_back(target: targets.Target) -> base.Actions:
+    """Return the action that lets a node delete what a candidate keeps; an error is a warning in the job's log."""
+    warning = f"{target.name} may still hold the cluster's key and a copy of its state, which it was to delete"
+    return (base.Command(target, calls.NodeDemote(), errors.GantryError, warning),)
 
 
 def demotion(environment: base.Environment, target: targets.Target) -> base.Step:
@@ -74,8 +79,8 @@ def demotion(environment: base.Environment, target: targets.Target) -> base.Step
     """
     return base.Step(
         f"take the copy of the state from {target.name}",
-        lambda: take_back(environment, target),
-        base.nothing if target.offline else lambda: give_papers(environment, target),
+        taking_back(target),
+        () if target.offline else sending(environment, target),
     )
 
 
@@ -115,7 +120,9 @@ class Promotion:
     @property
     def step(self) -> base.Step:
         """Return the step; it is done only when candidates are missing."""
-        return base.Step("fill the pool of master candidates", self._give, self._take)
+        reason = "chooses nodes when it runs"
+        give, take = base.Procedure(reason, self._give), base.Procedure(reason, self._take)
+        return base.Step("fill the pool of master candidates", (give,), (take,))
 
     async def _give(self) -> None:
         """Give the papers to as many nodes as are missing; those that do not answer are passed over."""
@@ -135,7 +142,8 @@ class Promotion:
         state = self._environment.snapshot()
         for uuid in self._chosen:
             if uuid in state.nodes and not state.nodes[uuid].master_candidate:
-                await take_back(self._environment, state.target(state.nodes[uuid]))
+                actions = taking_back(state.target(state.nodes[uuid]))
+                await base.perform(actions, self._environment.nodes, self._environment.log)
 
     def changes(self, newest: states.Snapshot) -> list[states.Change]:
         """Return the changes that make candidates of those that have the papers."""

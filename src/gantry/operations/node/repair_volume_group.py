@@ -51,7 +51,8 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
         repairs = facts.decision.deed is repair.Deed.REPAIR
         steps = [
             base.Step(
-                f"take what is missing out of volume group {group.name} on {target.name}", self._reduce(target, group)
+                f"remove the missing volumes from volume group {group.name} on {target.name}",
+                self._reduce(target, group),
             )
             for target, group in facts.broken
             if repairs
@@ -59,11 +60,11 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
         line = f"volume groups: {facts.decision.deed.value}" + (f", {names}" if names else "")
         return base.Plan(
             lines=[line],
-            steps=[base.Step(line, base.nothing), *steps],
+            steps=[base.Step(line), *steps],
             result=lambda: facts.decision.whole,
         )
 
-    def _reduce(self, target: targets.Target, group: calls.VolumeGroup) -> base.Action:
+    def _reduce(self, target: targets.Target, group: calls.VolumeGroup) -> base.Actions:
         async def reduce() -> None:
             lost = await self.environment.nodes.call(target, calls.VgReduce(group=group.name, force=True))
             # Monitoring looks for this line.
@@ -71,4 +72,4 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
                 f"lvm-repair node={target.name} group={group.name} missing={group.missing} lost={','.join(lost)}"
             )
 
-        return reduce
+        return (base.Procedure("logs which volumes were lost", reduce),)

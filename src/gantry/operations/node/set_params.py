@@ -101,7 +101,7 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
         if demoted and self.op.master_candidate is False and new.master_capable:
             note = f"{node.name} may be chosen again when a candidate is missing; --master-capable no keeps it out"
             lines.append(note)
-            steps.append(base.Step(note, base.nothing))
+            steps.append(base.Step(note))
         return base.Plan(
             lines=lines,
             changes=[states.Put(first)] if told else (),
@@ -118,8 +118,8 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
     def _give_step(self, target: targets.Target) -> base.Step:
         return base.Step(
             f"give {target.name} what a master candidate keeps",
-            lambda: candidate_pool.give_papers(self.environment, target),
-            lambda: candidate_pool.take_back(self.environment, target),
+            candidate_pool.sending(self.environment, target),
+            candidate_pool.taking_back(target),
         )
 
     def _wanted(self, snapshot: states.Snapshot, node: cluster.Node) -> cluster.Node:

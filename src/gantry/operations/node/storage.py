@@ -158,15 +158,9 @@ class NodeModifyStorage(base.Unit[opcodes.NodeModifyStorage, calls.PhysicalVolum
     def plan(self, snapshot: states.Snapshot, facts: calls.PhysicalVolume) -> base.Plan:
         """Change it, unless it is so already."""
         target, wanted = snapshot.target(snapshot.node(self.op.node_name)), self.op.changes.allocatable
-
-        def change(allocatable: bool) -> base.Action:
-            async def action() -> None:
-                await self.environment.nodes.call(target, calls.PvChange(device=facts.name, allocatable=allocatable))
-
-            return action
-
+        change, back = (calls.PvChange(device=facts.name, allocatable=value) for value in (wanted, facts.allocatable))
         text = f"{'let new volumes use' if wanted else 'keep new volumes off'} {facts.name} on {target.name}"
-        steps = [base.Step(text, change(wanted), change(facts.allocatable))] if wanted != facts.allocatable else []
+        steps = [base.call_step(text, target, change, back)] if wanted != facts.allocatable else []
         return base.Plan(lines=[step.text for step in steps] or [f"{facts.name} is so already"], steps=steps)
 
 
@@ -210,8 +204,9 @@ class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
                 f"lvm-repair node={node.name} group={name} missing={facts} lost={','.join(gone)}"
             )
 
-        text = f"take {facts} missing physical volumes out of volume group {name} on {node.name}"
-        steps = [base.Step(text, reduce)] if facts else []
+        text = f"remove {facts} missing physical volumes from volume group {name} on {node.name}"
+        action = base.Procedure("its answer is the result of the opcode", reduce)
+        steps = [base.Step(text, (action,))] if facts else []
         return base.Plan(
             lines=[text if facts else f"nothing of volume group {name} on {node.name} is missing"],
             steps=steps,

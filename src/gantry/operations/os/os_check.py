@@ -19,12 +19,23 @@ Result = TypeVar("Result")
 
 
 async def run(
-    environment: base.Environment, target: targets.Target, script: calls.Call[Result], *, whole: calls.Instance
+    environment: base.Environment, target: targets.Target, call: calls.Call[Result], *, whole: calls.Instance
 ) -> Result:
     """Have a script of an instance's OS run on its node; it is killed when the job is canceled meanwhile."""
     nodes = environment.nodes
     cancel = calls.OsCancel(instance=whole.uuid)
-    return await cancellable.run(environment, nodes.call(target, script), lambda: nodes.call(target, cancel))
+    return await cancellable.run(environment, nodes.call(target, call), lambda: nodes.call(target, cancel))
+
+
+def script(
+    environment: base.Environment, target: targets.Target, call: calls.Call[Result], *, whole: calls.Instance
+) -> base.Procedure:
+    """Return the action that has a script of an instance's OS run on its node."""
+
+    async def execute() -> None:
+        await run(environment, target, call, whole=whole)
+
+    return base.Procedure("is killed when the job is canceled; its parameters may be secret", execute)
 
 
 async def check(
