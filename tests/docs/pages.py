@@ -130,10 +130,3 @@ def links(page: Path) -> Iterator[str]:
     text = re.sub(r"^(```+).*?^\1$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for found in re.finditer(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
         yield found[1]
-
-
-def anchors(page: Path) -> set[str]:
-    """Return the names of a page's headings as links spell them."""
-    text = re.sub(r"^(```+).*?^\1$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    heads = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.docs import pages
 
+from tools import citations
+
 README = pages.CHECKOUT / "README.md"
 PAGES = sorted([README, *pages.DOCS.rglob("*.md")])
 
@@ -26,7 +28,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         target, anchor = _target(page, link), link.partition("#")[2]
         assert target.exists(), f"{link}: there is no {target}"
-        assert not anchor or anchor in pages.anchors(target), f"{link}: there is no such heading"
+        assert not anchor or anchor in citations.anchors(target), f"{link}: there is no such heading"
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
