@@ -76,10 +76,10 @@ async def test_tokens_and_authority_stay_over_a_restart_and_more_may_be_added(tm
 
 
 async def test_tokens_are_not_sent_in_plain_to_other_machines(tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidError, match="tokens would be sent as they are"):
+    with pytest.raises(errors.InvalidError, match="would send tokens unencrypted"):
         async with _serving(_options(tmp_path, "--no-ssl", "--bind", "0.0.0.0")):
             pass
-    with pytest.raises(errors.InvalidError, match="is no IP address"):
+    with pytest.raises(errors.InvalidError, match="is not an IP address"):
         async with _serving(_options(tmp_path, "--bind", "here")):
             pass
     async with _serving(_options(tmp_path, "--no-ssl")) as said:

@@ -26,5 +26,5 @@ def test_there_is_no_ledger_without_a_cluster_and_no_site_with_a_slash() -> None
         made = binding.ledger_of(runtime, parsed("--cluster", "/run/other.sock", "--site", "lab-1"))
         assert made is not None
         assert made.site == "lab-1"
-        with pytest.raises(errors.InvalidError, match="is no name of a site"):
+        with pytest.raises(errors.InvalidError, match="is not a valid site name"):
             binding.ledger_of(runtime, parsed("--cluster", "/run/other.sock", "--site", "lab/1"))

@@ -98,7 +98,7 @@ async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(
         ({"exec": {"command": "login"}}, {}, "exec"),
         ({"auth-provider": {"name": "x"}}, {}, "auth-provider"),
         ({}, {"proxy-url": "http://proxy"}, "proxy-url"),
-        ({}, {"server": "unix:///run/api"}, "not the URL"),
+        ({}, {"server": "unix:///run/api"}, "not a valid API server URL"),
         ({}, {"certificate-authority-data": "?"}, "base64"),
         ({}, {"certificate-authority": "missing.pem"}, "missing.pem"),
     ],
@@ -113,7 +113,7 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
 
 def test_a_context_is_chosen_by_name(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, 1, user={"token": "secret"})
-    with pytest.raises(errors.ConfigurationError, match="it has here"):
+    with pytest.raises(errors.ConfigurationError, match="available contexts: here"):
         controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path, context="there")
     assert controllers_kubeconfig.from_kubeconfig(real.RealRuntime(), path, context="here").token == "secret"
 

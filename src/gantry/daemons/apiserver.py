@@ -1,20 +1,20 @@
-"""gantry-kube serve: the embedded API server, for sites without a Kubernetes cluster, and the controllers beside it.
+"""gantry-kube serve: the embedded API server, for sites without a Kubernetes cluster, and its controllers.
 
     gantry-kube serve [--data DIR] [--bind ADDRESS] [--port PORT] [--name NAME] [--no-ssl] [--no-controllers]
                       [--no-templates] [--cluster [SOCKET]] [--site NAME] [--debug]
 
-The controllers are those of ``gantry-kube controllers``, in a process that this one starts; neither goes on without the
-other. Their requests come over a connection that nobody else has (``kubernetes.api.pipe``).
+The controllers are those of ``gantry-kube controllers``, in a child process; each process ends with the other. Their
+requests come over a private connection (``pipe``).
 
-All that it keeps is in one folder, which nobody else may read::
+All state is in one directory, which only its owner can read::
 
-    objects.log     the objects (``kubernetes.apiserver.store``)
-    tokens          who is let in: token,name on each line; made with one token for "admin"
-    kubeconfig      how kubectl reaches it as admin; written anew at each start
-    ca.pem, ca.key  the authority that clients trust
-    server.pem, server.key   its certificate, issued at each start for the address and the name
+    objects.log              the objects (``store``)
+    tokens                   accepted tokens: token,name on each line; created with a token for "admin"
+    kubeconfig               kubeconfig of admin; rewritten at each start
+    ca.pem, ca.key           the certificate authority
+    server.pem, server.key   the server certificate, issued at each start for the address and the name
 
-It listens on the loopback address unless told otherwise. A kill at any moment loses nothing that was acknowledged.
+It listens on the loopback address by default. A crash at any time loses no acknowledged write.
 """
 
 import argparse
@@ -41,45 +41,50 @@ DATA = "/var/lib/gantry/kube"
 PORT = 6443
 ADMIN = "admin"
 BESIDE = "gantry-kube"
-"""Who the controllers that it starts are to the server."""
+"""User name of the controllers that the server starts."""
 
 Beside = Callable[[pipe_server.Server], Awaitable[None]]
-"""Works with the server, whose requests are answered there, until it is told to stop."""
+"""Runs beside the server until stopped; its requests are answered by the pipe server."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command to those of gantry-kube."""
-    made = commands.add_parser("serve", help="be an API server with the same resources, kept in a file")
-    made.add_argument("--data", default=DATA, metavar="DIR", help=f"folder of all of its files (default: {DATA})")
+    made = commands.add_parser("serve", help="run an API server with the same resources, stored in a file")
     made.add_argument(
-        "-b", "--bind", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: loopback)"
-    )
-    made.add_argument("-p", "--port", type=program.port, default=PORT, help=f"TCP port (default: {PORT})")
-    made.add_argument(
-        "--name", default="", help="name that clients reach it by, for certificate and kubeconfig (default: this host)"
-    )
-    made.add_argument("--no-ssl", action="store_true", help="plain HTTP, on a loopback address only")
-    made.add_argument(
-        "--controllers", action=argparse.BooleanOptionalAction, default=True, help="serve pools and claims as well"
+        "--data", default=DATA, metavar="DIR", help=f"store all files in this directory (default: {DATA})"
     )
     made.add_argument(
-        "--templates", action=argparse.BooleanOptionalAction, default=True, help="render Metal3DataTemplates as well"
+        "-b", "--bind", default="127.0.0.1", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)"
     )
-    made.add_argument("--debug", action="store_true", help="log more, each request too")
+    made.add_argument(
+        "-p", "--port", type=program.port, default=PORT, help=f"listen on this TCP port (default: {PORT})"
+    )
+    made.add_argument("--name", default="", help="set the host name in certificate and kubeconfig (default: this host)")
+    made.add_argument("--no-ssl", action="store_true", help="serve plain HTTP, only on a loopback address")
+    made.add_argument(
+        "--controllers",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="run the controllers of pools and claims too",
+    )
+    made.add_argument(
+        "--templates", action=argparse.BooleanOptionalAction, default=True, help="render Metal3DataTemplates too"
+    )
+    made.add_argument("--debug", action="store_true", help="log debug messages and each request")
     return made
 
 
 async def serve(
     runtime: interface.Runtime, options: argparse.Namespace, *, stop: asyncio.Event, beside: Beside | None = None
 ) -> None:
-    """Serve until ``stop``, or until who works ``beside`` ends; InvalidError, BusyError, ConfigurationError."""
+    """Serve until ``stop``, or until ``beside`` ends; InvalidError, BusyError, ConfigurationError."""
     try:
         address = ipaddress.ip_address(options.bind)
     except ValueError:
-        raise errors.InvalidError(f"{options.bind} is no IP address to listen on") from None
+        raise errors.InvalidError(f"--bind {options.bind} is not an IP address") from None
     if options.no_ssl and not address.is_loopback:
         raise errors.InvalidError(
-            f"without TLS tokens would be sent as they are to {options.bind}", hint="add --bind 127.0.0.1"
+            f"--no-ssl would send tokens unencrypted on {options.bind}", hint="add --bind 127.0.0.1"
         )
     if not options.debug:
         logging.getLogger("gantry.access").setLevel(logging.WARNING)
@@ -104,7 +109,7 @@ async def serve(
 
 
 async def _tokens(runtime: interface.Runtime, folder: str) -> Mapping[str, str]:
-    """Return who is let in, by token; ConfigurationError for a line that says nobody."""
+    """Return user names by token; ConfigurationError for an invalid line."""
     path = f"{folder}/tokens"
     if not runtime.disk.exists(path):
         await runtime.disk.write(path, f"{runtime.random.token(24).hex()},{ADMIN}\n".encode(), mode=0o600)
@@ -113,14 +118,14 @@ async def _tokens(runtime: interface.Runtime, folder: str) -> Mapping[str, str]:
         token, _, rest = line.strip().partition(",")
         name = rest.partition(",")[0].strip()
         if line.strip() and not (token and name):
-            raise errors.ConfigurationError(f"line {number} of {path} is no 'token,name'")
+            raise errors.ConfigurationError(f"line {number} of {path} is not 'token,name'")
         if line.strip():
             out[token] = name
     return out
 
 
 async def _tls(runtime: interface.Runtime, options: argparse.Namespace) -> ssl.SSLContext:
-    """Return the context of the server, with a certificate made now, of the authority of the folder."""
+    """Return the TLS context of the server, with a new certificate."""
     disk, folder, now = runtime.disk, options.data, runtime.clock.now()
     if not (disk.exists(f"{folder}/ca.pem") and disk.exists(f"{folder}/ca.key")):
         made = security.make_authority("kube", now)
@@ -137,7 +142,7 @@ async def _tls(runtime: interface.Runtime, options: argparse.Namespace) -> ssl.S
 
 
 def _kubeconfig(runtime: interface.Runtime, options: argparse.Namespace, tokens: Mapping[str, str]) -> bytes:
-    """Return what kubectl needs to be let in as admin."""
+    """Return the kubeconfig of admin."""
     address = ipaddress.ip_address(options.bind)
     host = options.name or (runtime.host if address.is_unspecified else str(address))
     host = f"[{host}]" if ":" in host else host

@@ -1,9 +1,9 @@
-"""The cluster that pools of a Kubernetes API may be bound to: options of ``gantry-kube``, and the way to its master.
+"""The Gantry cluster to whose networks IPPools can be bound: options of ``gantry-kube``.
 
     --cluster [SOCKET] [--site NAME]
 
-Who calls it: ``daemons.kube``. The socket is that of the cluster's master daemon on this machine, or one that is
-forwarded here; its file's permissions are what opens it.
+``daemons.kube`` calls it. The socket is that of the cluster's master daemon on this machine, or one forwarded from
+another machine; the permissions of the socket file are the only access control.
 """
 
 import argparse
@@ -26,22 +26,22 @@ def add_arguments(made: argparse.ArgumentParser) -> None:
         default="",
         const=paths.Paths.below(os.environ.get("GANTRY_ROOT", "")).luxi_socket,
         metavar="SOCKET",
-        help="reserve the addresses of pools with the annotation gantry/network in the cluster whose master daemon has "
-        "this socket (if none is named: that of this machine)",
+        help="reserve addresses of pools with the annotation gantry/network in the Gantry cluster with this master "
+        "socket (default SOCKET: that of this machine)",
     )
     made.add_argument(
         "--site",
         default="",
         metavar="NAME",
-        help="by which name the cluster knows this API server (default: the UID of its namespace kube-system)",
+        help="set the name of this API server in the cluster (default: the UID of its namespace kube-system)",
     )
 
 
 def ledger_of(runtime: interface.Runtime, options: argparse.Namespace) -> cluster_ports.Ledger | None:
-    """Return the ledger that is asked for, None for none; InvalidError."""
+    """Return the port client of the configured cluster, None without one; InvalidError."""
     if options.site and not _SITE.fullmatch(options.site):
         raise errors.InvalidError(
-            f"'{options.site}' is no name of a site", hint="use letters, digits, '.', '_' and '-'"
+            f"'{options.site}' is not a valid site name", hint="use up to 63 letters, digits, '.', '_' and '-'"
         )
     if not options.cluster:
         return None

@@ -1,4 +1,4 @@
-"""gantry-kube: the controllers of IPPools and claims, and an API server to have them on.
+"""gantry-kube: the controllers of IPPools and IP claims, and an embedded API server.
 
     gantry-kube controllers [--kubeconfig FILE] [--context NAME] [--namespace NAME] [--watch-filter VALUE]
                             [--no-leader-elect] [--lease-namespace NAME] [--templates] [--qps N] [--burst N]
@@ -7,9 +7,9 @@
                             [--run-folder DIR] [--attended] [--debug]
     gantry-kube serve       see daemons.apiserver
 
-``controllers`` works on any API server that has the definitions in ``deploy/kubernetes/crd``, or those of Metal3. It
-finds the server by a kubeconfig, or from inside a pod. It keeps nothing, so it may be started, stopped and killed at
-any time. Of several that run, one works (``kubernetes.controllers.election``). Its log goes to standard error.
+``controllers`` works with any API server that has the definitions in ``deploy/kubernetes/crd``, or those of Metal3. It
+connects by a kubeconfig, or from inside a pod. It has no state of its own, so it may be started, stopped and killed at
+any time. Of several instances only the leader works (``election``). It logs to standard error.
 """
 
 import argparse
@@ -35,13 +35,13 @@ QPS = 500.0
 BURST = 1000
 BODY_LIMIT = 1 << 16
 UNLIMITED = 999_999
-"""Requests a second of controllers that their server has started: nothing needs to be held back."""
+"""Requests per second of controllers started by ``gantry-kube serve``: no limit."""
 CONCURRENCY = 512
-"""Claims that they work on at once: their changes share a sync."""
+"""Claims that these controllers process at a time: concurrent changes share an fsync."""
 COLLECT = (100_000, 20, 100)
-"""How seldom garbage in cycles is looked for (``gc.set_threshold``): there is little, among many objects that stay."""
+"""Arguments of ``gc.set_threshold``: rare collections, for there are many live objects and few garbage cycles."""
 LEASE_QPS = 10.0
-"""Requests a second for the lease alone: its renewals never wait behind other work."""
+"""Requests per second for the lease, separate from others, so that renewals never wait."""
 
 
 def _access(runtime: interface.Runtime, options: argparse.Namespace) -> kubeconfig.Access:
@@ -60,9 +60,9 @@ async def control(
     stop: asyncio.Event,
     way: pipe.Channel | None = None,
 ) -> None:
-    """Run the controllers of an API server until ``stop``; the lease is given back then.
+    """Run the controllers of an API server until ``stop``, then release the lease.
 
-    ``way`` leads to one that has started us, and is the end of us with it.
+    ``way`` is the pipe to an API server that has started this process; the process ends with it.
     """
     counts = metrics.Metrics()
     tls = None if way else await kubeconfig.tls(runtime, target, folder=options.run_folder)
@@ -81,7 +81,7 @@ async def control(
         cluster=binding.ledger_of(runtime, options),
     )
     namespace = options.lease_namespace or target.namespace
-    # A server starts one of us, so it is no other that held the lease in this name before a kill.
+    # A server starts a single process, so a lease with this identity was held by our predecessor, which is dead.
     identity = f"{runtime.host}_serve" if way else ""
     elected = election.Election(runtime, leases, namespace=namespace, identity=identity, counts=counts)
     health = metrics.Health(counts, is_ready=lambda: made.is_ready)
@@ -130,13 +130,13 @@ async def _controllers(runtime: interface.Runtime, options: argparse.Namespace) 
 
 
 async def _attend(runtime: interface.Runtime, options: argparse.Namespace, requests: channel_server.Server) -> None:
-    """Run controllers of an API server until they end; ExecutionError, for they should not."""
+    """Run the controller process of an API server; ExecutionError when it exits."""
     code = await runtime.processes.attend(_attended(options), requests.serve)
-    raise errors.ExecutionError(f"the controllers have ended, with exit code {code}", hint="see what they said before")
+    raise errors.ExecutionError(f"the controllers have exited with code {code}", hint="see the log above")
 
 
 def _attended(options: argparse.Namespace) -> list[str]:
-    """Return the command line of controllers that nothing needs to hold back."""
+    """Return the command line of the controllers that the embedded API server starts."""
     said = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
     said += [f"--qps={UNLIMITED}", f"--concurrency={CONCURRENCY}"]
     flags = {"--templates": options.templates, "--debug": options.debug}
@@ -155,7 +155,7 @@ async def _serve(runtime: interface.Runtime, options: argparse.Namespace) -> Non
 
 
 def _stopped() -> asyncio.Event:
-    """Return what is set when somebody ends this program."""
+    """Return an event that SIGTERM and SIGINT set."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -163,56 +163,77 @@ def _stopped() -> asyncio.Event:
 
 
 def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser("controllers", help="serve pools and claims of an API server")
-    made.add_argument("--kubeconfig", default="", metavar="FILE", help="how to reach the API server; none in a pod")
-    made.add_argument("--context", default="", metavar="NAME", help="context of that file (default: its current one)")
-    made.add_argument("--namespace", default="", metavar="NAME", help="serve this namespace only (default: all)")
+    made = commands.add_parser("controllers", help="run the controllers of pools and claims for an API server")
     made.add_argument(
-        "--watch-filter", default="", metavar="VALUE", help="serve only what has cluster.x-k8s.io/watch-filter=VALUE"
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        help="connect by this kubeconfig (default: $KUBECONFIG, else the pod's)",
     )
     made.add_argument(
-        "--leader-elect", action=argparse.BooleanOptionalAction, default=True, help="work while we hold the lease"
+        "--context", default="", metavar="NAME", help="use this context of the kubeconfig (default: the current one)"
+    )
+    made.add_argument("--namespace", default="", metavar="NAME", help="watch this namespace only (default: all)")
+    made.add_argument(
+        "--watch-filter",
+        default="",
+        metavar="VALUE",
+        help="reconcile only objects with the label cluster.x-k8s.io/watch-filter=VALUE",
+    )
+    made.add_argument(
+        "--leader-elect", action=argparse.BooleanOptionalAction, default=True, help="work only while holding the lease"
     )
     made.add_argument(
         "--lease-namespace",
         default="",
         metavar="NAME",
-        help="where the lease is (default: the kubeconfig's, the pod's)",
+        help="use a lease in this namespace (default: that of the kubeconfig or of the pod)",
     )
     made.add_argument(
-        "--templates", action="store_true", help="render Metal3DataTemplates too, where Metal3's own provider does not"
+        "--templates", action="store_true", help="render Metal3DataTemplates too; only where Metal3's provider does not"
     )
     binding.add_arguments(made)
-    made.add_argument("--qps", type=_positive, default=QPS, metavar="N", help=f"requests a second (default: {QPS:g})")
-    made.add_argument("--burst", type=_count, default=BURST, metavar="N", help=f"after a pause (default: {BURST})")
+    made.add_argument(
+        "--qps", type=_positive, default=QPS, metavar="N", help=f"limit requests per second (default: {QPS:g})"
+    )
+    made.add_argument(
+        "--burst",
+        type=_count,
+        default=BURST,
+        metavar="N",
+        help=f"allow so many requests at once after a pause (default: {BURST})",
+    )
     made.add_argument(
         "--concurrency",
         type=_count,
         default=controllers.CONCURRENCY,
         metavar="N",
-        help=f"claims that are worked on at once (default: {controllers.CONCURRENCY})",
+        help=f"process so many claims at a time (default: {controllers.CONCURRENCY})",
     )
     made.add_argument(
-        "--bind", default="0.0.0.0", metavar="ADDRESS", help="where to answer probes and reviews (default: all)"
+        "--bind",
+        default="0.0.0.0",
+        metavar="ADDRESS",
+        help="listen on this address for probes and admission reviews (default: all)",
     )
     made.add_argument(
         "--health-port",
         type=program.port,
         default=HEALTH_PORT,
         metavar="PORT",
-        help=f"TCP port of /healthz, /readyz and /metrics, 0: none (default: {HEALTH_PORT})",
+        help=f"serve /healthz, /readyz and /metrics on this TCP port, 0: none (default: {HEALTH_PORT})",
     )
     webhook.add_arguments(made)
     made.add_argument(
         "--run-folder",
         default=_run_folder(),
         metavar="DIR",
-        help="where a client key of the kubeconfig is put while it is read (default: %(default)s)",
+        help="write an inline client key to this directory while it is loaded (default: %(default)s)",
     )
     made.add_argument(
-        "--attended", action="store_true", help="reach the API server by the standard input: how it starts us itself"
+        "--attended", action="store_true", help="use standard input as connection; set by gantry-kube serve"
     )
-    made.add_argument("--debug", action="store_true", help="log more")
+    made.add_argument("--debug", action="store_true", help="log debug messages")
     made.set_defaults(run=_controllers)
 
 
@@ -223,7 +244,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _run_folder() -> str:
-    """Return a folder that this user may write to and nobody else may read."""
+    """Return a directory that only this user can read and write."""
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     return f"{own}/gantry" if own else "/run/gantry"
 
@@ -231,19 +252,21 @@ def _run_folder() -> str:
 def _positive(text: str) -> float:
     value = float(text)
     if not 0 < value < 1_000_000:
-        raise ValueError("it has to be above 0")
+        raise ValueError("must be above 0 and below 1000000")
     return value
 
 
 def _count(text: str) -> int:
     value = int(text)
     if not 0 < value < 1_000_000:
-        raise ValueError("it has to be above 0")
+        raise ValueError("must be above 0 and below 1000000")
     return value
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="gantry-kube", description="IPPools and IPClaims on the Kubernetes API.")
+    parser = argparse.ArgumentParser(
+        prog="gantry-kube", description="Run IPAM for the Kubernetes API: IPPools and IPClaims."
+    )
     parser.add_argument("--version", action="version", version=f"gantry-kube {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_controllers(commands)
@@ -252,7 +275,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; the exit code is 0 after a signal, 1 when it cannot run."""
+    """Run the program; the exit code is 0 after a signal, 1 after an error."""
     options = _arguments(argv)
     logs.configure_screen(debug=options.debug)
     gc.set_threshold(*COLLECT)

@@ -1,10 +1,10 @@
-"""The port of gantry-kube for admission reviews (``kubernetes.apiserver.webhook``), and its certificate.
+"""The admission webhook of gantry-kube: its port, and its certificate.
 
     --webhook-cert-dir DIR [--webhook-port PORT]
 
-Who calls it: ``daemons.kube``, beside the controllers, if a folder is named. The folder has what a mounted Secret of
-type kubernetes.io/tls has: ``tls.crt`` and ``tls.key``. Whoever renews these has them read within seconds, and no
-connection is lost.
+``daemons.kube`` runs it beside the controllers if a directory is given. The directory has the files of a mounted Secret
+of type kubernetes.io/tls: ``tls.crt`` and ``tls.key``. Renewed files are loaded within seconds, and no connection is
+lost.
 """
 
 import argparse
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 PORT = 9443
 RENEWAL = 10.0
-"""Seconds between two looks at the certificate."""
+"""Seconds between two checks for a new certificate."""
 
 
 def add_arguments(made: argparse.ArgumentParser) -> None:
@@ -30,14 +30,14 @@ def add_arguments(made: argparse.ArgumentParser) -> None:
         "--webhook-cert-dir",
         default="",
         metavar="DIR",
-        help="answer admission reviews, with the certificate in this folder: tls.crt and tls.key",
+        help="serve the admission webhook with tls.crt and tls.key in this directory",
     )
     made.add_argument(
         "--webhook-port",
         type=program.port,
         default=PORT,
         metavar="PORT",
-        help=f"TCP port of the reviews (default: {PORT})",
+        help=f"serve the admission webhook on this TCP port (default: {PORT})",
     )
 
 
@@ -49,13 +49,13 @@ async def serve(runtime: interface.Runtime, options: argparse.Namespace, made: c
         tls = security.bootstrap_server_context(*_paths(folder))
     except OSError as error:
         raise errors.ConfigurationError(
-            f"the certificate in {folder} cannot be used: {error}", hint="it has to have tls.crt and tls.key, in PEM"
+            f"the certificate in {folder} cannot be used: {error}", hint="provide tls.crt and tls.key in PEM format"
         ) from None
     if not options.debug:
         logging.getLogger("gantry.access").setLevel(logging.WARNING)
     listening = http.Server(runtime, made.admission)
     await listening.open(options.bind, options.webhook_port, tls=tls)
-    log.info("admission reviews are answered on port %d", options.webhook_port)
+    log.info("admission webhook listening on port %d", options.webhook_port)
     try:
         while True:
             await runtime.clock.sleep(RENEWAL)
@@ -73,14 +73,14 @@ def _pair(runtime: interface.Runtime, folder: str) -> bytes:
 
 
 def _renewed(runtime: interface.Runtime, folder: str, *, tls: ssl.SSLContext, known: bytes) -> bytes:
-    """Use a new certificate from the next connection on; return the files that are in use."""
+    """Load a changed certificate for new connections; return the content of the files in use."""
     try:
         found = _pair(runtime, folder)
         if found == known:
             return known
         security.renew_server_context(tls, *_paths(folder))
     except OSError as error:
-        log.warning("the certificate in %s has changed and cannot be used: %s", folder, error)
+        log.warning("the new certificate in %s cannot be used: %s", folder, error)
         return known
-    log.info("the certificate in %s has been renewed", folder)
+    log.info("loaded a new certificate from %s", folder)
     return found

@@ -63,4 +63,4 @@ async def test_what_one_version_may_leave_away_is_there_in_the_other(kube: api.A
 async def test_pools_that_give_out_the_same_are_warned_of(kube: api.Api) -> None:
     await kube.add(api.POOLS, api.pool())
     warned = await kube.add(api.POOLS, api.pool("pool-2"))
-    assert "ranges of IPPool pool-1 overlap" in warned.headers["Warning"]
+    assert "ranges overlap with those of IPPool pool-1" in warned.headers["Warning"]

@@ -79,7 +79,7 @@ async def test_a_bug_that_ends_the_writing_lets_nobody_wait(tmp_path: Path) -> N
         for failed in await asyncio.gather(*made, return_exceptions=True):
             assert isinstance(failed, errors.InternalError)
         assert not one.is_writing
-        with pytest.raises(errors.InternalError, match="not written any more"):
+        with pytest.raises(errors.InternalError, match="no longer written"):
             await one.remove(TITLE, _secret("a"))
     async with _opened(tmp_path) as again:
         assert again.get(_key("a"))
@@ -101,7 +101,7 @@ async def test_a_torn_end_is_cut_off_and_damage_stops_the_server(tmp_path: Path)
     damaged = bytearray(path.read_bytes())
     damaged[len(whole) - 20] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(errors.ConfigurationError, match=r"objects.log, byte offset \d+"):
+    with pytest.raises(errors.ConfigurationError, match=r"objects.log is damaged at byte offset \d+"):
         async with _opened(tmp_path):
             pass
 
@@ -146,7 +146,7 @@ def _full(descriptor: int, data: bytes) -> int:
 
 async def test_a_folder_has_one_server(tmp_path: Path) -> None:
     async with _opened(tmp_path):
-        with pytest.raises(errors.BusyError, match="another server uses the folder"):
+        with pytest.raises(errors.BusyError, match="another server is using the directory"):
             async with _opened(tmp_path):
                 pass
 

@@ -87,7 +87,7 @@ async def test_a_server_that_stores_nothing_any_more_is_not_healthy(tmp_path: Pa
     await made.close()
     for path in ("/healthz", "/livez", "/readyz"):
         said = await made.answer(interface.HttpRequest("GET", path, b""), http.Trace(""))
-        assert (said.status, said.body) == (500, b"changes are not stored any more")
+        assert (said.status, said.body) == (500, b"the object store has failed; restart the server")
 
 
 def _field(number: int, value: bytes) -> bytes:

@@ -82,7 +82,7 @@ class Controller(server.Controller):
     def read(self) -> None:
         bonds = self.known.bonds
         if self.cluster.is_away:
-            self.work |= bonds.lost("the cluster cannot be asked: it is away")
+            self.work |= bonds.lost("the cluster is unavailable: it is away")
             return
         networks = [self.cluster.network()] if NAME in bonds.names else []
         self.work |= self.known.learn(bonds.names, networks, self.cluster.reservations())
@@ -116,7 +116,7 @@ class Controller(server.Controller):
 
     def _failed(self, action: actions.Action, refusal: server.RefusedError) -> None:
         if refusal.reason == "Away":
-            self.work |= self.known.bonds.lost("the cluster cannot be asked: it is away")
+            self.work |= self.known.bonds.lost("the cluster is unavailable: it is away")
         elif isinstance(action, actions.Reserve):
             self.work |= self.known.bonds.refused(
                 action.reservation, cluster_reservations.other("the cluster:", "taken")

@@ -67,8 +67,8 @@ BAD = [
     ),
     (pool(pools=ONE, excludedAddresses=["ten"]), "admission", "spec.excludedAddresses[0]"),
     (pool(pools=[{"start": "10.0.0.1", "end": "2001:db8::1"}]), "admission", "mixes address families"),
-    (pool(namePrefix="UPPER", pools=ONE), "admission", "cannot have names that begin so"),
-    (pool(namePrefix="p" * 250, pools=ONE), "admission", "cannot have names that begin so"),
+    (pool(namePrefix="UPPER", pools=ONE), "admission", "is not a valid beginning of the name"),
+    (pool(namePrefix="p" * 250, pools=ONE), "admission", "is not a valid beginning of the name"),
     (body("IPClaim", {}), "schema", "spec.pool: Required"),
     (
         body("IPClaim", {"pool": {"namespace": server.SITE}}),
@@ -235,4 +235,4 @@ def test_ranges_over_those_of_a_pool_with_another_prefix_are_worth_a_warning() -
         for name, spec in specs.items()
     ]
     (warning,) = admission.warnings(new, [new, *others])
-    assert warning.startswith("ranges of IPPool over overlap")
+    assert warning.startswith("ranges overlap with those of IPPool over")

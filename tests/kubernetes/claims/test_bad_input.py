@@ -185,7 +185,7 @@ def test_what_is_allocated_in_advance_and_held_by_another_is_waited_for() -> Non
     api.patch(POOL, {"spec": {"preAllocations": {"a": "10.0.0.1"}}})
     api.create(server.claim("a"))
     controller.settle()
-    assert server.error(api, "a").startswith("Pre-allocated IP not available: 10.0.0.1 is held by")
+    assert server.error(api, "a").startswith("Pre-allocated IP not available: 10.0.0.1 is in use by")
     writes = api.writes
     server.Controller(api).settle()
     assert api.writes == writes

@@ -105,7 +105,7 @@ def test_a_claim_that_asks_for_an_instances_address_hears_who_has_it_and_gets_it
     site.controller.read()
     site.server.create(server.claim("a", annotations={"ipAddress": "10.0.0.2"}))
     site.settle()
-    assert "10.0.0.2 is held by instance vm1" in site.error("a")
+    assert "10.0.0.2 is in use by instance vm1" in site.error("a")
     site.cluster.give("10.0.0.2")
     site.controller.read()
     site.settle()
@@ -129,7 +129,7 @@ def test_claims_of_bound_pools_wait_with_the_reason_while_the_cluster_is_away_an
     site.server.create(server.pool("plain", namePrefix="plain"))
     site.server.create(server.claim("c", "plain"))
     site.ask("b")
-    assert "the cluster cannot be asked" in site.error("b")
+    assert "the cluster is unavailable" in site.error("b")
     assert site.ready().reason == "NetworkNotReady"
     assert site.given("a")
     assert site.given("c")
@@ -191,7 +191,7 @@ def test_an_address_made_by_hand_is_reserved_or_its_claim_hears_who_has_it(site:
     site.ask("a", "b")
     assert site.given("a") == "10.0.0.3"
     assert site.cluster.owner("10.0.0.3") == "a"
-    assert "10.0.0.4 is held by instance vm1" in site.error("b")
+    assert "10.0.0.4 is in use by instance vm1" in site.error("b")
     site.cluster.give("10.0.0.4")
     site.controller.read()
     site.settle()

@@ -136,7 +136,7 @@ def test_a_claim_gets_the_address_it_asks_for_or_is_told_why_not() -> None:
     api, controller = begin(pool, *asked)
     assert server.given(api, "a") == "10.0.0.2"
     said = {name: server.error(api, name) for name in "bcdefz"}
-    assert "held by IPAddress site-a/pool-1-10-0-0-2" in said["b"]
+    assert "in use by IPAddress site-a/pool-1-10-0-0-2" in said["b"]
     assert "out of bounds" in said["c"]
     assert "pre-allocated to claim z" in said["d"]
     assert "gateway" in said["e"]
@@ -473,7 +473,10 @@ def test_a_claim_created_and_deleted_at_once_leaves_nothing() -> None:
     ("claim", "reason"),
     [
         (server.claim("a", of="nowhere"), "IPPool nowhere does not exist"),
-        ({**server.claim("a"), "spec": {"pool": {"name": "pool-1", "namespace": "site-b"}}}, "in another namespace"),
+        (
+            {**server.claim("a"), "spec": {"pool": {"name": "pool-1", "namespace": "site-b"}}},
+            "is not in the namespace of the claim",
+        ),
     ],
 )
 def test_a_claim_that_cannot_be_served_is_told_why(claim: schema.Json, reason: str) -> None:

@@ -135,7 +135,7 @@ def test_a_status_that_would_be_too_large_says_less(monkeypatch: pytest.MonkeyPa
     begin(api, *"abcd")
     seen = status(api)
     assert (len(seen.indexes), seen.allocations, seen.addresses) == (3, {}, {})
-    assert "more addresses" in condition(api, "Ready").message
+    assert "too many addresses" in condition(api, "Ready").message
 
 
 def test_a_status_with_what_a_server_notes_of_its_fields_can_be_stored() -> None:

@@ -258,7 +258,7 @@ def test_what_the_claims_got_is_what_the_texts_say() -> None:
         "networkData": {"networks": {"ipv4": [{"id": "a", "link": "b", "ipAddressFromIPPool": "front"}]}}
     }
     asked = read(spec)
-    with pytest.raises(errors.NotFoundError, match="front has given no address yet"):
+    with pytest.raises(errors.NotFoundError, match="no address has been allocated from pool front yet"):
         template.network_data(asked, MACHINE, {})
     (claim,) = template.claims(asked, MACHINE)
     api.create(claim.written())
@@ -292,12 +292,12 @@ def broken(path: str, value: object) -> schema.Json:
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        (broken("networkData.links.ethernets.0.macAddress", {"fromHostInterface": "em9"}), "has no network card em9"),
+        (broken("networkData.links.ethernets.0.macAddress", {"fromHostInterface": "em9"}), "has no NIC em9"),
         (broken("networkData.links.bonds.0.parameters", {"mode": "4"}), "parameter mode of bond bond9"),
         (broken("networkData.networks.ipv6.0.fromPoolAnnotation.annotation", "none"), "has no annotation none"),
         (broken("networkData.networks.ipv6", [{"id": "x", "link": "v7", "ipAddressFromIPPool": "front"}]), "is ipv6"),
-        (broken("networkData.networks.ipv4.0.routes.1.prefix", 33), "33 is no prefix of IPv4"),
-        (broken("networkData.networks.ipv4.1.fromPoolRef.name", "long"), "64 is no prefix of IPv4"),
+        (broken("networkData.networks.ipv4.0.routes.1.prefix", 33), "33 is invalid for IPv4"),
+        (broken("networkData.networks.ipv4.1.fromPoolRef.name", "long"), "64 is invalid for IPv4"),
         (broken("networkData.networks.ipv4.0.routes.1.network", "net"), "'net' is not an IP address"),
     ],
 )
@@ -314,7 +314,7 @@ def test_the_text_of_a_secret_reads_back_as_what_was_rendered() -> None:
 
 def test_pools_of_one_name_and_two_kinds_are_refused() -> None:
     spec = broken("networkData.networks.ipv4.1.fromPoolRef", {"name": "front", "kind": "Other"})
-    with pytest.raises(errors.InvalidError, match="asked as IPPool and as Other"):
+    with pytest.raises(errors.InvalidError, match="both as IPPool and as Other"):
         template.pools(read(spec), MACHINE)
 
 

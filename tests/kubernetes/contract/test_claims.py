@@ -303,7 +303,7 @@ async def test_a_claim_on_a_pool_that_is_not_here_says_so_and_is_served_when_it_
     await kube.told("early", "IPPool pool-1 does not exist")
     await kube.put(namespace.pool())
     assert await kube.bound("early") == ["10.0.0.1"]
-    await kube.told("far", "is in another namespace than the claim")
+    await kube.told("far", "is not in the namespace of the claim")
 
 
 @pytest.mark.promise("claims-28", "claims-39")

@@ -136,7 +136,7 @@ def test_claims_of_bound_pools_wait_while_the_master_is_away_and_others_do_not(h
         await house.lab.stop_master(HERE)
         house.site.put(server.claim("b"), server.claim("c", "plain"))
         await house.site.until(lambda: house.given().get("c") == "10.9.0.1")
-        await house.site.until(lambda: "the cluster cannot be asked" in house.error("b"))
+        await house.site.until(lambda: "the cluster is unavailable" in house.error("b"))
         await house.lab.start_master(HERE)
         await house.site.until(lambda: "b" in house.given())
         assert (await house.owners()).keys() == {"10.0.0.3", "10.0.0.4"}

@@ -354,7 +354,7 @@ def test_a_conflict_is_logged_and_the_claim_gets_another_address(
 
     with caplog.at_level("INFO"):
         site.world.run(check())
-    assert any("pool-1-10-0-0-1" in line and "the name is taken" in line for line in caplog.messages)
+    assert any("pool-1-10-0-0-1" in line and "already exists" in line for line in caplog.messages)
 
 
 @pytest.mark.promise("claims-48")

@@ -29,7 +29,7 @@ def test_a_pod_is_told_by_its_environment_and_files(world: simulated.World) -> N
 
 
 def test_outside_of_a_pod_there_is_no_such_server(world: simulated.World) -> None:
-    with pytest.raises(errors.ConfigurationError, match="no pod"):
+    with pytest.raises(errors.ConfigurationError, match="not running in a pod"):
         kubeconfig.in_cluster(world.machine("pod"), host="", port="")
 
 

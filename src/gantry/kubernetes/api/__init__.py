@@ -1,1 +1,1 @@
-"""Kubernetes objects: the kinds (``ipam``, ``capi``, ``data``), and what a server has to know (``definitions``)."""
+"""Kubernetes objects: the kinds (``ipam``, ``capi``, ``data``), and their resource definitions (``definitions``)."""

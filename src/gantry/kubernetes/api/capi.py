@@ -1,8 +1,8 @@
 """IPAddressClaim and IPAddress of ``ipam.cluster.x-k8s.io``, Cluster of ``cluster.x-k8s.io`` (contract: 1.2).
 
-v1beta1 and v1beta2 differ in what they require and not in what they say, so one struct reads both; the version that an
-object came in is the one that is written back. Only the fields that claims need are here; the definitions belong
-to Cluster API, whose own manifests install them.
+v1beta1 and v1beta2 have the same fields and differ only in which are required, so one struct reads both; an object is
+written back in the version in which it was read. Only the fields that claims need are here; the definitions belong to
+Cluster API, whose own manifests install them.
 """
 
 from typing import Annotated
@@ -21,7 +21,7 @@ _DNS = rf"^{_LABEL}(\.{_LABEL})*$"
 
 
 class PoolRef(meta.Plain, frozen=True, gc=False):
-    """A pool of some provider, in the namespace of the object."""
+    """A pool of any provider, in the namespace of the object."""
 
     name: Annotated[str, schema.Rule(required=True, min_length=1, max_length=253, pattern=_DNS)] = ""
     kind: Annotated[
@@ -34,11 +34,11 @@ class PoolRef(meta.Plain, frozen=True, gc=False):
 
     @property
     def is_ours(self) -> bool:
-        """Tell whether it is an IPPool of Metal3; v1beta1 let the group away."""
+        """Whether it is an IPPool of Metal3; in v1beta1 the group may be missing."""
         return self.kind == "IPPool" and self.api_group in ("", ipam.GROUP)
 
     def is_same(self, other: "PoolRef") -> bool:
-        """Tell whether both name one pool."""
+        """Return whether both refer to the same pool."""
         if self.is_ours and other.is_ours:
             return self.name == other.name
         return self == other
@@ -48,20 +48,20 @@ class PoolRef(meta.Plain, frozen=True, gc=False):
 
 
 class Name(meta.Plain, frozen=True, gc=False):
-    """An object in the same namespace."""
+    """A reference to an object in the same namespace."""
 
     name: Annotated[str, schema.Rule(required=True, min_length=1, max_length=253)] = ""
 
 
 class ClaimSpec(meta.Plain, frozen=True):
-    """Which pool an address is wanted from, and for which Cluster."""
+    """The pool to allocate from, and the Cluster of the claim."""
 
     cluster_name: Annotated[str, schema.Rule(min_length=1, max_length=63)] = ""
     pool_ref: Annotated[PoolRef, schema.Rule(required=True)] = PoolRef()
 
 
 class ClaimStatus(meta.Plain, frozen=True):
-    """What a claim got, and its Ready condition."""
+    """The address of a claim, and its Ready condition."""
 
     address_ref: Name = Name()
     conditions: tuple[meta.Condition, ...] = ()
@@ -77,38 +77,38 @@ class IPAddressClaim(meta.Resource, frozen=True):
 
     @property
     def pool(self) -> meta.Ref:
-        """The pool that is asked, if it is ours."""
+        """The pool of the claim, if it is an IPPool (``PoolRef.is_ours``)."""
         return ipam.pool_ref(self.metadata.namespace, self.spec.pool_ref.name)
 
     @property
     def requested(self) -> str:
-        """The address that it asks for by annotation, as text that may be no address; empty if any will do."""
+        """The address that the annotation requests, which may be invalid; empty for any."""
         return self.metadata.annotations.get(ipam.REQUEST, "")
 
     @property
     def cluster(self) -> str:
-        """The name of the Cluster that it belongs to, if it says so."""
+        """The name of the Cluster of the claim, empty for none."""
         return self.spec.cluster_name or self.metadata.labels.get(meta.CLUSTER_LABEL, "")
 
     @property
     def address_name(self) -> str:
-        """The name of the IPAddress that its status says."""
+        """The name of the IPAddress in the status."""
         return self.status.address_ref.name
 
     @property
     def ready(self) -> meta.Condition:
-        """Its Ready condition, an empty one if it has none."""
+        """The Ready condition, an empty one if there is none."""
         return next((one for one in self.status.conditions if one.type == READY), meta.Condition())
 
     @property
     def failure(self) -> str:
-        """Why it has no address, as its Ready condition says; empty if it says nothing."""
+        """Why the claim has no address, from its Ready condition; empty if unknown."""
         fails = self.ready.status == "False" and not self.address_name
         return (self.ready.message or self.ready.reason) if fails else ""
 
 
 class AddressSpec(meta.Plain, frozen=True):
-    """An address, what goes with it, and whose it is; there is no place for DNS servers."""
+    """An address with its settings, its claim and its pool; Cluster API has no field for DNS servers."""
 
     claim_ref: Annotated[Name, schema.Rule(required=True)] = Name()
     pool_ref: Annotated[PoolRef, schema.Rule(required=True)] = PoolRef()
@@ -126,32 +126,32 @@ class IPAddress(meta.Resource, frozen=True):
 
     @property
     def pool(self) -> meta.Ref:
-        """The pool that it is from, if that is ours."""
+        """The pool of the address, if it is an IPPool (``PoolRef.is_ours``)."""
         return ipam.pool_ref(self.metadata.namespace, self.spec.pool_ref.name)
 
     @property
     def claim(self) -> meta.Ref:
-        """The claim that has it."""
+        """The claim that owns the address."""
         return meta.Ref(GROUP, "IPAddressClaim", self.metadata.namespace, self.spec.claim_ref.name)
 
 
 class ClusterSpec(meta.Plain, frozen=True):
-    """Whether work on a Cluster rests."""
+    """The spec of a Cluster, as far as it is read."""
 
     paused: bool = False
 
 
 class Cluster(meta.Resource, frozen=True):
-    """A Kubernetes cluster that Cluster API manages: it owns pools, and pauses them."""
+    """A Kubernetes cluster that Cluster API manages; its pools and claims are paused with it."""
 
     spec: ClusterSpec = ClusterSpec()
 
     @property
     def rests(self) -> bool:
-        """Tell whether nothing shall be done for it."""
+        """Whether the Cluster is paused, by its spec or by the annotation."""
         return self.spec.paused or self.is_paused
 
 
 def cluster_ref(namespace: str, name: str) -> meta.Ref:
-    """Return what a Cluster is known by."""
+    """Return the identity of a Cluster."""
     return meta.Ref(CLUSTER_GROUP, "Cluster", namespace, name)

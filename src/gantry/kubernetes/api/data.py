@@ -1,7 +1,7 @@
-"""Metal3DataTemplate, Metal3DataClaim and Metal3Data, and what templates may ask of a host (contract: kubernetes 1.7).
+"""Metal3DataTemplate, Metal3DataClaim, Metal3Data, and the BareMetalHost of templates (contract: kubernetes 1.7).
 
-Of ``infrastructure.cluster.x-k8s.io``, whose definitions belong to Cluster API's provider Metal3; v1beta1 and v1beta2
-spell some lists differently, and one struct reads both. Who calls it: ``kubernetes.claims.template``.
+The group ``infrastructure.cluster.x-k8s.io`` belongs to Metal3's provider for Cluster API, which installs the
+definitions. v1beta1 and v1beta2 name some lists differently; one struct reads both.
 """
 
 from typing import Annotated
@@ -25,7 +25,7 @@ Mtu = Annotated[int, schema.Rule(maximum=9000, default=1500)]
 
 
 class String(meta.Plain, frozen=True):
-    """A text under a key."""
+    """A fixed value."""
 
     key: Key = ""
     value: Annotated[str, schema.Rule(required=True)] = ""
@@ -39,7 +39,7 @@ class ObjectName(meta.Plain, frozen=True):
 
 
 class Index(meta.Plain, frozen=True):
-    """A number that grows with the index of the data object, with text around it."""
+    """A number derived from the index of the data object: prefix, offset + index * step, suffix."""
 
     key: Key = ""
     offset: Annotated[int, schema.Rule(minimum=0)] = 0
@@ -55,7 +55,7 @@ class Namespace(meta.Plain, frozen=True):
 
 
 class FromPool(meta.Plain, frozen=True):
-    """Something that a pool says of the address that it gave."""
+    """A value of the address allocated from a pool."""
 
     key: Key = ""
     name: Annotated[str, schema.Rule(required=True)] = ""
@@ -64,7 +64,7 @@ class FromPool(meta.Plain, frozen=True):
 
 
 class FromHostInterface(meta.Plain, frozen=True):
-    """The MAC address of a host's interface."""
+    """The MAC address of a network interface of the host."""
 
     key: Key = ""
     interface: str = ""
@@ -92,7 +92,7 @@ Pools2 = Annotated[tuple[FromPool, ...], schema.Rule(only=V2)]
 
 
 class MetaData(meta.Plain, frozen=True):
-    """What a host is told about itself, each item under its key; the lists are written in a fixed order."""
+    """The items of a host's metadata, each with its key."""
 
     strings: tuple[String, ...] = ()
     object_names: tuple[ObjectName, ...] = ()
@@ -112,34 +112,34 @@ class MetaData(meta.Plain, frozen=True):
 
     @property
     def addresses(self) -> tuple[FromPool, ...]:
-        """What asks for addresses, in either spelling."""
+        """The items for addresses, of either version."""
         return self.addresses_v1 + self.addresses_v2
 
     @property
     def prefixes(self) -> tuple[FromPool, ...]:
-        """What asks for prefix lengths, in either spelling."""
+        """The items for prefix lengths, of either version."""
         return self.prefixes_v1 + self.prefixes_v2
 
     @property
     def gateways(self) -> tuple[FromPool, ...]:
-        """What asks for gateways, in either spelling."""
+        """The items for gateways, of either version."""
         return self.gateways_v1 + self.gateways_v2
 
     @property
     def dns_servers(self) -> tuple[FromPool, ...]:
-        """What asks for DNS servers, in either spelling."""
+        """The items for DNS servers, of either version."""
         return self.dns_servers_v1 + self.dns_servers_v2
 
 
 class ObjectAnnotation(meta.Plain, frozen=True):
-    """The annotation of an object that says the wanted text."""
+    """An annotation of an object, whose value is used."""
 
     object: Annotated[str, schema.Rule(enum=OBJECTS)] = ""
     annotation: str = ""
 
 
 class Mac(meta.Plain, frozen=True):
-    """Where a MAC address comes from."""
+    """The source of a MAC address."""
 
     string: str = ""
     from_host_interface: str = ""
@@ -147,7 +147,7 @@ class Mac(meta.Plain, frozen=True):
 
 
 class Ethernet(meta.Plain, frozen=True):
-    """A network card."""
+    """A NIC."""
 
     type: Annotated[
         str,
@@ -160,7 +160,7 @@ class Ethernet(meta.Plain, frozen=True):
 
 
 class Bond(meta.Plain, frozen=True):
-    """Cards that work as one. ``parameters`` are a map, or a list of names with values."""
+    """A bond of NICs. ``parameters`` are a map, or a list of names with values."""
 
     id: Annotated[str, schema.Rule(required=True)] = ""
     name: str = ""
@@ -200,7 +200,7 @@ class Links(meta.Plain, frozen=True):
 
 
 class PoolRef(meta.Plain, frozen=True):
-    """A pool of some provider."""
+    """A pool of any provider."""
 
     name: str = ""
     kind: str = ""
@@ -208,7 +208,7 @@ class PoolRef(meta.Plain, frozen=True):
 
 
 class Gateway(meta.Plain, frozen=True):
-    """Where a gateway comes from."""
+    """The source of a gateway."""
 
     string: str = ""
     from_ip_pool: str = msgspec.field(default="", name="fromIPPool")
@@ -217,14 +217,14 @@ class Gateway(meta.Plain, frozen=True):
 
 
 class Services(meta.Plain, frozen=True):
-    """DNS servers that are said, and those that a pool says."""
+    """DNS servers, listed or from a pool."""
 
     dns: tuple[str, ...] = ()
     dns_from_ip_pool: str = msgspec.field(default="", name="dnsFromIPPool")
 
 
 class Route(meta.Plain, frozen=True):
-    """A way to a network."""
+    """A route."""
 
     network: Annotated[str, schema.Rule(required=True)] = ""
     prefix: Length = 0
@@ -233,7 +233,7 @@ class Route(meta.Plain, frozen=True):
 
 
 class Network(meta.Plain, frozen=True):
-    """Addresses of a link from a pool: the annotation goes before the reference, that before the name."""
+    """A network with an address from a pool, given by annotation, else by reference, else by name."""
 
     id: Annotated[str, schema.Rule(required=True)] = ""
     link: Annotated[str, schema.Rule(required=True)] = ""
@@ -244,7 +244,7 @@ class Network(meta.Plain, frozen=True):
 
 
 class DynamicNetwork(meta.Plain, frozen=True):
-    """Addresses of a link that it finds by itself."""
+    """A network with an address from DHCP or SLAAC."""
 
     id: Annotated[str, schema.Rule(required=True)] = ""
     link: Annotated[str, schema.Rule(required=True)] = ""
@@ -262,7 +262,7 @@ class Networks(meta.Plain, frozen=True):
 
 
 class NetworkData(meta.Plain, frozen=True):
-    """How a host is connected."""
+    """The network configuration of a host."""
 
     links: Links = Links()
     networks: Networks = Networks()
@@ -270,7 +270,7 @@ class NetworkData(meta.Plain, frozen=True):
 
 
 class TemplateSpec(meta.Plain, frozen=True):
-    """What the machines of a Cluster are told."""
+    """The metadata and network data of the machines of a Cluster."""
 
     cluster_name: str = ""
     meta_data: MetaData = MetaData()
@@ -278,9 +278,9 @@ class TemplateSpec(meta.Plain, frozen=True):
 
 
 class TemplateStatus(meta.Plain, frozen=True):
-    """Which data claim has which index, a map (v1beta1) or a list (v1beta2), and which data object (seed).
+    """The index of each data claim, a map (v1beta1) or a list (v1beta2), and its data object (seed).
 
-    The seed's own map of an index to a machine is not written: today's definitions have the other under that name.
+    The seed's map of index to machine is not written, because current definitions use its name for the map above.
     """
 
     indexes: object = None
@@ -289,34 +289,34 @@ class TemplateStatus(meta.Plain, frozen=True):
 
 
 class Metal3DataTemplate(meta.Resource, frozen=True):
-    """Texts for the machines of a Cluster, with what pools give them."""
+    """A template of the metadata and network data of a Cluster's machines."""
 
     spec: TemplateSpec = TemplateSpec()
     status: TemplateStatus = TemplateStatus()
 
 
 class DataClaimSpec(meta.Plain, frozen=True):
-    """Which template is asked."""
+    """The template of a data claim."""
 
     template: Annotated[meta.ObjectReference, schema.Rule(required=True)] = meta.ObjectReference()
 
 
 class DataClaimStatus(meta.Plain, frozen=True):
-    """The data object that was made, or why there is none."""
+    """The data object of a data claim, or why there is none."""
 
     rendered_data: meta.ObjectReference = meta.ObjectReference()
     error_message: str = ""
 
 
 class Metal3DataClaim(meta.Resource, frozen=True):
-    """A machine's request for the texts of a template."""
+    """A machine's request for the rendered data of a template."""
 
     spec: DataClaimSpec = DataClaimSpec()
     status: DataClaimStatus = DataClaimStatus()
 
 
 class DataSpec(meta.Plain, frozen=True):
-    """Index, claim and template of a data object, and the Secrets that it makes."""
+    """Index, claim and template of a data object, and its Secrets."""
 
     index: Annotated[int, schema.Rule(minimum=0)] = 0
     claim: Annotated[meta.ObjectReference, schema.Rule(required=True)] = meta.ObjectReference()
@@ -327,46 +327,46 @@ class DataSpec(meta.Plain, frozen=True):
 
 
 class DataStatus(meta.Plain, frozen=True):
-    """Whether the Secrets are there, or why not."""
+    """Whether the Secrets exist, or why not."""
 
     ready: bool = False
     error_message: str = ""
 
 
 class Metal3Data(meta.Resource, frozen=True):
-    """The texts of a template for one machine."""
+    """The rendered data of a template for one machine."""
 
     spec: DataSpec = DataSpec()
     status: DataStatus = DataStatus()
 
 
 class HostNic(meta.Plain, frozen=True):
-    """A network card that inspection has found."""
+    """A NIC found by inspection."""
 
     name: str = ""
     mac: str = ""
 
 
 class Hardware(meta.Plain, frozen=True):
-    """What inspection has found."""
+    """Hardware found by inspection."""
 
     nics: tuple[HostNic, ...] = ()
 
 
 class HostSpec(meta.Plain, frozen=True):
-    """What a template may ask of a host's spec."""
+    """The fields of a host's spec that templates use."""
 
     boot_mac_address: str = msgspec.field(default="", name="bootMACAddress")
 
 
 class HostStatus(meta.Plain, frozen=True):
-    """What a template may ask of a host's status."""
+    """The fields of a host's status that templates use."""
 
     hardware: Hardware = Hardware()
 
 
 class BareMetalHost(meta.Resource, frozen=True):
-    """A machine of metal, as far as templates ask."""
+    """A physical machine, with the fields that templates use."""
 
     spec: HostSpec = HostSpec()
     status: HostStatus = HostStatus()

@@ -1,8 +1,8 @@
-"""Definitions: what an API server has to know of each kind, in one table.
+"""Resource definitions: one table of all kinds.
 
-From it come the custom resource definitions of our own kinds and what clients ask of a server (``manifests``,
-``openapi``, ``tables``), defaults and validation. Others' kinds are here for the embedded server, as far as we read
-them; on a real one their own manifests define them.
+From it are derived the custom resource definitions of our own kinds (``manifests``), OpenAPI documents, tables,
+defaults and validation. Foreign kinds are here for the embedded API server, with the fields that we read; on a real API
+server their own manifests define them.
 """
 
 import functools
@@ -15,7 +15,7 @@ from gantry.kubernetes.api import capi, data, ipam, meta, schema
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table: a JSON path into the object, and the type that it is shown as."""
+    """A printer column: JSON path and type."""
 
     name: str
     path: str
@@ -24,9 +24,9 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of a group; the first of ``versions`` is the one that is stored.
+    """A kind of a group; the first of ``versions`` is the storage version.
 
-    Of a partial one we know some fields only, so that the others are kept as they are.
+    ``is_partial``: only some fields are known here, and unknown fields are preserved.
     """
 
     group: str
@@ -45,7 +45,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def singular(self) -> str:
-        """The name of one, in lower case."""
+        """The singular name, in lower case."""
         return self.kind.lower()
 
     def path(self, version: str, namespace: str = "") -> str:
@@ -55,7 +55,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return f"{root}/{version}{inside}/{self.plural}"
 
     def schema(self, version: str, *, without: frozenset[str] = frozenset()) -> schema.Node:
-        """Return the schema of an object in a version, or of what it has besides some parts."""
+        """Return the schema of an object in a version; ``without`` leaves out top-level fields."""
         return _schema(self.resource, version, self.is_partial, without)
 
 
@@ -73,13 +73,13 @@ def _schema(resource: type[meta.Resource], version: str, is_partial: bool, witho
     parts = dict(whole.properties)
     if is_partial:
         parts = {name: msgspec.structs.replace(one, free=one.type == "object") for name, one in parts.items()}
-    # What metadata may hold is the server's business, not a definition's.
+    # The server validates metadata itself.
     parts["metadata"] = _METADATA
     return msgspec.structs.replace(whole, properties=parts, free=is_partial)
 
 
 def _names(short: str, singular: str) -> tuple[str, ...]:
-    """Return the short names that today's definitions have (contract: 1.1)."""
+    """Return the short names of Metal3's definitions (contract: 1.1)."""
     several = f"{singular}es" if singular.endswith("s") else f"{singular}s"
     return short, singular, *(f"{stem}{name}" for stem in ("m3", "metal3") for name in (short, singular, several))
 
@@ -122,7 +122,7 @@ DEFINITIONS = (
         categories=("cluster-api",),
         columns=_POOL_COLUMNS,
         is_ours=True,
-        text="Ranges of addresses that claims get theirs from.",
+        text="A pool of address ranges from which claims get addresses.",
     ),
     Definition(
         group=ipam.GROUP,
@@ -145,7 +145,7 @@ DEFINITIONS = (
         short_names=_names("ipa", "ipaddress"),
         categories=("metal3",),
         columns=_ADDRESS_COLUMNS,
-        # Its status is written when it is made, with the rest.
+        # Its status is written on creation, with the spec.
         has_status=False,
         is_ours=True,
         text="An address in use.",
@@ -210,7 +210,7 @@ def by_kind(group: str, kind: str) -> Definition | None:
 
 
 def by_plural(group: str, plural: str) -> Definition | None:
-    """Return the definition of what a path names, None if there is none."""
+    """Return the definition by the plural name in a path, None if there is none."""
     return _BY_PLURAL.get((group, plural))
 
 
@@ -220,10 +220,10 @@ class _Head(msgspec.Struct, rename="camel"):
 
     @property
     def resource(self) -> type[meta.Resource]:
-        """The struct of the kind; InvalidError."""
+        """The struct of the kind; InvalidError if it is unknown."""
         found = by_kind(self.api_version.rpartition("/")[0], self.kind)
         if found is None:
-            raise errors.InvalidError(f"no kind {self.kind} of {self.api_version} is known")
+            raise errors.InvalidError(f"unknown kind {self.kind} in {self.api_version}")
         return found.resource
 
 
@@ -231,23 +231,23 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 
 def read(body: object) -> meta.Resource:
-    """Return the object that a JSON value says; InvalidError if its kind is not known, or it cannot be read."""
+    """Convert a JSON value into an object; InvalidError if the kind is unknown or a field is invalid."""
     try:
         head = msgspec.convert(body, _Head)
     except msgspec.ValidationError as error:
-        raise errors.InvalidError(f"this is no Kubernetes object: {error}") from None
+        raise errors.InvalidError(f"not a Kubernetes object: {error}") from None
     return meta.read(body, head.resource)
 
 
 def decode(text: bytes) -> meta.Resource:
-    """Return the object that JSON says; InvalidError as ``read``."""
+    """Decode an object from JSON; InvalidError as ``read``."""
     try:
         head = _HEAD.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise errors.InvalidError(f"this is no Kubernetes object: {error}") from None
+        raise errors.InvalidError(f"not a Kubernetes object: {error}") from None
     return meta.decode(text, head.resource)
 
 
 def check(definition: Definition, version: str, body: schema.Json) -> Iterable[schema.Cause]:
-    """Yield why an object does not fit the schema of its kind."""
+    """Yield the violations of the schema of a kind."""
     return schema.check(definition.schema(version), body)

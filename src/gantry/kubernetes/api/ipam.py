@@ -1,9 +1,9 @@
 """IPPool, IPClaim and IPAddress of ``ipam.metal3.io/v1alpha1`` (claims seed; contract: kubernetes 1.2).
 
-Both spellings of what has changed since the seed are read and written: a pool's ``status.allocations`` (seed: with
-what is allocated in advance) beside ``indexes`` (today: only what exists), a claim's ``status.ipAddress`` beside
-``address``. What other definitions do not know (``excludedAddresses``, ``owner``, an address's ``status``, counts and
-conditions of a pool) their servers drop; nothing relies on it.
+Fields that Metal3 has renamed are read and written under both names: a pool's ``status.allocations`` (old, includes
+pre-allocations) and ``indexes`` (new, existing addresses only), a claim's ``status.ipAddress`` (old) and ``address``
+(new). Servers with other definitions prune the fields that these do not have (``excludedAddresses``, ``owner``, an
+address's ``status``, counts and conditions of a pool); nothing relies on them.
 """
 
 from typing import Annotated
@@ -20,10 +20,10 @@ CLAIM_FINALIZER = "ipclaim.ipam.metal3.io"
 ADDRESS_FINALIZER = "ipaddress.ipam.metal3.io"
 
 REQUEST = "ipAddress"
-"""The annotation of a claim that asks for an address."""
+"""The annotation of a claim that requests a particular address."""
 
 NETWORK = "gantry/network"
-"""The annotation of a pool that names the network of a Gantry cluster which its addresses are of."""
+"""The annotation of a pool that binds it to a network of a Gantry cluster, by name."""
 
 SEQUENTIAL = "sequential"
 RANDOM = "random"
@@ -43,39 +43,39 @@ ADDRESS = f"^({_V4}|{_V6})$"
 SUBNET = f"^({_V4}/([0-9]|[12][0-9]|3[0-2])|({_V6})/([0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))$"
 
 Text = Annotated[str, schema.Rule(pattern=ADDRESS)]
-Servers = Annotated[tuple[Text, ...], schema.Rule(text="DNS servers that go with an address")]
-Prefix = Annotated[int, schema.Rule(text="prefix length that goes with an address; 0 is none", minimum=0, maximum=128)]
-Gateway = Annotated[str, schema.Rule(text="gateway that goes with an address", pattern=ADDRESS)]
+Servers = Annotated[tuple[Text, ...], schema.Rule(text="DNS servers of an address")]
+Prefix = Annotated[int, schema.Rule(text="prefix length of an address; 0: none", minimum=0, maximum=128)]
+Gateway = Annotated[str, schema.Rule(text="gateway of an address", pattern=ADDRESS)]
 Reference = Annotated[meta.ObjectReference, schema.Rule(required=True, atomic=True)]
-Given = Annotated[dict[str, Text], schema.Rule(text="addresses by the name of the claim")]
+Given = Annotated[dict[str, Text], schema.Rule(text="addresses by claim name")]
 
 
 class Range(meta.Plain, frozen=True):
-    """One of the ranges of a pool: bounds, or the subnet that gives them, and what goes with its addresses."""
+    """A range of a pool: bounds or a subnet, and the settings of its addresses."""
 
     start: Annotated[str, schema.Rule(text="first address", pattern=ADDRESS)] = ""
     end: Annotated[str, schema.Rule(text="last address", pattern=ADDRESS)] = ""
-    subnet: Annotated[str, schema.Rule(text="checks the bounds, and stands for those not given", pattern=SUBNET)] = ""
+    subnet: Annotated[str, schema.Rule(text="limits the range, and gives default bounds", pattern=SUBNET)] = ""
     prefix: Prefix = 0
     gateway: Gateway = ""
     dns_servers: Servers = ()
 
 
 class PoolSpec(meta.Plain, frozen=True):
-    """What a pool hands out, how, and what goes with it."""
+    """The ranges of a pool, its allocation strategy, and the settings of its addresses."""
 
     name_prefix: Annotated[
-        str, schema.Rule(text="begins the names of the addresses; it stays the same", required=True, min_length=1)
+        str, schema.Rule(text="prefix of the names of the IPAddress objects; immutable", required=True, min_length=1)
     ] = ""
-    cluster_name: Annotated[str, schema.Rule(text="Cluster that the pool belongs to")] = ""
-    pools: Annotated[tuple[Range, ...], schema.Rule(text="ranges, in the order of their use")] = ()
+    cluster_name: Annotated[str, schema.Rule(text="Cluster of the pool")] = ""
+    pools: Annotated[tuple[Range, ...], schema.Rule(text="ranges, in order of allocation")] = ()
     allocation_strategy: Annotated[
         str, schema.Rule(text="which free address a claim gets", enum=(SEQUENTIAL, RANDOM), default=SEQUENTIAL)
     ] = ""
     pre_allocations: Given = {}
     excluded_addresses: Annotated[
         tuple[str, ...],
-        schema.Rule(text="addresses, FIRST-LAST ranges and CIDRs that no claim gets by itself", max_items=4096),
+        schema.Rule(text="addresses, FIRST-LAST ranges and CIDRs only for pre-allocation", max_items=4096),
     ] = ()
     prefix: Prefix = 0
     gateway: Gateway = ""
@@ -83,50 +83,50 @@ class PoolSpec(meta.Plain, frozen=True):
 
 
 class PoolStatus(meta.Plain, frozen=True):
-    """What has become of a pool; the addresses are the truth. Counts end at the largest 64-bit integer."""
+    """Status of a pool, for users; the IPAddress objects are authoritative. Counts are limited to 64-bit integers."""
 
     last_updated: Annotated[str, schema.Rule(text="when allocations last changed", format="date-time")] = ""
     indexes: Given = {}
-    allocations: Annotated[
-        dict[str, Text], schema.Rule(text="addresses by the name of the claim, those allocated in advance included")
-    ] = {}
-    addresses: Annotated[dict[str, str], schema.Rule(text="IPAddress objects by the name of the claim")] = {}
-    total: Annotated[int | None, schema.Rule(text="addresses that the ranges can hand out", format="int64")] = None
-    used: Annotated[int | None, schema.Rule(text="those in use", format="int64")] = None
-    free: Annotated[int | None, schema.Rule(text="those that any claim can get", format="int64")] = None
+    allocations: Annotated[dict[str, Text], schema.Rule(text="addresses by claim name, including pre-allocations")] = {}
+    addresses: Annotated[dict[str, str], schema.Rule(text="IPAddress objects by claim name")] = {}
+    total: Annotated[int | None, schema.Rule(text="allocatable addresses of the ranges", format="int64")] = None
+    used: Annotated[int | None, schema.Rule(text="addresses in use", format="int64")] = None
+    free: Annotated[int | None, schema.Rule(text="addresses that any claim can get", format="int64")] = None
     waiting: Annotated[int | None, schema.Rule(text="claims without an address", format="int64")] = None
     conditions: tuple[meta.Condition, ...] = ()
 
 
 class IPPool(meta.Resource, frozen=True):
-    """Ranges of addresses that claims get theirs from."""
+    """A pool of address ranges from which claims get addresses."""
 
     spec: Annotated[PoolSpec, schema.Rule(required=True)] = PoolSpec()
     status: PoolStatus = PoolStatus()
 
     @property
     def network(self) -> str:
-        """The network of a cluster that the pool is bound to, empty for none."""
+        """The network of a Gantry cluster that the pool is bound to, empty for none."""
         return self.metadata.annotations.get(NETWORK, "").strip()
 
 
 class ClaimSpec(meta.Plain, frozen=True):
-    """Which pool an address is wanted from."""
+    """The pool to allocate from."""
 
     pool: Reference = meta.ObjectReference()
-    owner: Annotated[meta.ObjectReference, schema.Rule(text="whom the claim is for; a note", atomic=True)] = (
+    owner: Annotated[meta.ObjectReference, schema.Rule(text="user of the address; informational", atomic=True)] = (
         meta.ObjectReference()
     )
 
 
 class ClaimStatus(meta.Plain, frozen=True):
-    """What a claim got, or why it has nothing yet."""
+    """The address of a claim, or why it has none."""
 
-    address: Annotated[meta.ObjectReference, schema.Rule(text="IPAddress that the claim got", atomic=True)] = (
+    address: Annotated[meta.ObjectReference, schema.Rule(text="IPAddress of the claim", atomic=True)] = (
         meta.ObjectReference()
     )
-    ip_address: Annotated[meta.ObjectReference, schema.Rule(text="the same", atomic=True)] = meta.ObjectReference()
-    error_message: Annotated[str, schema.Rule(text="why it has none; it is served by itself when it can be")] = ""
+    ip_address: Annotated[meta.ObjectReference, schema.Rule(text="same as address", atomic=True)] = (
+        meta.ObjectReference()
+    )
+    error_message: Annotated[str, schema.Rule(text="why there is no address; retried automatically")] = ""
 
 
 class IPClaim(meta.Resource, frozen=True):
@@ -139,32 +139,32 @@ class IPClaim(meta.Resource, frozen=True):
 
     @property
     def pool(self) -> meta.Ref:
-        """The pool that is asked."""
+        """The pool of the claim."""
         return pool_ref(self.spec.pool.namespace or self.metadata.namespace, self.spec.pool.name)
 
     @property
     def is_ours(self) -> bool:
-        """Tell whether it asks a pool of this kind."""
+        """Whether the claim refers to an IPPool."""
         return self.spec.pool.kind in ("", "IPPool")
 
     @property
     def requested(self) -> str:
-        """The address that it asks for by annotation, as text that may be no address; empty if any will do."""
+        """The address that the annotation requests, which may be invalid; empty for any."""
         return self.metadata.annotations.get(REQUEST, "")
 
     @property
     def cluster(self) -> str:
-        """The name of the Cluster that it belongs to, if it says so."""
+        """The name of the Cluster of the claim, empty for none."""
         return self.metadata.labels.get(meta.CLUSTER_LABEL, "")
 
     @property
     def address_name(self) -> str:
-        """The name of the IPAddress that its status says, in either spelling."""
+        """The name of the IPAddress in the status, from either field."""
         return self.status.address.name or self.status.ip_address.name
 
 
 class AddressSpec(meta.Plain, frozen=True):
-    """An address, what goes with it, and whose it is."""
+    """An address with its settings, its pool and its claim."""
 
     address: Annotated[str, schema.Rule(required=True, pattern=ADDRESS)] = ""
     pool: Reference = meta.ObjectReference()
@@ -175,13 +175,13 @@ class AddressSpec(meta.Plain, frozen=True):
 
 
 class AddressStatus(meta.Plain, frozen=True):
-    """Whether the address can be used."""
+    """Whether the address is ready."""
 
     ready: bool = False
 
 
 class IPAddress(meta.Resource, frozen=True):
-    """An address in use: the only record of it."""
+    """An address in use; it is the only record of the allocation."""
 
     spec: Annotated[AddressSpec, schema.Rule(required=True)] = AddressSpec()
     status: AddressStatus = AddressStatus()
@@ -190,20 +190,20 @@ class IPAddress(meta.Resource, frozen=True):
 
     @property
     def pool(self) -> meta.Ref:
-        """The pool that it is from, in its own namespace: nobody gives addresses to, or takes them from, another."""
+        """The pool of the address, always in the same namespace."""
         return pool_ref(self.metadata.namespace, self.spec.pool.name)
 
     @property
     def claim(self) -> meta.Ref:
-        """The claim that has it, in its own namespace."""
+        """The claim that owns the address, always in the same namespace."""
         return meta.Ref(GROUP, "IPClaim", self.metadata.namespace, self.spec.claim.name)
 
 
 def pool_ref(namespace: str, name: str) -> meta.Ref:
-    """Return what a pool is known by."""
+    """Return the identity of a pool."""
     return meta.Ref(GROUP, "IPPool", namespace, name)
 
 
 def reference(ref: meta.Ref) -> meta.ObjectReference:
-    """Return a reference as the fields of these kinds have it: name and namespace."""
+    """Return the reference to an object, by name and namespace."""
     return meta.ObjectReference(name=ref.name, namespace=ref.namespace)

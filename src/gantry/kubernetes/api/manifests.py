@@ -1,7 +1,7 @@
-"""Custom resource definitions, as manifests that old and new API servers take (apiextensions.k8s.io/v1).
+"""Manifests of the custom resource definitions (apiextensions.k8s.io/v1), for API servers from 1.20 on.
 
-Who calls it: what writes the kustomize base. No default is an empty text, no rule is written in CEL, and no field is
-selectable: servers from 1.20 on take them.
+The generator of the kustomize base calls it. For old servers, no default is an empty string, and there are neither CEL
+rules nor selectable fields.
 """
 
 from gantry.kubernetes.api import definitions, schema
@@ -9,14 +9,14 @@ from gantry.kubernetes.api import definitions, schema
 CONTRACT = "cluster.x-k8s.io"
 LABELS = {
     "cluster.x-k8s.io/provider": "ipam-metal3",
-    # clusterctl moves what carries this, with what it owns.
+    # clusterctl move moves the objects with this label and those they own.
     "clusterctl.cluster.x-k8s.io/move": "",
     **{f"{CONTRACT}/{version}": "v1alpha1" for version in ("v1alpha3", "v1alpha4", "v1beta1", "v1beta2")},
 }
 
 
 def crd(definition: definitions.Definition) -> schema.Json:
-    """Return the manifest of a kind."""
+    """Return the CustomResourceDefinition of a kind."""
     names: schema.Json = {
         "kind": definition.kind,
         "listKind": f"{definition.kind}List",
@@ -60,5 +60,5 @@ def _column(column: definitions.Column) -> schema.Json:
 
 
 def ours() -> list[schema.Json]:
-    """Return the manifests of our own kinds."""
+    """Return the CustomResourceDefinitions of our own kinds."""
     return [crd(one) for one in definitions.DEFINITIONS if one.is_ours]

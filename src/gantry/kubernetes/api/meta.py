@@ -1,11 +1,10 @@
-"""What all Kubernetes objects share: metadata, owners, conditions, and how an object is read and written.
+"""Common parts of Kubernetes objects: metadata, owner references, conditions, reading and writing.
 
-Who calls it: the modules of the kinds, ``kubernetes.claims``, and the Kubernetes door. Objects are frozen structs; a
-change is a patch that is sent to an API server, never an edit in place. ``read`` is lenient, because what is out
-there was accepted by other definitions in other years: unknown fields are passed over, a null is an absent field, and a
-status that somebody edited into nonsense counts as none, for nothing relies on a status.
+Objects are frozen structs; a change is a patch sent to an API server, never an edit in place. ``read`` is lenient,
+because stored objects may have been accepted by other or older definitions: unknown fields are ignored, a null is an
+absent field, and an invalid status is ignored, since no decision relies on a status.
 
-Invariant: an object is known by its ``Ref``; group and kind are in it, since two groups have an ``IPAddress``.
+Invariant: the identity of an object is its ``Ref``, with group and kind, since two groups have an ``IPAddress``.
 """
 
 import datetime
@@ -22,13 +21,13 @@ PROVIDER_LABEL = "cluster.x-k8s.io/provider"
 WATCH_LABEL = "cluster.x-k8s.io/watch-filter"
 PAUSED = "cluster.x-k8s.io/paused"
 COLLECTOR = ("foregroundDeletion", "orphan")
-"""Finalizers that the API server's garbage collection sets by itself; they say nothing about use."""
+"""Finalizers of the API server's garbage collector; they do not mean that an object is in use."""
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Ref(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Which object: ``name`` in ``namespace``, of a kind in an API group, whatever the version."""
+    """Identity of an object: API group, kind, namespace (empty for cluster scope) and name, without the version."""
 
     group: str
     kind: str
@@ -40,11 +39,11 @@ class Ref(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Plain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A part of an object."""
+    """Base of the structs inside objects: camel case, defaults omitted."""
 
 
 class OwnerReference(Plain, frozen=True, gc=False):
-    """Who owns an object; it goes when all its owners have gone."""
+    """An owner of an object, which is garbage-collected when all of its owners are gone."""
 
     api_version: str = ""
     kind: str = ""
@@ -60,7 +59,7 @@ class OwnerReference(Plain, frozen=True, gc=False):
 
 
 class ObjectMeta(Plain, frozen=True):
-    """Name, identity, life and marks of an object."""
+    """``metav1.ObjectMeta``, without managed fields."""
 
     name: str = ""
     namespace: str = ""
@@ -76,7 +75,7 @@ class ObjectMeta(Plain, frozen=True):
 
 
 class Condition(Plain, frozen=True):
-    """One answer about the state of an object (``metav1.Condition``)."""
+    """A status condition (``metav1.Condition``)."""
 
     type: Annotated[str, schema.Rule(required=True, max_length=316)] = ""
     status: Annotated[str, schema.Rule(required=True, enum=("True", "False", "Unknown"))] = ""
@@ -87,7 +86,7 @@ class Condition(Plain, frozen=True):
 
 
 class ObjectReference(Plain, frozen=True, gc=False):
-    """An object that a field names, as ``core/v1`` has it."""
+    """A reference to an object (``core/v1`` ObjectReference)."""
 
     name: str = ""
     namespace: str = ""
@@ -99,7 +98,7 @@ class ObjectReference(Plain, frozen=True, gc=False):
 
 
 class Resource(Plain, frozen=True):
-    """An object with metadata; each kind adds its spec and its status."""
+    """An object; each kind adds its spec and its status."""
 
     api_version: str = ""
     kind: str = ""
@@ -107,27 +106,27 @@ class Resource(Plain, frozen=True):
 
     @property
     def ref(self) -> Ref:
-        """What the object is known by."""
+        """The identity of the object."""
         group, slash, _ = self.api_version.rpartition("/")
         return Ref(group if slash else "", self.kind, self.metadata.namespace, self.metadata.name)
 
     @property
     def is_deleting(self) -> bool:
-        """Tell whether it has been deleted and waits for its finalizers."""
+        """Whether the object has a deletion timestamp."""
         return bool(self.metadata.deletion_timestamp)
 
     @property
     def is_paused(self) -> bool:
-        """Tell whether its own annotation stops all work on it; any value does."""
+        """Whether the object has the pause annotation of Cluster API, with any value."""
         return PAUSED in self.metadata.annotations
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether it is the last that will be seen of the object: deleted, and nobody holds it."""
+        """Whether the object is deleted and has no finalizer left, so that the server removes it."""
         return self.is_deleting and not self.metadata.finalizers
 
     def written(self) -> schema.Json:
-        """Return the object as JSON, without what is empty."""
+        """Return the object as JSON, without default values."""
         return msgspec.json.decode(msgspec.json.encode(self), type=schema.Json)
 
 
@@ -135,7 +134,7 @@ Kind = TypeVar("Kind", bound=Resource)
 
 
 def read(body: object, kind: type[Kind]) -> Kind:
-    """Return the object that a JSON value says; InvalidError names the field that cannot be read."""
+    """Convert a JSON value into an object; InvalidError names the invalid field."""
     clean = _without_nulls(body)
     try:
         return msgspec.convert(clean, kind)
@@ -146,7 +145,7 @@ def read(body: object, kind: type[Kind]) -> Kind:
 
 
 def decode(text: bytes, kind: type[Kind]) -> Kind:
-    """Return the object that JSON says, as ``read`` does; InvalidError. Nearly all has no null: it is read at once."""
+    """Decode an object from JSON like ``read``; InvalidError. Without a null, which is usual, one pass is enough."""
     try:
         if b"null" not in text:
             found: Kind = _decoder(kind).decode(text)
@@ -173,12 +172,12 @@ def _without_nulls(value: object) -> object:
 
 
 def stamp(now: datetime.datetime) -> str:
-    """Return a moment as Kubernetes writes it: UTC, to the second."""
+    """Format a time as Kubernetes does: UTC, in seconds."""
     return now.astimezone(datetime.UTC).strftime(TIME)
 
 
 def moment(text: str) -> datetime.datetime | None:
-    """Return the moment that a text says, None if it says none."""
+    """Parse a time; None if it is invalid."""
     try:
         read_as = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -189,7 +188,7 @@ def moment(text: str) -> datetime.datetime | None:
 def with_condition(
     conditions: tuple[Condition, ...], new: Condition, *, now: datetime.datetime
 ) -> tuple[Condition, ...]:
-    """Return conditions with one set, others untouched; its time moves only when its status does."""
+    """Return the conditions with one set; its transition time changes only with its status."""
     old = next((one for one in conditions if one.type == new.type), None)
     since = old.last_transition_time if old and old.status == new.status else ""
     dated = msgspec.structs.replace(new, last_transition_time=since or stamp(now))

@@ -1,8 +1,8 @@
-"""OpenAPI documents: what clients read before they validate, apply and explain (contract: kubernetes 3.4).
+"""OpenAPI documents, which clients use for validation, apply and ``kubectl explain`` (contract: kubernetes 3.4).
 
-Who calls it: the embedded server. ``group`` is a document of version 3, one for each group and version, ``whole`` the
-one of version 2 for older clients. Both are made from the definitions and say no more than clients need: schemas with
-their kinds, and the paths that take objects, with the parameters that tell what the server can.
+The embedded API server calls it. ``group`` returns a document of version 3 for a group and version, ``whole`` the one
+of version 2 for older clients. Both are generated from the definitions, with only what clients need: the schemas with
+their kinds, and the paths of writes with their parameters, which show the features of the server.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ _PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
 def name_of(definition: definitions.Definition, version: str) -> str:
-    """Return the name of a kind's schema: the group backwards, version and kind."""
+    """Return the schema name of a kind: reversed group, version and kind."""
     backwards = ".".join(reversed(definition.group.split(".")))
     return f"{backwards}.{version}.{definition.kind}"
 
 
 def group(listed: Iterable[definitions.Definition], version: str) -> schema.Json:
-    """Return the document of version 3 for a version of a group, whose definitions are given."""
+    """Return the OpenAPI 3 document of a group and version with these definitions."""
     known = list(listed)
     return {
         "openapi": "3.0.0",
@@ -32,7 +32,7 @@ def group(listed: Iterable[definitions.Definition], version: str) -> schema.Json
 
 
 def whole(listed: Iterable[definitions.Definition]) -> schema.Json:
-    """Return the document of version 2 for all definitions."""
+    """Return the OpenAPI 2 document of all definitions."""
     each = [(one, version) for one in listed for version in one.versions]
     return {
         "swagger": "2.0",
@@ -56,7 +56,7 @@ def _model(definition: definitions.Definition, version: str) -> schema.Json:
 
 
 def _paths(definition: definitions.Definition, version: str, schemas: str) -> schema.Json:
-    """Return the collection in a namespace, one object, and its status; ``schemas`` is where version 3 keeps them."""
+    """Return the paths of collection, object, status; ``schemas`` prefixes references, and is empty for version 2."""
     collection = definition.path(version, "{namespace}")
     one = f"{collection}/{{name}}"
     out: schema.Json = {

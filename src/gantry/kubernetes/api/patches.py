@@ -1,7 +1,6 @@
-"""Patches: JSON merge patches (RFC 7386), the one that leads from a value to another too, and JSON patches (RFC 6902).
+"""JSON merge patches (RFC 7386): apply, and compute from two values; JSON patches (RFC 6902): apply.
 
-Who calls it: ``kubernetes.claims`` to write as little as has changed, and the embedded server. Pure: what is given is
-left as it is.
+Used to write only changed fields, and by the embedded API server. Pure: arguments are not modified.
 """
 
 import copy
@@ -16,7 +15,7 @@ from gantry.kubernetes.api import schema
 
 
 def difference(old: schema.Json, new: schema.Json) -> schema.Json:
-    """Return the patch that makes ``new`` of ``old``; empty if they are equal."""
+    """Return the merge patch that turns ``old`` into ``new``; empty if they are equal."""
     patch: schema.Json = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
@@ -30,7 +29,7 @@ def difference(old: schema.Json, new: schema.Json) -> schema.Json:
 
 
 def merged(value: object, patch: object) -> object:
-    """Return what a patch makes of a value."""
+    """Apply a merge patch to a value."""
     if not isinstance(patch, dict):
         return patch
     out = dict(value) if isinstance(value, dict) else {}
@@ -43,7 +42,7 @@ def merged(value: object, patch: object) -> object:
 
 
 class Operation(msgspec.Struct, frozen=True, rename={"source": "from"}):
-    """One step of a JSON patch; ``path`` and ``source`` are pointers such as ``/spec/pools/0``."""
+    """One operation of a JSON patch; ``path`` and ``source`` are JSON pointers such as ``/spec/pools/0``."""
 
     op: Literal["add", "remove", "replace", "move", "copy", "test"]
     path: Annotated[str, msgspec.Meta(pattern="^(/|$)")]
@@ -52,15 +51,15 @@ class Operation(msgspec.Struct, frozen=True, rename={"source": "from"}):
 
 
 COPIED = 3 << 20
-"""Bytes that the steps of a JSON patch may copy together."""
+"""Maximum total bytes that the copy operations of a JSON patch may copy."""
 
 _INDEX = re.compile("0|[1-9][0-9]*")
 
 
 def applied(value: object, operations: Sequence[Operation]) -> object:
-    """Return what a JSON patch makes of a value; WrongStateError when a step or a test of it does not fit.
+    """Apply a JSON patch; WrongStateError if a path does not exist or a test fails.
 
-    NoRoomError when it copies too much: of a value that is copied into itself there is twice as much each time.
+    NoRoomError if it copies too much: copying a value into itself doubles it each time.
     """
     whole, left = {"": copy.deepcopy(value)}, COPIED
     for one in operations:
@@ -88,7 +87,7 @@ def applied(value: object, operations: Sequence[Operation]) -> object:
 
 
 def _steps(pointer: str) -> list[str]:
-    """Return the keys from what holds the whole value, under an empty key, to what a pointer means."""
+    """Split a JSON pointer into its keys; the first is empty and refers to the document."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
 
 

@@ -1,15 +1,14 @@
-"""The channel: requests to an API server over one connection of this machine, as many at once as there are.
+"""Pipe: requests to the embedded API server over one local connection, multiplexed.
 
-Who calls it: ``daemons.kube``, for controllers that ``gantry-kube serve`` has started; ``apiserver.pipe_server`` is the
-other end. It fits ``interface.HttpClient``, so controllers send the same requests, and get the same answers and
-watches, as from any API server. What HTTP costs beyond that is saved: what is to be sent at one moment goes in one
-write, and what has come is taken in at once.
+``daemons.kube`` uses it for controllers that ``gantry-kube serve`` starts; ``pipe_server`` is the other end. It
+implements ``interface.HttpClient``, so controllers send the same requests, and get the same answers and watches, as
+from any API server, without the overhead of HTTP: all messages of one turn of the event loop are sent in one write.
 
-A message is four bytes with the length of the rest, most significant first, and an array in MessagePack. An answer has
-the number of its request. One in pieces (a watch) begins with a message that has its status; each piece follows in one
-with the status 0, and the last one says that it is; a last one with another status says that the server failed.
+A message is its length in four bytes, big-endian, and an array in MessagePack. An answer has the number of its request.
+A streamed answer (a watch) begins with a message with its status; each piece follows in a message with status 0, the
+last with ``is_last``; another status in the last message means that the server failed.
 
-Invariant: requests reach the server in the order in which they were sent, and are answered, or fail with the
+Invariant: requests reach the server in the order in which they were sent; each is answered, or fails with the
 connection.
 """
 
@@ -23,16 +22,16 @@ from gantry import errors
 from gantry.runtime import interface
 
 CANCEL = "CANCEL"
-"""The method of a message that says: no more of the answer to the request of this number is wanted."""
+"""Method of a message that cancels the request of this number."""
 PIECE = 1 << 20
-"""Bytes that are taken in at once, and of a piece of an answer at most."""
+"""Maximum bytes of one read, and of a piece of an answer."""
 TOGETHER = 64
-"""Messages that go in one write at most: the other side begins with them while the next are made."""
+"""Maximum messages in one write, so that the other side can begin with them meanwhile."""
 _SIZE = 4
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A request; ``is_stream`` if the answer may come in pieces."""
+    """A request; ``is_stream`` if the answer may be streamed."""
 
     number: int
     method: str
@@ -60,14 +59,14 @@ Message = TypeVar("Message", Request, Answer)
 
 
 class Outlet:
-    """Sends messages, those of one moment together."""
+    """Sends messages, batched per turn of the event loop."""
 
     def __init__(self, writer: interface.Writer) -> None:
         self._writer = writer
         self._waiting: list[bytes] = []
 
     def send(self, message: Request | Answer) -> None:
-        """Send a message, at the end of this turn of the event loop at the latest."""
+        """Send a message, by the end of this turn of the event loop."""
         content = _ENCODE(message)
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -84,7 +83,7 @@ class Outlet:
 async def messages(
     reader: interface.Reader, decoder: msgspec.msgpack.Decoder[Message]
 ) -> AsyncGenerator[list[Message], None]:
-    """Yield what comes, as lists of messages, until the connection ends; ProtocolError for what is none."""
+    """Yield received messages, in lists, until the connection ends; ProtocolError for an invalid one."""
     left = bytearray()
     while piece := await reader.read(PIECE):
         left += piece
@@ -103,10 +102,10 @@ async def messages(
 
 
 class Channel(interface.HttpClient):
-    """The end of who asks, from now until ``close``. Hosts and ports are not looked at.
+    """The client end; hosts, ports and timeouts are ignored.
 
-    A request is answered when it has been carried out, so there are no time limits. Pieces are kept until they are
-    asked for.
+    There are no timeouts, because the server is on the same machine and answers each request when it is done. Pieces
+    are buffered until they are read.
     """
 
     def __init__(self, reader: interface.Reader, writer: interface.Writer) -> None:
@@ -128,7 +127,7 @@ class Channel(interface.HttpClient):
         timeout: float,
         headers: Mapping[str, str] | None = None,
     ) -> interface.HttpResponse:
-        """Send one request of any method; ConnectionResetError."""
+        """Send a request; ConnectionResetError."""
         number = self._number()
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
         self._outlet.send(Request(number, method, path, body, dict(headers or {})))
@@ -138,7 +137,7 @@ class Channel(interface.HttpClient):
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> interface.HttpResponse:
-        """Send one GET and return when its answer begins; ConnectionResetError."""
+        """Send a GET and return when its answer begins; ConnectionResetError."""
         number = self._number()
         stream = self._streams[number] = asyncio.Queue()
         self._outlet.send(Request(number, "GET", path, b"", dict(headers or {}), is_stream=True))
@@ -175,11 +174,11 @@ class Channel(interface.HttpClient):
         return self._issued
 
     async def ended(self) -> None:
-        """Return when the server has ended the connection; ProtocolError when it sent what is no answer."""
+        """Return when the server has closed the connection; ProtocolError if it sent an invalid message."""
         await asyncio.shield(self._reading)
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._writer.close()
         self._reading.cancel()
         await asyncio.wait([self._reading])
@@ -212,4 +211,4 @@ async def _next(stream: asyncio.Queue[Answer | None]) -> Answer:
 
 
 def _over() -> ConnectionResetError:
-    return ConnectionResetError("the connection has ended")
+    return ConnectionResetError("the connection to the API server is closed")

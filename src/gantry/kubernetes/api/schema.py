@@ -1,12 +1,12 @@
-"""Schemas: what a field of a resource may hold, made from the struct that the resource is read into.
+"""Schemas: the valid values of a resource's fields, derived from the struct of the resource.
 
-A resource is declared once, as a struct. Reading it (``meta.read``) asks for the right types only, so that objects
-which laxer definitions let through can still be honoured; what a server has to refuse besides stands in the ``Rule`` of
-a field. From both, ``of`` makes a ``Node``, from which everything else comes: the schema in a custom resource
-definition and in OpenAPI (``rendered``), defaults, the fields that are not known, and the causes of a refusal.
+A resource is declared once, as a struct. ``meta.read`` checks types only, so that objects accepted by laxer definitions
+can still be read; further constraints are in the ``Rule`` of a field. ``of`` builds a ``Node`` from both, from which
+everything else is derived: the schema in custom resource definitions and in OpenAPI (``rendered``), defaulting, pruning
+and validation.
 
-Who calls it: ``definitions``, and the embedded server. Pure. The words of a ``Cause`` are those of Kubernetes, because
-people search for them (contract: kubernetes, samples).
+``definitions`` and the embedded API server call it. Pure. The texts of a ``Cause`` are those of Kubernetes, because
+users search for them (contract: kubernetes, samples).
 """
 
 import json
@@ -18,13 +18,13 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 Json = dict[str, object]
-"""One object as it is on the wire."""
+"""A JSON object."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a field's type does not say; ``only`` are the API versions that have the field, by default all.
+    """Constraints of a field beyond its type; ``only`` are the API versions that have the field, by default all.
 
-    A field with ``lenient`` versions is required in the others, and has its default in these.
+    A field with ``lenient`` versions is optional with its default in these, and required in the others.
     """
 
     text: str = ""
@@ -47,7 +47,7 @@ _NO_RULE = Rule()
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """The schema of one value. ``free`` objects may have any fields; ``items`` are those of a list or of a map."""
+    """Schema of a value. ``free`` objects allow any field; ``items`` is the schema of list items or of map values."""
 
     type: str = ""
     rule: Rule = _NO_RULE
@@ -57,12 +57,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def required(self) -> list[str]:
-        """The names of the properties that have to be there."""
+        """The names of the required properties."""
         return [name for name, node in self.properties.items() if node.rule.required]
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why an object is refused: a reason of the field kind, the field's path, and what to say."""
+    """Why an object is invalid: a Kubernetes ``FieldValue`` reason, the field's path, and a message."""
 
     reason: str
     field: str
@@ -90,9 +90,9 @@ _PYTHON: Mapping[str, tuple[type, ...]] = {
 
 
 def of(kind: object, version: str, rule: Rule | None = None) -> Node:
-    """Return the schema of a type in a version: of a struct, a scalar, ``tuple[X, ...]``, ``dict[str, X]`` or object.
+    """Return the schema of a type in a version: a struct, a scalar, ``tuple[X, ...]``, ``dict[str, X]`` or object.
 
-    ``X | None`` is X: a null is a field that is not there. ``object`` and the struct without fields are free.
+    ``X | None`` is X, because a null is an absent field. ``object`` and structs without fields are ``free``.
     """
     rule = rule or _NO_RULE
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -126,7 +126,7 @@ def _properties(kind: type[msgspec.Struct], version: str) -> Iterator[tuple[str,
 
 
 def rendered(node: Node, *, preserve: bool = True) -> Json:
-    """Return the schema as OpenAPI has it; without ``preserve`` for clients that know no Kubernetes extensions."""
+    """Return the schema in OpenAPI form; ``preserve`` adds ``x-kubernetes-preserve-unknown-fields`` to free objects."""
     rule = node.rule
     said: Json = {
         "type": node.type,
@@ -157,9 +157,9 @@ def rendered(node: Node, *, preserve: bool = True) -> Json:
 
 
 def fits(node: Node, value: object) -> bool:
-    """Tell at once that a value fits its schema, with known fields alone and all that have a default.
+    """Return whether a value is valid, has no unknown field, and lacks none that has a default: a fast path.
 
-    If not, ``unknown``, ``pruned``, ``defaulted`` and ``check`` tell what is to be done; nulls are left to them.
+    Otherwise call ``unknown``, ``pruned``, ``defaulted`` and ``check``, which also handle nulls.
     """
     if not node.type:
         return True
@@ -183,7 +183,7 @@ def fits(node: Node, value: object) -> bool:
 
 
 def defaulted(node: Node, value: object) -> object:
-    """Return the value with the defaults of its schema filled in, nulls of fields that have one replaced."""
+    """Return the value with defaults filled in for absent and null fields."""
     if isinstance(value, dict) and not node.free:
         children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
         out = {key: defaulted(child, one) if child else one for key, child, one in children}
@@ -197,7 +197,7 @@ def defaulted(node: Node, value: object) -> object:
 
 
 def pruned(node: Node, value: object) -> object:
-    """Return the value without the fields that its schema does not know."""
+    """Return the value without unknown fields."""
     if isinstance(value, dict) and not node.free:
         children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
         return {key: pruned(child, one) for key, child, one in children if child is not None}
@@ -207,7 +207,7 @@ def pruned(node: Node, value: object) -> object:
 
 
 def unknown(node: Node, value: object, path: str = "") -> Iterator[str]:
-    """Yield the paths of the fields that the schema does not know, which ``pruned`` takes away."""
+    """Yield the paths of unknown fields, which ``pruned`` removes."""
     if isinstance(value, dict) and not node.free:
         for key, one in value.items():
             child = node.properties.get(key) or node.items
@@ -221,7 +221,7 @@ def unknown(node: Node, value: object, path: str = "") -> Iterator[str]:
 
 
 def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
-    """Yield why the value does not fit its schema, field by field; nothing if it fits. Nulls count as absent."""
+    """Yield the violations of the schema, field by field; nothing if the value is valid. Nulls count as absent."""
     if not node.type:
         return
     if not isinstance(value, _PYTHON[node.type]) or (isinstance(value, bool) and node.type != "boolean"):
@@ -272,7 +272,7 @@ def _member(path: str, name: str) -> str:
 
 
 def _name(value: object) -> str:
-    """Return what Kubernetes calls the type of a JSON value."""
+    """Return the name that Kubernetes uses for the type of a JSON value."""
     kinds = [name for name, kind in _PYTHON.items() if isinstance(value, kind)]
     if isinstance(value, bool):
         return "boolean"

@@ -1,7 +1,7 @@
-"""Tables: the columns of a kind and the cells of an object, as ``kubectl get`` asks a server for them.
+"""Tables: the columns of a kind and the cells of an object, as ``kubectl get`` requests them from a server.
 
-Who calls it: the embedded server. Pure: the moment for ages is an input. Paths are those of definitions, such as
-``.spec.pool.name``, with ``\\.`` for a dot in a key and ``[?(@.type=="X")]`` for an item of a list.
+The embedded API server calls it. Pure: the current time is an argument. JSON paths are those of printer columns, such
+as ``.spec.pool.name``, with ``\\.`` for a dot in a key and ``[?(@.type=="X")]`` for an item of a list.
 """
 
 import datetime
@@ -30,7 +30,7 @@ def columns(definition: definitions.Definition) -> list[schema.Json]:
 
 
 def cells(definition: definitions.Definition, body: schema.Json, *, now: datetime.datetime) -> list[object]:
-    """Return the cells of an object; a date is told as how long ago it was, and what is not there is None."""
+    """Return the cells of an object: a date as an age, a missing value as None."""
     return [_cell(one, body, now) for one in (NAME, *definition.columns)]
 
 
@@ -43,7 +43,7 @@ def _cell(column: definitions.Column, body: schema.Json, now: datetime.datetime)
 
 
 def _found(value: object, path: str) -> Iterator[object]:
-    """Yield what a path leads to: one value, or none."""
+    """Yield the value at a JSON path, if there is one."""
     for part in _PARTS.finditer(path):
         key, field, wanted = part.groups()
         if key:
@@ -56,7 +56,7 @@ def _found(value: object, path: str) -> Iterator[object]:
 
 
 def age(seconds: float) -> str:
-    """Return a time in the two largest units that tell enough: ``45s``, ``5m3s``, ``3h12m``, ``2d4h``, ``400d``."""
+    """Format a duration as kubectl does: ``45s``, ``5m3s``, ``3h12m``, ``2d4h``, ``400d``."""
     whole = max(0, int(seconds))
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if whole < 120:

@@ -1,22 +1,21 @@
-"""The embedded API server: the Kubernetes API for sites without a cluster, and for tests (contract: kubernetes 3.4).
+"""The embedded API server: the Kubernetes API for sites without a Kubernetes cluster (contract: kubernetes 3.4).
 
     application = server.Application(runtime, folder, tokens=...)
     await application.open() ; http.Server(runtime, application).open(...) ; ... ; await application.close()
 
 It is an application of ``doors.http``::
 
-    kinds       what is served, and what a path names
-    discovery   what clients ask first      swagger  OpenAPI for old kubectl
-    media       Accept headers, bodies, tables
-    selectors   which objects a list or a watch is about
-    reads       get, list, watch            history     objects and changes of one collection
-    writes      create ... delete           bodies      which parts of what is sent count
-    protobuf    bodies of newer kubectl     metadata    what of an object the server says
-    managed     who manages which field     guard       the admission rules
-    collector   what follows a deletion     store       what survives, in one file
-    faults      refusals                    channel     requests of controllers of its own
+    resources       kinds served, and paths     discovery           API groups and OpenAPI
+    content_types   Accept headers, tables      openapi_v2          OpenAPI 2 for old kubectl
+    read            get, list, watch            watch_cache         objects and events of a collection
+    write           create ... delete           bodies              bodies of writes, patches
+    selectors       label and field selectors   protobuf            bodies of newer kubectl
+    managed_fields  server-side apply           metadata            metadata set by the server
+    admission       admission rules             garbage_collector   owner references, namespaces
+    store           the objects, in one file    status_errors       errors as Status objects
+    pipe_server     requests of the controllers that it starts
 
-Whoever shows a token of the list may do everything; there are no roles.
+Each token of the token list gives full access; there are no roles.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ from gantry.kubernetes.apiserver import (
 from gantry.runtime import interface
 
 BODY_LIMIT = 3 << 20
-"""Bytes of the body of a request, as other API servers have it."""
+"""Maximum bytes of a request body, as in other API servers."""
 
 _HEALTH = ("healthz", "livez", "readyz")
 _APPLY = "application/apply-patch+yaml"
@@ -53,7 +52,7 @@ Parameters = Mapping[str, list[str]]
 
 
 class Application:
-    """What the API says; ``tokens`` are those let in, with the names they stand for, None lets everybody in."""
+    """Answers API requests; ``tokens`` maps tokens to user names, None disables authentication."""
 
     id_header = ("Audit-Id", "")
 
@@ -67,12 +66,12 @@ class Application:
         self._collector = garbage_collector.Collector(runtime, self._store, self._writer, rules)
 
     async def open(self) -> None:
-        """Read what is stored and begin to work; BusyError, ConfigurationError."""
+        """Load the stored objects and start; BusyError, ConfigurationError."""
         await self._store.open()
         await self._collector.open()
 
     async def close(self) -> None:
-        """Store what is on its way, and end."""
+        """Store pending changes and stop."""
         await self._collector.close()
         await self._store.close()
 
@@ -107,7 +106,7 @@ class Application:
     def _health(self) -> interface.HttpResponse:
         if self._store.is_writing:
             return interface.HttpResponse(200, b"ok", "text/plain")
-        return interface.HttpResponse(500, b"changes are not stored any more", "text/plain")
+        return interface.HttpResponse(500, b"the object store has failed; restart the server", "text/plain")
 
     def _let_in(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
         if self._names is None:
@@ -228,7 +227,7 @@ def _text(query: Parameters, name: str) -> str:
 
 
 def _flag(query: Parameters, name: str) -> bool:
-    """Return a flag as Go reads it: there, and neither 0 nor false."""
+    """Return a flag as Go parses it: present, and neither 0 nor false."""
     return name in query and _text(query, name).lower() not in ("0", "false")
 
 
@@ -271,11 +270,11 @@ def _options_invalid(kind: str, cause: schema.Cause) -> status_errors.StatusErro
 
 
 def _deletion(raw: interface.HttpRequest, query: Parameters) -> write.Deletion:
-    """Return how an object shall be deleted, by the body or by the query."""
+    """Return the delete options, from the body and the query."""
     try:
         how = msgspec.convert(content_types.decoded(raw) if raw.body else {}, write.Deletion)
     except msgspec.ValidationError as error:
-        raise status_errors.bad(f"the options of the deletion cannot be read: {error}") from None
+        raise status_errors.bad(f"invalid DeleteOptions: {error}") from None
     policy = how.propagation_policy or _text(query, "propagationPolicy") or None
     if policy not in (None, "Background", "Foreground", "Orphan"):
         text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan"'

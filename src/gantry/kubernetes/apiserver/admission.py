@@ -1,7 +1,7 @@
-"""The admission rules, built in (contract: kubernetes 1.3, S16), and what they have to know of other objects.
+"""Built-in admission (contract: kubernetes 1.3, S16): applies the admission rules to the objects of the store.
 
-Who calls it: ``write``, before an object of the definitions is stored; ``store`` tells it what has been. It keeps the
-addresses by their pool, so that a pool can be checked against them without looking at all.
+``write`` calls it before an object is stored; ``garbage_collector`` passes stored changes to it. Addresses are indexed
+by pool, so that the check of a pool does not scan all of them.
 """
 
 import logging
@@ -22,7 +22,7 @@ POOLS = f"ippools.{ipam.GROUP}"
 
 
 class Guard:
-    """Says why an object may not become so; ``find`` returns an object that is stored."""
+    """Applies the admission rules; ``find`` returns a stored object."""
 
     def __init__(self, find: Callable[[watch_cache.Key], watch_cache.Item | None]) -> None:
         self._find = find
@@ -30,7 +30,7 @@ class Guard:
         self._pools: dict[watch_cache.Key, meta.Ref] = {}
 
     def see(self, item: watch_cache.Item, *, gone: bool) -> None:
-        """Take notice of an object that has been stored."""
+        """Update the index of addresses after a stored change."""
         kind = _ADDRESSES.get(item.key.title)
         if kind is None:
             return
@@ -41,11 +41,12 @@ class Guard:
             if not held:
                 del self._held[known]
         elif not gone and not known:
-            # What concerns us of an address stays as it is.
+            # The fields that are used here are immutable.
             try:
                 address = meta.decode(item.body, kind)
             except errors.InvalidError as error:
-                log.warning("%s %s/%s is in no pool: %s", item.key.title, item.key.namespace, item.key.name, error)
+                key = item.key
+                log.warning("ignoring unreadable address %s %s/%s: %s", key.title, key.namespace, key.name, error)
                 return
             assert isinstance(address, ipam.IPAddress | capi.IPAddress)
             self._pools[item.key] = address.pool
@@ -61,14 +62,14 @@ class Guard:
     def review(
         self, definition: definitions.Definition, new: schema.Json, old: schema.Json | None
     ) -> list[schema.Cause]:
-        """Return why an object, which fits its schema, may not become so; InvalidError if it cannot be read."""
+        """Return why an object that fits its schema is rejected; InvalidError if it cannot be read."""
         before = meta.read(old, definition.resource) if old else None
         after = meta.read(new, definition.resource)
         return admission.review(after, before, in_use=self._in_use, claim_of=self._claim_of)
 
 
 def warnings(new: schema.Json, others: Iterable[watch_cache.Item]) -> list[str]:
-    """Return what is allowed of a pool and may be a mistake."""
+    """Return warnings about possible mistakes in a pool."""
     pools = []
     for one in others:
         try:

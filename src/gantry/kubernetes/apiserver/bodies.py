@@ -1,7 +1,4 @@
-"""Bodies of writes: which parts of one count, and what a patch makes of an object (contract: S4, S5, S11).
-
-Who calls it: ``write``. Pure.
-"""
+"""Bodies of writes: which parts take effect, and patches (contract: S4, S5, S11). Pure."""
 
 import base64
 from collections.abc import Callable
@@ -13,18 +10,18 @@ from gantry.kubernetes.api import definitions, patches, schema
 from gantry.kubernetes.apiserver import content_types, managed_fields, metadata, resources, status_errors, watch_cache
 
 Change = Callable[[schema.Json], object]
-"""Makes the wanted object of the one that is there; raises StatusError."""
+"""Returns the new object for the current one; raises StatusError."""
 
 
 def in_version(target: resources.Target, item: watch_cache.Item) -> schema.Json:
-    """Return a stored object in the version that was asked for."""
+    """Decode a stored object in the version of the request."""
     stored = resources.value(item.body)
     stored["apiVersion"] = target.api_version
     return stored
 
 
 def typed(target: resources.Target, body: schema.Json) -> schema.Json:
-    """Return a body that says what it is; StatusError 400 when it says something else, or nothing and has to."""
+    """Return a body with its ``apiVersion`` and ``kind``; StatusError 400 if wrong, or missing and required."""
     version, kind, wanted = body.get("apiVersion"), body.get("kind"), target.api_version
     if target.definition not in resources.BUILT_IN and not kind:
         raise status_errors.bad("Object 'Kind' is missing")
@@ -40,7 +37,7 @@ def typed(target: resources.Target, body: schema.Json) -> schema.Json:
 
 
 def confined(target: resources.Target, new: schema.Json, old: schema.Json) -> schema.Json:
-    """Return what a write to the object, or to its status, may change of it."""
+    """Return the new object, limited to the parts that a write to the object, or to its status, may change."""
     definition = target.definition
     if target.subresource:
         mine = metadata.of(new).get("managedFields", [])
@@ -55,21 +52,21 @@ def confined(target: resources.Target, new: schema.Json, old: schema.Json) -> sc
 
 
 def applicable(target: resources.Target, config: schema.Json) -> schema.Json:
-    """Return what somebody may apply to the object, or to its status."""
+    """Return the parts of an applied configuration that take effect on the object, or on its status."""
     if target.subresource:
         return {"metadata": {}, "status": config.get("status", {})}
     return confined(target, config, {})
 
 
 def changed(new: schema.Json, old: schema.Json) -> set[str]:
-    """Return the parts of an object that a write makes, changes or takes away, whatever becomes of its metadata."""
+    """Return the names of the top-level fields that a write adds, changes or removes, without metadata."""
     return {
         key for key in {**old, **new} if key != "metadata" and (key not in new or not _is_as_in(old, key, new[key]))
     }
 
 
 def settled(new: schema.Json, old: schema.Json) -> frozenset[str]:
-    """Return the parts of an object that a write leaves as they are."""
+    """Return the names of the top-level fields that a write leaves unchanged."""
     return frozenset(key for key, value in new.items() if _is_as_in(old, key, value))
 
 
@@ -78,12 +75,12 @@ def _is_as_in(old: schema.Json, key: str, value: object) -> bool:
 
 
 def is_content(definition: definitions.Definition, part: str) -> bool:
-    """Tell whether the change of a part counts as a new generation."""
+    """Return whether a change of a top-level field increments the generation."""
     return part not in ("apiVersion", "kind", "metadata") and not (part == "status" and definition.has_status)
 
 
 def encoded(secret: schema.Json) -> schema.Json:
-    """Return a Secret whose ``stringData``, which is there to be written only, has become data."""
+    """Return a Secret with its write-only ``stringData`` converted into ``data``."""
     given = content_types.mapping(secret.get("stringData") or {}, "stringData")
     data = {key: base64.b64encode(str(value).encode()).decode() for key, value in given.items()}
     out = {"type": "Opaque", **{key: value for key, value in secret.items() if key != "stringData"}}
@@ -91,14 +88,14 @@ def encoded(secret: schema.Json) -> schema.Json:
 
 
 def patch_of(kind: str, body: object, target: resources.Target) -> Change:
-    """Return what a patch of a content type makes of an object; StatusError 400, 415."""
+    """Return the change of a patch of a content type; StatusError 400, 415."""
     if kind == "application/json-patch+json":
         try:
             steps = msgspec.convert(body, list[patches.Operation])
         except msgspec.ValidationError as error:
-            raise status_errors.bad(f"this is no JSON patch, which is a list of operations: {error}") from None
+            raise status_errors.bad(f"a JSON patch must be a list of operations: {error}") from None
         return lambda old: _stepped(old, steps)
-    # Of the server's own kinds, all that clients patch merges alike.
+    # For the built-in kinds, a strategic merge patch has the same effect as a merge patch.
     if kind == "application/merge-patch+json" or (
         kind == "application/strategic-merge-patch+json" and target.definition in resources.BUILT_IN
     ):
@@ -114,7 +111,7 @@ def _stepped(old: schema.Json, steps: list[patches.Operation]) -> object:
     try:
         new = patches.applied(old, steps)
     except RecursionError:
-        raise status_errors.bad("what the patch makes is nested too deep") from None
+        raise status_errors.bad("the patched object is nested too deep") from None
     except errors.NoRoomError as error:
         raise status_errors.StatusError(413, error.message) from None
     except errors.WrongStateError as error:
@@ -124,7 +121,7 @@ def _stepped(old: schema.Json, steps: list[patches.Operation]) -> object:
 
 
 def conflicting(met: list[managed_fields.Conflict]) -> status_errors.StatusError:
-    """Return the refusal of an apply that would take fields from others."""
+    """Return the error for an apply that conflicts with other field managers."""
     several = f"{len(met)} conflicts" if len(met) > 1 else "1 conflict"
     said = "\n".join(f"- {one}" for one in met) if len(met) > 1 else str(met[0])
     causes = [

@@ -1,8 +1,8 @@
-"""Bodies: what a client sent, and how it wants objects shown (contract: kubernetes 3.4, S11 and S14).
+"""Content types: decode request bodies, encode objects as a client accepts them (contract: kubernetes 3.4, S11, S14).
 
-The Accept header says the form - JSON or YAML - and the view: the object itself, a table with the columns of its kind,
-or its metadata alone. Lists and each event of a watch are shown the same way. Of what a client names, the first that
-is known is taken; the version of a view is answered as it was asked for.
+The Accept header has the format, JSON or YAML, and the view: the object itself, a table with the columns of its kind,
+or its metadata only. Lists and watch events have the same view. The first supported entry is used; the version of a
+view is answered as requested.
 """
 
 import datetime
@@ -18,7 +18,7 @@ from gantry.kubernetes.apiserver import protobuf, resources, status_errors, watc
 from gantry.runtime import interface
 
 DEPTH = 100
-"""How many objects and lists of a body may lie inside each other: what is stored is worked on by recursion."""
+"""Maximum nesting of a body, because stored objects are processed recursively."""
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _VIEWS = (TABLE, PARTIAL, f"{PARTIAL}List")
@@ -32,7 +32,7 @@ ENCODE = msgspec.json.Encoder().encode
 
 
 class Media(msgspec.Struct, frozen=True):
-    """One entry of an Accept header: a content type, and what ``as``, ``g`` and ``v`` say."""
+    """An entry of an Accept header: a content type, with its parameters ``as``, ``g`` and ``v``."""
 
     kind: str
     view: str = ""
@@ -41,7 +41,7 @@ class Media(msgspec.Struct, frozen=True):
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as JSON has it: a date is a text."""
+    """YAML with JSON's types: a date is a string."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -51,7 +51,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def accepted(header: str) -> Iterator[Media]:
-    """Yield the entries of an Accept header, in the order given."""
+    """Yield the entries of an Accept header, in order."""
     for entry in header.split(",") if header.strip() else ["*/*"]:
         kind, *listed = (part.strip() for part in entry.split(";"))
         said = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in listed)}
@@ -60,7 +60,7 @@ def accepted(header: str) -> Iterator[Media]:
 
 @functools.lru_cache(256)
 def chosen(header: str) -> Media:
-    """Return form and view for an Accept header; StatusError 406 when it names nothing that we write."""
+    """Return the first supported entry of an Accept header; StatusError 406 if there is none."""
     for one in accepted(header):
         if one.kind in _FORMS and (not one.view or (one.view in _VIEWS and one.group == "meta.k8s.io")):
             return msgspec.structs.replace(one, kind=_FORMS[one.kind])
@@ -70,7 +70,7 @@ def chosen(header: str) -> Media:
 
 
 def decoded(raw: interface.HttpRequest) -> object:
-    """Return the value of a body in JSON, which is what no content type means too, or YAML; StatusError 400, 415."""
+    """Decode a body by its content type: JSON (the default), YAML, Protocol Buffers; StatusError 400, 415."""
     kind = raw.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/yaml", "application/apply-patch+yaml"):
         return from_yaml(raw.body)
@@ -86,14 +86,14 @@ def decoded(raw: interface.HttpRequest) -> object:
 
 
 def check_depth(value: object) -> None:
-    """Refuse a value that is nested too deep; StatusError 400."""
+    """Reject a value that is nested too deep; StatusError 400."""
     level = [value]
     for _ in range(DEPTH):
         lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         level = [inside for one in lists for inside in one]
         if not level:
             return
-    raise status_errors.bad(f"more than {DEPTH} objects and lists lie inside each other")
+    raise status_errors.bad(f"more than {DEPTH} levels of nesting")
 
 
 def _from_protobuf(body: bytes) -> object:
@@ -111,7 +111,7 @@ def _from_protobuf(body: bytes) -> object:
 
 
 def from_yaml(body: bytes) -> object:
-    """Return the value of a YAML document, JSON included; StatusError 400."""
+    """Decode a YAML document; StatusError 400."""
     try:
         _check_events(yaml.parse(body, _Loader))
         return yaml.load(body, _Loader)
@@ -120,25 +120,25 @@ def from_yaml(body: bytes) -> object:
 
 
 def _check_events(events: Iterable[yaml.Event]) -> None:
-    """Refuse, before it is made, a value that is nested too deep or that references make many times as large."""
+    """Reject a value that is nested too deep or has aliases, before it is built: aliases can expand exponentially."""
     depth = 0
     for one in events:
         depth += isinstance(one, yaml.CollectionStartEvent) - isinstance(one, yaml.CollectionEndEvent)
         if depth > DEPTH:
-            raise status_errors.bad(f"error parsing YAML: more than {DEPTH} objects and lists lie inside each other")
+            raise status_errors.bad(f"error parsing YAML: more than {DEPTH} levels of nesting")
         if isinstance(one, yaml.AliasEvent):
-            raise status_errors.bad("error parsing YAML: references (*) are not read")
+            raise status_errors.bad("error parsing YAML: aliases (*) are not supported")
 
 
 def mapping(value: object, what: str = "the body of the request") -> schema.Json:
-    """Return a value that has to be an object with text keys; StatusError 400."""
+    """Return a value that must be a JSON object; StatusError 400."""
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return value
-    raise status_errors.bad(f"{what} is no JSON object")
+    raise status_errors.bad(f"{what} must be a JSON object")
 
 
 class View:
-    """Shows objects of one collection as one request asked for it; ``now`` is what ages are counted to."""
+    """Encodes objects of a collection as a request accepts them; ``now`` is the time for ages."""
 
     def __init__(self, target: resources.Target, media: Media, *, now: float, include: str = "Metadata") -> None:
         self._target = target
@@ -148,20 +148,20 @@ class View:
 
     @property
     def content_type(self) -> str:
-        """What the answer says that it is."""
+        """The content type of the answer."""
         return self._media.kind
 
     def own(self, body: bytes) -> bytes:
-        """Return a stored object in the version that was asked for, as JSON."""
+        """Return a stored object in the version of the request, as JSON."""
         stored, wanted = resources.api_version(self._target.definition), self._target.api_version
         return body if stored == wanted else _begun(wanted) + body[len(_begun(stored)) :]
 
     def one(self, body: bytes) -> bytes:
-        """Return the answer that is one object."""
+        """Encode one object."""
         return self._form(self._shown(body))
 
     def many(self, items: Sequence[watch_cache.Item], metadata: schema.Json) -> bytes:
-        """Return the answer that is a list."""
+        """Encode a list."""
         view = self._media.view
         if view == TABLE:
             return self._form(self._table([one.body for one in items], metadata))
@@ -172,11 +172,11 @@ class View:
         return self._form(whole)
 
     def event(self, kind: str, body: bytes) -> bytes:
-        """Return one line of a watch."""
+        """Encode a watch event as a line."""
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._shown(body))
 
     def bookmark(self, version: int, *, initial: bool = False) -> bytes:
-        """Return the line of a watch that says how far it has come; ``initial``: all that was there has been told."""
+        """Encode a bookmark of a watch; ``initial``: at the end of the initial events."""
         metadata: schema.Json = {"resourceVersion": str(version), "creationTimestamp": None}
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -227,5 +227,5 @@ class View:
 
 
 def _begun(api_version: str) -> bytes:
-    """Return how the JSON of an object begins."""
+    """Return the beginning of the JSON of an object."""
     return b'{"apiVersion":"%s"' % api_version.encode()

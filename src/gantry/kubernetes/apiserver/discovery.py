@@ -1,7 +1,7 @@
-"""Discovery: what clients ask first, to learn what is served (contract: kubernetes 3.4).
+"""Discovery: groups, versions and resources served, and their OpenAPI documents (contract: kubernetes 3.4).
 
-New clients ask for everything in one document, in one of two versions, and must be answered in the one they named or
-plainly; older ones ask group by group. OpenAPI documents are made when somebody first asks for them.
+New clients request aggregated discovery, in one of two versions, and get the version they requested or the unaggregated
+form; older clients request it group by group. OpenAPI documents are generated on first use.
 """
 
 import functools
@@ -29,7 +29,7 @@ _LIST = "APIGroupDiscoveryList"
 
 
 def answer(parts: tuple[str, ...], accept: str) -> tuple[bytes, str] | None:
-    """Return the document at a path and its content type, None if the path is none of discovery's."""
+    """Return the document at a path and its content type, None if it is not a discovery path."""
     if parts == ("openapi", "v2"):
         known = (
             one.kind

@@ -1,12 +1,12 @@
-"""What follows a deletion: objects whose owners have gone, what is in a Namespace, Events of an hour ago.
+"""Garbage collector: deletes dependents of deleted owners, the content of deleted Namespaces, and old Events.
 
-It is told of each stored change and looks at what that concerns, one object after the other; at the start it looks at
-all once, so a kill loses nothing. Owners are known by their UID (contract: S7). One of a kind that is not
-served here may be somewhere else: it counts as there.
+It observes each stored change and processes the affected objects one by one; at the start it checks all objects once,
+so a crash loses no work. Owners are identified by UID (contract: S7). An owner of a kind that is not served here may
+exist elsewhere and counts as existing.
 
-    Background      the owner goes at once, then what it alone owned
-    Foreground      first what it owned and what says that it blocks it, then the owner
-    Orphan          first it is taken out of their owners, then it goes
+    Background      delete the owner at once, then dependents without other owners
+    Foreground      delete the dependents, wait for those with blockOwnerDeletion, then delete the owner
+    Orphan          remove the owner reference from the dependents, then delete the owner
 """
 
 import asyncio
@@ -26,10 +26,10 @@ EVENT_LIFE = 3600.0
 """Seconds that an Event stays after its last change."""
 
 ROUND = 30.0
-"""Seconds between two looks at old Events."""
+"""Seconds between two checks for old Events."""
 
 PAUSE = 5.0
-"""Seconds of rest after the store has failed."""
+"""Seconds to wait before a retry after the store has failed."""
 
 _NAMESPACES = resources.NAMESPACES.plural
 
@@ -52,7 +52,7 @@ class Collector:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Look at all that is stored, make the first namespaces, and begin to work."""
+        """Check all stored objects, create the default namespaces, and start."""
         self._store.observer = self._see
         for item in self._store.everything():
             self._take(item)
@@ -64,7 +64,7 @@ class Collector:
                 await self._writer.create(target, {"metadata": {"name": name}}, write.Options(manager="gantry"))
 
     async def close(self) -> None:
-        """End."""
+        """Stop."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -85,7 +85,7 @@ class Collector:
                 self._owned.pop(owner, None)
 
     def _see(self, event: watch_cache.Event) -> None:
-        """Take notice of a change that has been stored."""
+        """Observe a stored change."""
         item = event.item
         if event.old:
             self._drop(event.old)
@@ -115,12 +115,12 @@ class Collector:
                 while self._queue:
                     await self._consider(next(iter(self._queue)))
             except errors.StorageError as error:
-                log.error("what follows a deletion has to wait: %s", error)
+                log.error("garbage collection failed, will retry: %s", error)
                 await self._clock.sleep(PAUSE)
                 self._wake.set()
 
     async def _waited(self) -> None:
-        """Wait for work, but no longer than to the next look at old Events."""
+        """Wait for work, at most until the next check for old Events."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ROUND):
                 await self._wake.wait()
@@ -134,7 +134,7 @@ class Collector:
                 await self._writer.vanish(item)
 
     async def _consider(self, key: watch_cache.Key) -> None:
-        """Do what an object's deletion, or that of its owners, asks for; a refusal means that it has changed again."""
+        """Process an object that is being deleted or has lost an owner; ignore StatusError, it has changed again."""
         del self._queue[key]
         item = self._store.get(key)
         if item is None:
@@ -151,19 +151,19 @@ class Collector:
             raise
 
     def _is_here(self, item: watch_cache.Item, uid: str) -> bool:
-        """Tell whether an owner is here, in the same namespace or in none."""
+        """Return whether an owner exists, in the namespace of the object or cluster-scoped."""
         found = self._there.get(uid)
         return found is not None and found.namespace in ("", item.key.namespace)
 
     def _may_be_there(self, item: watch_cache.Item, owner: schema.Json) -> bool:
-        """Tell whether an owner is here, or of a kind that is not served."""
+        """Return whether an owner exists, or is of a kind that is not served."""
         uid = str(owner["uid"])
         if uid in self._there:
             return self._is_here(item, uid)
         return not resources.is_served(str(owner["apiVersion"]).rpartition("/")[0], str(owner["kind"]))
 
     async def _bereave(self, item: watch_cache.Item) -> None:
-        """Take the owners away that have gone; the object goes with the last of them."""
+        """Remove the references to owners that are gone; delete the object if no other owner is left."""
         owners = _owners(item)
         gone = [one for one in owners if not self._may_be_there(item, one)]
         if gone == owners:
@@ -173,7 +173,7 @@ class Collector:
             await self._writer.disown(write.target_of(item.key), str(one["uid"]))
 
     async def _finish(self, item: watch_cache.Item) -> None:
-        """Go on with the deletion of an object that waits for us."""
+        """Continue the deletion of an object that waits for the garbage collector."""
         finalizers = item.finalizers
         owned = [one for one in list(self._owned.get(item.uid, ())) if self._store.get(one)]
         target = write.target_of(item.key)
@@ -204,7 +204,7 @@ class Collector:
 
 
 def _waits(item: watch_cache.Item) -> bool:
-    """Tell whether an object that is being deleted waits for us."""
+    """Return whether the deletion of an object waits for the garbage collector."""
     ours = item.key.title == _NAMESPACES or not {write.ORPHAN, write.FOREGROUND}.isdisjoint(item.finalizers)
     return item.is_deleting and ours
 

@@ -1,9 +1,9 @@
-"""Who manages which field: ``metadata.managedFields``, and what server-side apply makes of it (contract: S10).
+"""Managed fields: ``metadata.managedFields`` and server-side apply (contract: S10).
 
-A field is a label, an annotation, another part of metadata that clients write, or a top-level field of the spec, of
-the status, or of an object without either; what is inside one belongs together. Who applies owns what he applies, and
-what he no longer applies goes unless somebody else owns it too. A field of somebody else with another value is a
-conflict, which ``force`` takes over. Pure: the moment is an input.
+The granularity of fields is coarser than in Kubernetes: a label, an annotation, ``finalizers``, ``ownerReferences``, or
+a top-level field of the spec, of the status, or of an object without either. A field manager owns the fields that it
+applies; a field that it no longer applies is removed unless it has another manager. Applying a different value to a
+field of another manager is a conflict; ``force`` takes the field over. Pure: the current time is an argument.
 """
 
 import functools
@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 APPLY = "Apply"
 UPDATE = "Update"
 _SUCCESSORS = {("kubectl-client-side-apply", "kubectl")}
-"""Who takes over from whom without a conflict: kubectl, what it wrote when it still applied by itself."""
+"""Managers, and who takes their fields over without a conflict: server-side from client-side kubectl apply."""
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
 _LIST = msgspec.json.Encoder().encode
@@ -32,7 +32,7 @@ _DEEP = ("spec", "status")
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who writes: a name, by applying or otherwise, to the object or to its status."""
+    """A field manager: its name, operation (``APPLY``, ``UPDATE``) and subresource."""
 
     manager: str
     operation: str
@@ -40,7 +40,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What somebody owns, since when, and in which version he wrote."""
+    """An entry of managed fields: the fields of a manager, with the API version and time of its last write."""
 
     owner: Owner
     api_version: str
@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def fields(body: schema.Json) -> dict[Path, object]:
-    """Return the fields of an object that somebody can manage, with their values."""
+    """Return the manageable fields of an object, with their values."""
     metadata = cast("schema.Json", body.get("metadata") or {})
     out: dict[Path, object] = {("metadata", name): metadata[name] for name in _METADATA if metadata.get(name)}
     for name in _MAPS:
@@ -64,7 +64,7 @@ def fields(body: schema.Json) -> dict[Path, object]:
 
 
 def read(body: schema.Json) -> list[Entry]:
-    """Return the entries of an object; what cannot be read is left out."""
+    """Return the entries of an object; unreadable ones are ignored."""
     metadata = cast("schema.Json", body.get("metadata") or {})
     return list(_read(cast("list[schema.Json]", metadata.get("managedFields") or [])))
 
@@ -81,12 +81,12 @@ def _read(listed: Iterable[schema.Json]) -> Iterator[Entry]:
 
 @functools.lru_cache(4096)
 def _known(tree: bytes) -> frozenset[Path]:
-    """Return the fields of a tree: thousands of objects that one client writes have the same."""
+    """Decode the fields of an entry; cached, because thousands of objects of one client have the same."""
     return frozenset(_paths(msgspec.json.decode(tree, type=schema.Json), ()))
 
 
 def _paths(tree: Mapping[str, object], above: Path) -> Iterator[Path]:
-    """Yield the fields of a tree; one of a client that goes deeper than ours ends where ours do."""
+    """Yield the fields of a ``fieldsV1`` tree, cut off at our granularity."""
     for key, inside in tree.items():
         if not key.startswith("f:"):
             continue
@@ -99,7 +99,7 @@ def _paths(tree: Mapping[str, object], above: Path) -> Iterator[Path]:
 
 
 def written(entries: Iterable[Entry]) -> list[schema.Json]:
-    """Return entries as ``managedFields`` has them, without those that own nothing."""
+    """Return entries as ``managedFields``, without empty ones."""
     return [_entry(one) for one in entries if one.paths]
 
 
@@ -128,9 +128,9 @@ def _tree(paths: frozenset[Path]) -> schema.Json:
 def updated(
     listed: object, old: schema.Json, new: schema.Json, *, owner: Owner, api_version: str, now: str
 ) -> list[schema.Json]:
-    """Return ``managedFields``, now ``listed``, after a write that is no apply: who changed a field owns it alone.
+    """Return ``managedFields`` (currently ``listed``) after an update: its manager alone owns the changed fields.
 
-    It is not to be changed: thousands of objects that one client writes in the same way share it.
+    Do not modify the result: it is shared by thousands of objects that one client writes in the same way.
     """
     before, after = (fields(one) for one in _different(old, new))
     changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
@@ -138,7 +138,7 @@ def updated(
     return _updated(_LIST(listed or []), changed, removed, Entry(owner, api_version, now, changed))
 
 
-# Few at a time are alike, as the time is in them; what a client lists may be as long as an object.
+# A small cache: the keys contain the time, and ``listed`` may be as long as an object.
 @functools.lru_cache(256)
 def _updated(listed: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry) -> list[schema.Json]:
     entries = list(_read(_LISTED.decode(listed)))
@@ -152,7 +152,7 @@ def _updated(listed: bytes, changed: frozenset[Path], removed: frozenset[Path], 
 
 
 def _different(old: schema.Json, new: schema.Json) -> tuple[schema.Json, schema.Json]:
-    """Return of two objects those parts that differ, and of their metadata those fields."""
+    """Return the top-level fields in which two objects differ, and their metadata if it differs."""
     first: schema.Json = {}
     second: schema.Json = {}
     before, after = (cast("schema.Json", one.get("metadata") or _NONE) for one in (old, new))
@@ -172,7 +172,7 @@ def _without(one: Entry, paths: Iterable[Path]) -> Entry:
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A field that somebody else owns with another value."""
+    """A field of another manager with a different value."""
 
     owner: Owner
     api_version: str
@@ -180,7 +180,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
     @property
     def field(self) -> str:
-        """The path as messages have it."""
+        """The path as in messages."""
         return "".join(f".{part}" for part in self.path)
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 def conflicts(entries: Iterable[Entry], old: schema.Json, config: schema.Json, *, owner: Owner) -> list[Conflict]:
-    """Return what an apply would take from others."""
+    """Return the conflicts of an apply with other managers."""
     before = fields(old)
     differing = {path for path, value in fields(config).items() if path not in before or before[path] != value}
     return [
@@ -202,7 +202,7 @@ def conflicts(entries: Iterable[Entry], old: schema.Json, config: schema.Json, *
 def applied(
     entries: list[Entry], old: schema.Json, config: schema.Json, *, owner: Owner, api_version: str, now: str
 ) -> tuple[schema.Json, list[Entry]]:
-    """Return the object and the entries after an apply, to which no conflict stands in the way any more."""
+    """Return the object and the entries after an apply, without a check for conflicts."""
     before, wanted = fields(old), fields(config)
     mine = next((one for one in entries if one.owner == owner), None)
     differing = {path for path, value in wanted.items() if path not in before or before[path] != value}
@@ -219,7 +219,7 @@ def applied(
 
 
 def _set(tree: schema.Json, path: Path, value: object) -> schema.Json:
-    """Return the object with a field set, or without it."""
+    """Return the object with a field set, or removed if the value is None."""
     first, *rest = path
     if rest:
         held = tree.get(first)

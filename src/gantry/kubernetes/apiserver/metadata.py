@@ -1,7 +1,7 @@
-"""Metadata: what the server says about an object by itself, and what clients may say (contract: S1 to S3, S9).
+"""Metadata: the fields that the server sets, and validation of those that clients set (contract: S1 to S3, S9).
 
-Who calls it: ``write`` and ``garbage_collector``. Pure. ``read`` gives the metadata of a body with the types right and
-without nulls; everything else works on that.
+``write`` and ``garbage_collector`` call it. Pure. ``read`` checks the types of a body's metadata and removes nulls; the
+other functions work on its result.
 """
 
 import functools
@@ -22,7 +22,7 @@ _QUALIFIED = rf"({_SUBDOMAIN}/)?{_PART}"
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
 _GENERATED = 63
-"""The longest name that is made of a ``generateName``."""
+"""Maximum length of a name generated from a ``generateName``."""
 
 
 class _Owner(msgspec.Struct):
@@ -56,18 +56,18 @@ class _Known(msgspec.Struct, rename="camel"):
 
 _FIELDS = {one.encode_name for one in msgspec.structs.fields(_Known)} - {"selfLink"}
 _SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-"""What the server alone says."""
+"""Fields that only the server sets."""
 _NONE: schema.Json = {}
 
 
 def read(body: schema.Json, old: schema.Json = _NONE) -> schema.Json:
-    """Return the metadata of a body, without nulls; StatusError 400 when a field has another type.
+    """Return the metadata of a body, without nulls; StatusError 400 for a field of the wrong type.
 
-    What it shares with ``old`` metadata, which has been read before, is not looked at again.
+    Values shared with ``old`` metadata, which has been checked before, are not checked again.
     """
     given = body.get("metadata") or {}
     if not isinstance(given, dict):
-        raise status_errors.bad("metadata is no JSON object")
+        raise status_errors.bad("metadata must be a JSON object")
     clean = {key: value for key, value in given.items() if value is not None}
     fresh = {key: value for key, value in clean.items() if old.get(key) is not value}
     try:
@@ -78,12 +78,12 @@ def read(body: schema.Json, old: schema.Json = _NONE) -> schema.Json:
 
 
 def of(body: schema.Json) -> schema.Json:
-    """Return the metadata of an object that has been read before."""
+    """Return the metadata of an object that has been checked before."""
     return cast("schema.Json", body["metadata"])
 
 
 def texts(metadata: schema.Json, field: str) -> list[str]:
-    """Return a field that is a list of texts."""
+    """Return a field that is a list of strings."""
     return cast("list[str]", metadata.get(field, []))
 
 
@@ -93,12 +93,12 @@ def owners(metadata: schema.Json) -> list[schema.Json]:
 
 
 def unknown(metadata: schema.Json) -> list[str]:
-    """Return the paths of the fields that metadata does not have."""
+    """Return the paths of unknown fields."""
     return [f"metadata.{one}" for one in metadata if one not in _FIELDS and one != "selfLink"]
 
 
 def ordered(body: schema.Json, metadata: schema.Json) -> schema.Json:
-    """Return an object with this metadata, as it is stored: its version first, nothing empty or unknown in metadata."""
+    """Return an object with this metadata in stored form: version first, no empty or unknown metadata fields."""
     kept = {key: value for key, value in metadata.items() if key in _FIELDS and (value or value == 0)}
     return {"apiVersion": body["apiVersion"], "kind": body["kind"], **body, "metadata": kept}
 
@@ -110,7 +110,7 @@ def born(metadata: schema.Json, *, uid: str, now: str) -> schema.Json:
 
 
 def kept(metadata: schema.Json, old: schema.Json) -> schema.Json:
-    """Return the metadata that an update leads to: what the server says stays."""
+    """Return the metadata after an update: the fields of the server are kept."""
     out = {"managedFields": old.get("managedFields", []), **metadata}
     for key in _SERVERS:
         if key in old:
@@ -121,20 +121,20 @@ def kept(metadata: schema.Json, old: schema.Json) -> schema.Json:
 
 
 def is_same(metadata: schema.Json, old: schema.Json) -> bool:
-    """Tell whether a write leaves metadata as it is, apart from who manages the object."""
+    """Return whether a write leaves metadata unchanged, apart from managed fields."""
     rest = ("managedFields", "resourceVersion")
     mine, before = ({key: value for key, value in one.items() if key not in rest} for one in (metadata, old))
     return mine == before
 
 
 def generated(prefix: str, below: Callable[[int], int]) -> str:
-    """Return a name that begins so, and ends in five characters by chance."""
+    """Return a name with this prefix and five random characters."""
     tail = "".join(_SUFFIX[below(len(_SUFFIX))] for _ in range(SUFFIX_LENGTH))
     return prefix[: _GENERATED - SUFFIX_LENGTH] + tail
 
 
 def check(definition: definitions.Definition, metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
-    """Yield why metadata may not be so; what it has been before may be so."""
+    """Yield violations in changed metadata fields."""
     name = str(metadata.get("name", ""))
     metadata = {key: value for key, value in metadata.items() if key not in old or old[key] != value}
     if name and "name" not in metadata:
@@ -192,7 +192,7 @@ def _bad(field: str, value: str, text: str) -> schema.Cause:
 
 
 def _new_finalizers(metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
-    """Yield why the finalizers of an object that is being deleted may not become so: none may be added."""
+    """Yield a violation if finalizers are added to an object that is being deleted."""
     added = sorted(set(texts(metadata, "finalizers")) - set(texts(old, "finalizers")))
     if added:
         listed = ", ".join(f'"{one}"' for one in added)

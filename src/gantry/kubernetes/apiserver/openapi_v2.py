@@ -1,7 +1,7 @@
-"""The OpenAPI document of version 2 in Protocol Buffers, which is the only form that ``kubectl`` before 1.29 reads.
+"""The OpenAPI 2 document in Protocol Buffers, the only form that ``kubectl`` before 1.29 reads.
 
-Who calls it: ``discovery``. The messages are those of gnostic's ``openapi.v2``, as far as ``kubectl`` looks: what the
-fields of a kind are called and mean, and which parameters a path takes, by which it learns what the server can.
+``discovery`` calls it. The messages are those of gnostic's ``openapi.v2``, with the parts that ``kubectl`` uses: the
+fields of each kind, and the query parameters of each path, from which it learns the features of the server.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from gantry.kubernetes.api import schema
 
 TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 ASKED = (TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-"""How clients ask for it; the second is no valid content type, so that it is never answered."""
+"""The types that clients accept; the second is not a valid content type and is never answered."""
 _METHODS = {"put": 3, "post": 4, "patch": 8}
 
 
 def encoded(document: schema.Json) -> bytes:
-    """Return a document of version 2."""
+    """Encode a document of version 2."""
     info = _map(document["info"])
     paths = (_message(2, _named(path, _item(_map(one)))) for path, one in _map(document["paths"]).items())
     return b"".join(
@@ -35,7 +35,7 @@ def _item(item: schema.Json) -> bytes:
 
 
 def _method(said: schema.Json) -> bytes:
-    """Return the parameters of the query, and what is Kubernetes' own."""
+    """Encode the query parameters and the extensions of a method."""
     listed = [one for one in map(_map, _list(said["parameters"])) if one["in"] == "query"]
     queries = (_text(2, one["in"]) + _text(4, one["name"]) + _text(6, one["type"]) for one in listed)
     return b"".join(_message(8, _message(1, _message(2, _message(3, one)))) for one in queries) + _extensions(13, said)
@@ -60,7 +60,7 @@ def _schema(node: schema.Json) -> bytes:
 
 
 def _extensions(number: int, node: schema.Json) -> bytes:
-    """Return the fields that begin with ``x-``; their values are YAML, which JSON is too."""
+    """Encode the fields that begin with ``x-``; their values are YAML, of which JSON is a subset."""
     listed: Iterable[tuple[str, object]] = ((name, one) for name, one in node.items() if name.startswith("x-"))
     return b"".join(_message(number, _named(name, _text(2, msgspec.json.encode(one)))) for name, one in listed)
 
@@ -74,7 +74,7 @@ def _text(number: int, value: object) -> bytes:
 
 
 def _message(number: int, body: bytes) -> bytes:
-    """Return a field of wire type 2: its number, how long it is, and what is in it."""
+    """Encode a field of wire type 2: number, length and content."""
     return _varint(number << 3 | 2) + _varint(len(body)) + body
 
 

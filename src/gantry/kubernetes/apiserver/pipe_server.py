@@ -1,7 +1,7 @@
-"""The server's end of a channel (``kubernetes.api.pipe``): requests of controllers that it has started itself.
+"""Pipe server: the server end of a ``pipe``, for controllers that ``gantry-kube serve`` starts.
 
-Who calls it: ``daemons.apiserver``. Each request is a task, and the handler that answers those of HTTP answers it too,
-and refuses what is too large: the connection has no limit of its own, which would end it, and with it the server.
+``daemons.apiserver`` calls it. Each request is a task of its own, answered by the handler of HTTP requests. The handler
+also rejects bodies that are too large: a limit of the pipe itself would close the connection, and with it the server.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ _REQUEST = msgspec.msgpack.Decoder(pipe.Request)
 
 
 class Server:
-    """Answers the requests of channels; ``headers``, such as who asks, are added to each."""
+    """Answers the requests of pipes; ``headers``, for authentication, are added to each."""
 
     def __init__(self, handler: interface.HttpHandler, *, headers: Mapping[str, str]) -> None:
         self._handler = handler
         self._headers = headers
 
     async def serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
-        """Answer until the connection ends; what is under way then is cancelled.
+        """Answer until the connection ends, then cancel the requests in progress; ProtocolError for an invalid one.
 
-        ProtocolError for what is no request. From who takes no answers no more requests are taken.
+        While the client does not read answers, no more requests are read.
         """
         end = _End(self._handler, writer, self._headers)
         try:
@@ -42,7 +42,7 @@ class Server:
 
 
 class _End:
-    """One connection and its requests."""
+    """A connection with its requests."""
 
     def __init__(self, handler: interface.HttpHandler, writer: interface.Writer, headers: Mapping[str, str]) -> None:
         self._handler = handler
@@ -52,14 +52,14 @@ class _End:
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def take(self, request: pipe.Request) -> None:
-        """Begin with a request, or end with one."""
+        """Start a request, or cancel it."""
         if request.method != pipe.CANCEL:
             self._tasks[request.number] = asyncio.create_task(self._answer(request))
         elif found := self._tasks.pop(request.number, None):
             found.cancel()
 
     async def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel the requests in progress."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -75,14 +75,14 @@ class _End:
                 await self._send(number, answer)
             else:
                 self._outlet.send(pipe.Answer(number, answer.status, answer.body, True, answer.content_type, told))
-        except Exception:  # the wall between one request's bug and the others
+        except Exception:  # a bug in one request must not affect the others
             log.exception("%s %s failed", request.method, request.path)
             self._outlet.send(pipe.Answer(number, 500, b""))
         finally:
             self._tasks.pop(number, None)
 
     async def _send(self, number: int, answer: interface.HttpResponse) -> None:
-        """Send the body of an answer in pieces, as fast as the other side takes them."""
+        """Send the body of an answer in pieces, as fast as the client reads them."""
         self._send_piece(number, answer.body)
         if answer.pieces:
             async with contextlib.aclosing(answer.pieces) as pieces:

@@ -1,8 +1,8 @@
-"""Bodies in Protocol Buffers, for the kinds that newer ``kubectl create`` sends so: Namespace and Secret.
+"""Decode request bodies in Protocol Buffers, for the kinds that newer ``kubectl create`` sends so: Namespace, Secret.
 
-Who calls it: ``content_types``. Everything else is spoken in JSON, which all clients understand in answers. A body is
-the four bytes of ``MAGIC`` and an envelope with the object's version, its kind and the object. Fields that the tables
-do not have are those that the server says itself; they are passed over.
+``content_types`` calls it. All other requests and answers are JSON, which every client accepts. A body is ``MAGIC`` and
+an envelope with the object's version, its kind and the object. Fields that are not in the tables are those set by the
+server; they are ignored.
 """
 
 import base64
@@ -50,9 +50,9 @@ _ENVELOPE: Message = {1: ("type", _TYPE)}
 
 
 def decoded(body: bytes) -> schema.Json | None:
-    """Return the object in a body, None if it is of another kind; ValueError when it cannot be read."""
+    """Decode a body, None for another kind; ValueError if it is malformed."""
     if not body.startswith(MAGIC):
-        raise ValueError("it does not begin as a Kubernetes object in Protocol Buffers does")
+        raise ValueError("missing the magic number of Kubernetes Protocol Buffers")
     envelope = body[len(MAGIC) :]
     head = _message(envelope, _ENVELOPE).get("type")
     kind = head.get("kind") if isinstance(head, dict) else None
@@ -63,7 +63,7 @@ def decoded(body: bytes) -> schema.Json | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field; ValueError."""
+    """Yield the number and value of each field; ValueError."""
     place = 0
     while place < len(data):
         tag, place = _varint(data, place)
@@ -79,9 +79,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             case 5:
                 size = 4
             case other:
-                raise ValueError(f"a field is of the unknown wire type {other}")
+                raise ValueError(f"unknown wire type {other}")
         if place + size > len(data):
-            raise ValueError("it ends in the middle of a field")
+            raise ValueError("truncated field")
         yield tag >> 3, data[place : place + size]
         place += size
 
@@ -90,13 +90,13 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if place >= len(data):
-            raise ValueError("it ends in the middle of a number")
+            raise ValueError("truncated varint")
         byte = data[place]
         place += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, place
-    raise ValueError("a number is too long")
+    raise ValueError("varint is too long")
 
 
 def _message(data: bytes, known: Message) -> schema.Json:
@@ -108,7 +108,7 @@ def _message(data: bytes, known: Message) -> schema.Json:
         if kind == "flag":
             out[name] = bool(value)
         elif not isinstance(value, bytes):
-            raise ValueError(f"{name} is a number")
+            raise ValueError(f"{name} has the wrong wire type")
         elif kind == "text":
             out[name] = value.decode()
         elif kind in ("map", "data"):

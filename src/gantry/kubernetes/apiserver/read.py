@@ -1,8 +1,8 @@
-"""Reads: one object, lists in pages, and watches (contract: kubernetes 3.4, S12 and S13).
+"""Read: get, list with pagination, and watch (contract: kubernetes 3.4, S12 and S13).
 
-Who calls it: the application. A list is of one moment, and the pages that follow the first are of the same; a watch
-tells every change after a version, in order, or that it no longer can (410, as an event), after which a client lists
-anew. What waits is the client's connection: nothing is queued for a watch, it reads the collection's own history.
+All pages of a list are of the same snapshot. A watch sends every change after a version, in order, or ends with a 410
+ERROR event, after which the client lists again. There is no queue for a watch: it reads the events of the watch cache
+as fast as its client receives them.
 """
 
 import asyncio
@@ -20,26 +20,26 @@ from gantry.kubernetes.apiserver import content_types, resources, selectors, sta
 from gantry.runtime import interface
 
 PAGES = 64
-"""Lists in pages that can be gone on with at the same time; the oldest is forgotten for the next."""
+"""Maximum number of paginated lists that can be continued; beyond it the oldest is dropped."""
 
 PAGE_LIFE = 300.0
-"""Seconds that a list in pages can be gone on with."""
+"""Seconds for which a continue token is valid."""
 
 BOOKMARK = 60.0
-"""Seconds of silence after which a watch that takes bookmarks gets one."""
+"""Seconds without an event after which a watch gets a bookmark, if it allows them."""
 
 WATCH = 300
-"""Seconds that a watch lasts which does not say so itself, at least; twice as many at most."""
+"""Minimum default timeout of a watch in seconds; the maximum is twice as much."""
 
 WATCHES = 1000
-"""Watches at the same time; who comes later is told to come again."""
+"""Maximum concurrent watches; beyond it the server answers 429."""
 
 EXACT = "Exact"
 _NUMBER = re.compile("[0-9]{0,18}")
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list or a watch asks for."""
+    """Query parameters of a list or a watch."""
 
     labels: str = ""
     fields: str = ""
@@ -59,7 +59,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Shows objects of a store."""
+    """Reads objects of a store."""
 
     def __init__(self, runtime: interface.Runtime, objects: store.Store) -> None:
         self._clock = runtime.clock
@@ -76,7 +76,7 @@ class Reader:
         return found
 
     def matching(self, target: resources.Target, query: Query) -> list[watch_cache.Item]:
-        """Return the objects of a collection that selectors want, by namespace and name."""
+        """Return the objects of a collection that match the selectors, sorted by namespace and name."""
         wanted = selectors.wanted(target, query.labels, query.fields)
         collection = self._store.collection(status_errors.title(target.definition))
         return sorted(filter(wanted, collection.items(target.namespace)), key=lambda one: one.key)
@@ -95,7 +95,7 @@ class Reader:
         version = number(query.version, "resourceVersion")
         if version > self._store.version or (query.match == EXACT and version != self._store.version):
             raise status_errors.expired(
-                f"the resource version {version} cannot be listed, the last is {self._store.version}"
+                f"resource version {version} is not available, current is {self._store.version}"
             )
         return _Page(self._store.version, self.matching(target, query), self._clock.monotonic() + PAGE_LIFE)
 
@@ -116,20 +116,20 @@ class Reader:
         return base64.urlsafe_b64encode(name.encode()).decode()
 
     def _forget(self) -> None:
-        """Drop the pages that are too many or too old: they hold objects as they were."""
+        """Drop paginated lists that are too many or too old: they keep old objects in memory."""
         now = self._clock.monotonic()
         while self._pages and (len(self._pages) > PAGES or next(iter(self._pages.values())).until < now):
             self._pages.popitem(last=False)
 
     def watch(self, target: resources.Target, query: Query, view: content_types.View) -> AsyncGenerator[bytes, None]:
-        """Return the lines of a watch; StatusError 400 for what cannot be watched at all."""
+        """Return the lines of a watch; StatusError 400 for invalid parameters."""
         wanted = selectors.wanted(target, query.labels, query.fields)
         version = number(query.version, "resourceVersion")
         return self._counted(self._lines(target, query, view, wanted=wanted, version=version))
 
     async def _counted(self, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         if self._watches >= WATCHES:
-            yield _ended(status_errors.StatusError(429, f"there are {WATCHES} watches already; try again later"))
+            yield _ended(status_errors.StatusError(429, f"too many watches, the maximum is {WATCHES}; try again later"))
             return
         self._watches += 1
         try:
@@ -174,14 +174,14 @@ class Reader:
             if left > 0 and await self._waited(collection, min(left, BOOKMARK)):
                 continue
             if query.bookmarks:
-                # All up to the version of the store has been told; of this collection there is nothing newer.
+                # All events of this collection up to the version of the store have been sent.
                 version = self._store.version
                 yield view.bookmark(version)
             if left <= BOOKMARK:
                 return
 
     async def _waited(self, collection: watch_cache.Collection, seconds: float) -> bool:
-        """Wait for a change; tell whether there was one in time."""
+        """Wait for a change; return whether there was one in time."""
         try:
             async with asyncio.timeout(seconds):
                 await collection.changed()
@@ -202,7 +202,7 @@ def _ended(error: status_errors.StatusError) -> bytes:
 
 
 def number(text: str, name: str) -> int:
-    """Return a parameter that is a number, 0 if it is empty; StatusError 400."""
+    """Parse a numeric parameter, 0 if empty; StatusError 400."""
     if not _NUMBER.fullmatch(text):
-        raise status_errors.bad(f'Invalid value: "{text:.40}": {name} has to be a number')
+        raise status_errors.bad(f'Invalid value: "{text:.40}": {name} must be a number')
     return int(text or "0")

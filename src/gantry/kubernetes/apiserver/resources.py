@@ -1,8 +1,7 @@
-"""What is served: the kinds of the definitions, and the few of Kubernetes itself that their users need.
+"""Resources served: the kinds of the definitions, and the Kubernetes kinds that these need.
 
-Namespaces, because objects are in one; Events, because controllers report by them; Secrets, because templates are
-rendered into them; Leases, because controllers elect by them; machines and their hosts, because templates ask them. Of
-these the server knows what it acts on; their other fields are kept as they come.
+Namespaces for all objects, Events of controllers, Secrets for rendered templates, Leases for leader election, machines
+and hosts for templates. Of these the server knows only the fields that it uses, and preserves all others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,27 +17,27 @@ DEFAULT_NAMESPACES = ("default", "kube-system")
 
 
 class Namespace(meta.Resource, frozen=True):
-    """What the names of other objects are unique in."""
+    """A namespace."""
 
 
 class Event(meta.Resource, frozen=True):
-    """What a controller says of an object; it goes after an hour."""
+    """An Event of a controller about an object; removed after an hour."""
 
 
 class Secret(meta.Resource, frozen=True):
-    """Data that not everybody may see."""
+    """A Secret."""
 
 
 class Lease(meta.Resource, frozen=True):
-    """Who leads, and until when."""
+    """A Lease for leader election."""
 
 
 class Machine(meta.Resource, frozen=True):
-    """A machine of a Cluster; templates ask for its name, labels and annotations."""
+    """A machine of a Cluster; templates use its name, labels and annotations."""
 
 
 class Metal3Machine(meta.Resource, frozen=True):
-    """What leads from a machine to its host."""
+    """The link between a machine and its host."""
 
 
 _AGE = definitions.AGE
@@ -122,7 +121,7 @@ _KINDS = {(one.group, one.kind) for one in SERVED}
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path names: a collection, an object in it, or its status."""
+    """The target of a request path: a collection, an object, or its status."""
 
     definition: definitions.Definition
     version: str
@@ -132,23 +131,23 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """What ``apiVersion`` says in the version that was asked for."""
+        """The ``apiVersion`` of the request."""
         return api_version(self.definition, self.version)
 
 
 def api_version(definition: definitions.Definition, version: str = "") -> str:
-    """Return what ``apiVersion`` says, by default in the version that is stored."""
+    """Return the ``apiVersion`` of a kind, by default of the storage version."""
     version = version or definition.versions[0]
     return f"{definition.group}/{version}" if definition.group else version
 
 
 def is_served(group: str, kind: str) -> bool:
-    """Tell whether objects of a kind can be here at all."""
+    """Return whether a kind is served."""
     return (group, kind) in _KINDS
 
 
 def groups() -> Iterator[tuple[str, str, list[definitions.Definition]]]:
-    """Yield each group and version with its definitions; the preferred version of a group comes first."""
+    """Yield each group and version with its definitions, the preferred version of a group first."""
     for group in dict.fromkeys(one.group for one in SERVED):
         members = [one for one in SERVED if one.group == group]
         for version in dict.fromkeys(version for one in members for version in one.versions):
@@ -156,7 +155,7 @@ def groups() -> Iterator[tuple[str, str, list[definitions.Definition]]]:
 
 
 def resolve(group: str, version: str, rest: tuple[str, ...]) -> Target:
-    """Return what the part of a path behind the version names; StatusError 404 if nothing is there."""
+    """Resolve the part of a path after the version; StatusError 404 if nothing is served there."""
     namespace = ""
     if rest[:1] == ("namespaces",) and len(rest) > 2 and rest[2:] not in (("status",), ("finalize",)):
         namespace, rest = rest[1], rest[2:]
@@ -172,11 +171,11 @@ def resolve(group: str, version: str, rest: tuple[str, ...]) -> Target:
 
 
 def by_title(title: str) -> definitions.Definition:
-    """Return the definition that a stored object names by ``status_errors.title``; KeyError."""
+    """Return the definition of a collection by its title; KeyError."""
     plural, _, group = title.partition(".")
     return _BY_PLURAL[group, plural]
 
 
 def value(body: bytes) -> schema.Json:
-    """Return a stored object as values."""
+    """Decode a stored object."""
     return _VALUE.decode(body)

@@ -1,7 +1,7 @@
-"""Selectors: which objects of a collection a list or a watch is about, by labels and by fields (contract: S12).
+"""Selectors: filter a list or a watch by labels and by fields (contract: S12).
 
 environment=production,tier in (web, db),!canary        labels
-metadata.name=x,metadata.namespace!=y                   fields; Events have some more, Namespaces one
+metadata.name=x,metadata.namespace!=y                   fields; more for Events and Namespaces
 """
 
 import re
@@ -27,20 +27,20 @@ _FIELDS = {
 
 
 class Term(msgspec.Struct, frozen=True):
-    """One condition: a key has one of these values, or (``negated``) none of them; no values: it is there at all."""
+    """A requirement: the key has one of these values, or exists if there are none; ``negated``: the opposite."""
 
     key: str
     values: tuple[str, ...] = ()
     negated: bool = False
 
     def fits(self, value: str | None) -> bool:
-        """Tell whether a value, None where there is none, fulfils it."""
+        """Return whether a value, None if absent, satisfies the requirement."""
         found = value is not None if not self.values else value in self.values
         return found != self.negated
 
 
 def terms(text: str) -> list[Term]:
-    """Return the conditions of a selector, which all have to hold; StatusError 400."""
+    """Parse a selector into its requirements, all of which must match; StatusError 400."""
     out, place = [], 0
     while place < len(text):
         found = _TERM.match(text, place)
@@ -63,7 +63,7 @@ def _term(found: re.Match[str]) -> Term:
 
 
 def wanted(target: resources.Target, labels: str, fields: str) -> watch_cache.Wanted:
-    """Return what tells whether an object of the collection, or the one object, is asked for; StatusError 400."""
+    """Return a predicate for the objects of a target that match the selectors; StatusError 400."""
     by_label, by_field = terms(labels), terms(fields)
     known = _FIELDS.get(target.definition.plural, ()) if not target.definition.group else ()
     for term in by_field:

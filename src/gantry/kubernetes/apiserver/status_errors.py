@@ -1,7 +1,7 @@
-"""Refusals, as the clients of an API server read them: an object of kind Status (contract: kubernetes 3.4, S15).
+"""Errors as Kubernetes Status objects (contract: kubernetes 3.4, S15).
 
-Everything in this room that refuses a request raises what a function here makes. The words are those of Kubernetes:
-clients tell failures apart by the reason, people and scripts by the message.
+Every error answer of the API server is made here. Reasons and messages are those of Kubernetes: clients distinguish
+errors by the reason, users and scripts by the message.
 """
 
 import itertools
@@ -27,12 +27,12 @@ _REASONS = {
     503: "ServiceUnavailable",
 }
 CAUSES = 100
-"""How many reasons a refusal lists, and how many fields a warning."""
+"""Maximum number of causes in an error, and of fields in a warning."""
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 class StatusError(http.RefusedError):
-    """A request is refused with a Status; ``details`` say which object, and field by field why."""
+    """An error answer; ``details`` of the Status have the object and the causes by field."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class StatusError(http.RefusedError):
 
 
 def body(error: http.Failure) -> schema.Json:
-    """Return the Status of a failure."""
+    """Return the Status of an error."""
     if isinstance(error, StatusError):
         reason, details = error.reason, error.details
     else:
@@ -67,7 +67,7 @@ def body(error: http.Failure) -> schema.Json:
 
 
 def title(definition: definitions.Definition) -> str:
-    """Return what messages call a collection: ``ippools.ipam.metal3.io``."""
+    """Return the name of a collection in messages: ``ippools.ipam.metal3.io``."""
     return f"{definition.plural}.{definition.group}" if definition.group else definition.plural
 
 
@@ -76,35 +76,35 @@ def _details(definition: definitions.Definition, name: str) -> schema.Json:
 
 
 def bad(message: str) -> StatusError:
-    """Return the refusal of what cannot be read, or contradicts itself."""
+    """Return the error for an invalid request: 400."""
     return StatusError(400, message)
 
 
 def no_resource() -> StatusError:
-    """Return the refusal of a path that nothing is served at."""
+    """Return the error for an unknown path: 404."""
     return StatusError(404, "the server could not find the requested resource", details={})
 
 
 def missing(definition: definitions.Definition, name: str) -> StatusError:
-    """Return the refusal of a request for an object that is not there."""
+    """Return the error for an object that does not exist: 404."""
     return StatusError(404, f'{title(definition)} "{name}" not found', details=_details(definition, name))
 
 
 def exists(definition: definitions.Definition, name: str, *, is_deleting: bool) -> StatusError:
-    """Return the refusal of a name that is taken."""
+    """Return the error for a name that exists already: 409."""
     before = "object is being deleted: " if is_deleting else ""
     message = f'{before}{title(definition)} "{name}" already exists'
     return StatusError(409, message, reason="AlreadyExists", details=_details(definition, name))
 
 
 def conflict(definition: definitions.Definition, name: str, why: str = MODIFIED) -> StatusError:
-    """Return the refusal of a write that was meant for another state of the object."""
+    """Return the error for a write based on another state of the object: 409."""
     message = f'Operation cannot be fulfilled on {title(definition)} "{name}": {why}'
     return StatusError(409, message, details=_details(definition, name))
 
 
 def invalid(definition: definitions.Definition, name: str, causes: Iterable[schema.Cause]) -> StatusError:
-    """Return the refusal of an object whose fields may not be so, with the first of the reasons."""
+    """Return the error for invalid fields, with the first ``CAUSES`` causes: 422."""
     listed = list(itertools.islice(causes, CAUSES))
     said = ", ".join(map(str, listed))
     kind = f"{definition.kind}.{definition.group}" if definition.group else definition.kind
@@ -115,21 +115,21 @@ def invalid(definition: definitions.Definition, name: str, causes: Iterable[sche
 
 
 def forbidden(definition: definitions.Definition, name: str, why: str) -> StatusError:
-    """Return the refusal of what a rule of the server forbids."""
+    """Return the error for a forbidden request: 403."""
     message = f'{title(definition)} "{name}" is forbidden: {why}'
     return StatusError(403, message, details=_details(definition, name))
 
 
 def expired(why: str) -> StatusError:
-    """Return the refusal of a resource version, or a continue token, that is too old: list anew."""
+    """Return the error for a resource version or continue token that is too old: 410, list again."""
     return StatusError(410, why)
 
 
 def too_large(what: str, limit: int) -> StatusError:
-    """Return the refusal of what has too many bytes."""
+    """Return the error for too many bytes: 413."""
     return StatusError(413, f"Request entity too large: limit is {limit} bytes for {what}")
 
 
 def unreadable(error: errors.GantryError) -> StatusError:
-    """Return the refusal of an object that a struct cannot hold."""
+    """Return the error for an object that cannot be read: 400."""
     return bad(error.message)

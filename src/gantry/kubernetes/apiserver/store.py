@@ -1,16 +1,16 @@
-r"""The store of the embedded server: all objects in memory, each change in a file before anybody is told of it.
+r"""Store of the embedded API server: all objects in memory, each change in a file before it is visible.
 
-    DATA/objects.log    frames of the journal's form (``state.frame``)
-        {"version": V, "count": N}                  first record: the N that follow are all objects at version V
-        {"title": ..., "object": {...}}             an object, made or changed
-        {"title": ..., "object": {...}, "gone": true}   an object that went, as it was last
+    DATA/objects.log    frames, in the format of the journal (``state.frame``)
+        {"version": V, "count": N}                      first record: the next N records are all objects at version V
+        {"title": ..., "object": {...}}                 a created or changed object
+        {"title": ..., "object": {...}, "gone": true}   the last version of a deleted object
 
-``open``, then writes, then ``close``. A write is decided over ``tip``, which has what is on its way to the disk, and
-returns when it is there; changes that wait together share one frame and one sync. ``get`` and ``collection`` show
-what has been stored and nothing else. When the file has grown to several times what it says, it is replaced as a
-whole by one that begins with all objects; a kill leaves the old one or the new one.
+``open``, then writes, then ``close``. A write is based on ``tip``, which includes pending changes, and returns when it
+is durable; changes that are pending together share one frame and one fsync. ``get`` and ``collection`` return durable
+objects only. When the file is several times larger than its objects, it is atomically replaced by one that begins with
+all objects; a crash leaves the old one or the new one.
 
-Invariant: a resource version is given once, and versions are stored, and shown, in their order.
+Invariant: a resource version is used once, and versions are stored, and become visible, in order.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from gantry.state import frame, journal
 log = logging.getLogger(__name__)
 
 ROOM = 16 << 20
-"""Bytes of changes that a file has before it is replaced by a shorter one, at least."""
+"""Minimum bytes of changes before the file is compacted."""
 
 OBJECT_LIMIT = 3 << 19
-"""Bytes of an object, as in other stores that API servers have: clients do not reckon with more."""
+"""Maximum bytes of an object, as in etcd."""
 
 GROWTH = 4
-"""How many times as large as the objects it may become."""
+"""Size of the file, as a multiple of the objects' size, before it is compacted."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ _RECORD = msgspec.json.Decoder(_Record)
 _ENCODE = msgspec.json.Encoder().encode
 
 Observer = Callable[[watch_cache.Event], None]
-"""Is told of each change when it has been stored."""
+"""Called with each durable change."""
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class _Change(msgspec.Struct, frozen=True):
 
 
 def _item(title: str, said: schema.Json, body: bytes) -> watch_cache.Item:
-    """Return an object by its metadata and its JSON."""
+    """Build an item from the metadata and the JSON of an object."""
     name, namespace, version, uid = (
         cast("str", said.get(key, "")) for key in ("name", "namespace", "resourceVersion", "uid")
     )
@@ -82,7 +82,7 @@ def _item(title: str, said: schema.Json, body: bytes) -> watch_cache.Item:
 
 
 class Store:
-    """The objects; ``observer`` may be set before ``open``."""
+    """The objects; ``observer`` is called with each durable change."""
 
     def __init__(self, runtime: interface.Runtime, folder: str) -> None:
         self._disk = runtime.disk
@@ -102,12 +102,12 @@ class Store:
         self.observer: Observer = lambda event: None
 
     async def open(self) -> None:
-        """Read what is stored; BusyError when another server has it, ConfigurationError when it is damaged."""
+        """Load the objects; BusyError if another server uses the directory, ConfigurationError for a damaged file."""
         await self._disk.make_directory(self._folder, mode=0o700)
         try:
             self._lock = self._disk.lock(f"{self._folder}/lock")
         except BlockingIOError:
-            raise errors.BusyError(f"another server uses the folder {self._folder}") from None
+            raise errors.BusyError(f"another server is using the directory {self._folder}") from None
         if self._disk.exists(self._path):
             await self._recover()
         else:
@@ -118,11 +118,11 @@ class Store:
 
     @property
     def is_writing(self) -> bool:
-        """Tell whether changes are stored: not after ``close``, nor after a bug that ended it."""
+        """Whether changes can be stored: not after ``close``, nor after the writer has failed."""
         return self._writing is not None and not self._writing.done()
 
     async def close(self) -> None:
-        """Store what is on its way, and end."""
+        """Store pending changes and stop."""
         if self._writing:
             await asyncio.gather(*(one.ticket for one in self._pending), return_exceptions=True)
             self._writing.cancel()
@@ -133,7 +133,7 @@ class Store:
             self._lock.release()
 
     def collection(self, title: str) -> watch_cache.Collection:
-        """Return the objects of a kind, by ``status_errors.title``."""
+        """Return the collection with a title."""
         return self._collections[title]
 
     def everything(self) -> Iterable[watch_cache.Item]:
@@ -142,28 +142,28 @@ class Store:
             yield from one.items()
 
     def get(self, key: watch_cache.Key) -> watch_cache.Item | None:
-        """Return an object as it is stored."""
+        """Return the durable version of an object."""
         return self._collections[key.title].get(key.namespace, key.name)
 
     def tip(self, key: watch_cache.Key) -> watch_cache.Item | None:
-        """Return an object as it will be when all is stored that is on its way: what writes are decided over."""
+        """Return an object with pending changes, on which writes are based."""
         return self._tip[key] if key in self._tip else self.get(key)
 
     async def put(self, title: str, body: schema.Json) -> watch_cache.Item:
-        """Store an object with the next version; StorageError when that fails, and then it is as before.
+        """Store an object with the next version; StorageError if that fails, and then nothing has changed.
 
-        StatusError 413 for one that is too large; the mark of its deletion always finds room. InternalError if nothing
-        is stored any more; what was on its way then may be there or not.
+        StatusError 413 if it is too large, except when it is being deleted. InternalError if the writer has failed; the
+        outcome of pending changes is unknown then.
         """
         return await self._enter(title, body, gone=False)
 
     async def remove(self, title: str, body: schema.Json) -> watch_cache.Item:
-        """Store that an object has gone; it is shown to watches as given, with the next version; else as ``put``."""
+        """Remove an object; watches get ``body`` with the next version. Errors as for ``put``."""
         return await self._enter(title, body, gone=True)
 
     async def _enter(self, title: str, body: schema.Json, *, gone: bool) -> watch_cache.Item:
         if not self.is_writing:
-            raise errors.InternalError(f"{self._path} is not written any more", hint="start the server again")
+            raise errors.InternalError(f"{self._path} is no longer written", hint="restart the server")
         self._issued += 1
         said = {**metadata.of(body), "resourceVersion": str(self._issued)}
         item = _item(title, said, _ENCODE({**body, "metadata": said}))
@@ -173,7 +173,7 @@ class Store:
         self._tip[item.key] = None if gone else item
         self._pending.append(change)
         self._wake.set()
-        # Who is cancelled here leaves the change where it is: it will be stored.
+        # If the caller is cancelled here, the change is stored all the same.
         await change.ticket
         return item
 
@@ -194,16 +194,16 @@ class Store:
             for one in group:
                 self._publish(one)
             del self._pending[: len(group)]
-            # Watches come last: a controller beside us then knows its own changes from their answers.
+            # Wake watches last: a controller of ours then knows its own changes from the answers.
             for title in {one.item.key.title: None for one in group}:
                 self._collections[title].wake()
             if file.written > self._size * GROWTH + ROOM:
                 await self._shorten()
 
     async def _file(self) -> journal.Journal:
-        """Return the file, opened if it has just been replaced; whoever replaced it may have been interrupted."""
+        """Return the file, and reopen it after it was replaced, even if that was interrupted."""
         if self._journal is None:
-            # The replacement may be there and its name not synced: then what follows in it would go with the name.
+            # After an interrupted replacement its name may not be durable; appended changes would be lost with it.
             await self._disk.sync(self._folder)
             try:
                 self._digest = list(frame.scan(self._disk.read(self._path)))[-1].digest
@@ -224,8 +224,8 @@ class Store:
             change.ticket.set_result(None)
 
     def _fail(self, error: OSError) -> None:
-        """Take everything back that is on its way: what came later was decided over what came first."""
-        log.error("%s: cannot be written: %s", self._path, error)
+        """Fail all pending changes: later ones are based on earlier ones."""
+        log.error("%s cannot be written: %s", self._path, error)
         failed, self._pending = self._pending, []
         self._tip.clear()
         for one in failed:
@@ -233,23 +233,23 @@ class Store:
                 one.ticket.set_exception(errors.StorageError(f"{self._path} cannot be written: {error.strerror}"))
 
     def _ended(self, writing: asyncio.Task[None]) -> None:
-        """Let nobody wait for what will not be stored, after a bug."""
+        """Fail all pending changes after a bug has ended the writer."""
         error = None if writing.cancelled() else writing.exception()
         if error:
-            log.critical("%s is not written any more", self._path, exc_info=error)
+            log.critical("%s is no longer written", self._path, exc_info=error)
         for one in self._pending:
             if not one.ticket.done():
-                one.ticket.set_exception(errors.InternalError(f"{self._path} is not written any more: {error!r}"))
+                one.ticket.set_exception(errors.InternalError(f"{self._path} is no longer written: {error!r}"))
 
     async def _shorten(self) -> None:
         try:
             await self._rewrite()
         except OSError as error:
-            log.warning("%s: cannot be replaced by a shorter one: %s", self._path, error)
+            log.warning("%s cannot be compacted: %s", self._path, error)
             self._size += ROOM
 
     async def _rewrite(self) -> None:
-        """Replace the file by one that begins with all objects."""
+        """Compact: replace the file by one that begins with all objects."""
         items = list(self.everything())
         header = _ENCODE(_Header(self.version, len(items)))
         records = (_ENCODE(_Record(one.key.title, msgspec.Raw(one.body))) for one in items)
@@ -261,7 +261,7 @@ class Store:
         self._size = len(line)
 
     async def _recover(self) -> None:
-        """Read the file; what a crash left of its last frame was never acknowledged, and is cut off."""
+        """Replay the file; an incomplete last frame was never acknowledged and is dropped."""
         found, good = self._disk.read(self._path), 0
         try:
             for one in frame.scan(found):
@@ -273,10 +273,10 @@ class Store:
         except frame.TornError as error:
             if not good:
                 raise self._damaged(error) from None
-            log.warning("%s: dropped the last %d bytes, which a crash interrupted", self._path, len(found) - good)
+            log.warning("%s: dropped an incomplete frame of %d bytes after a crash", self._path, len(found) - good)
         except frame.DamageError as error:
             raise self._damaged(error) from None
-        # A sync before may have failed, which the kernel tells once; a file written anew is on the disk.
+        # A previous fsync may have failed, and the kernel reports that only once, so rewrite the file.
         await self._disk.write(self._path, found[:good], mode=0o600)
         self._issued = self.version
 
@@ -304,6 +304,6 @@ class Store:
 
     def _damaged(self, error: frame.DamageError) -> errors.ConfigurationError:
         return errors.ConfigurationError(
-            f"the stored objects are damaged: {self._path}, byte offset {error.offset}: {error.what}",
-            hint="keep a copy of the file and put a backup of it in its place",
+            f"the object store {self._path} is damaged at byte offset {error.offset}: {error.what}",
+            hint="keep a copy of the file, then restore it from a backup",
         )

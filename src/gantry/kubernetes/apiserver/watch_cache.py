@@ -1,9 +1,9 @@
-"""One collection: its objects as they are, and the last changes of them, which watches resume from.
+"""Watch cache: the current objects of a collection, and its last events, from which watches resume.
 
-Who calls it: ``store`` enters what has been stored, ``read`` looks. Objects are kept as the bytes that clients get,
-with the few things beside that are looked at in passing.
+``store`` adds durable changes, ``read`` reads them. Objects are kept as the JSON that clients get, with the fields that
+are needed without parsing it.
 
-Invariant: events are in the order of their versions; all after ``floor`` are there, and none before it is promised.
+Invariant: events are in the order of their versions; all events after version ``floor`` are present.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ import msgspec
 from gantry.kubernetes.apiserver import status_errors
 
 KEPT = 10_000
-"""Events that a collection keeps, if they are not too large; it drops the older ones when it has twice as many."""
+"""Number of events kept, unless they are too large; at twice as many the older ones are dropped."""
 ROOM = 64 << 20
-"""Bytes of objects in the events that it keeps; it drops the older ones at twice as many."""
+"""Bytes of the objects in the events kept; at twice as many the older ones are dropped."""
 
 
 class Key(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Which object: the title of its collection (``status_errors.title``), namespace and name."""
+    """Key of an object: the title of its collection (``title`` of ``status_errors``), namespace and name."""
 
     title: str
     namespace: str
@@ -28,7 +28,7 @@ class Key(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """An object of a version; ``owners`` are the UIDs of those that own it, ``body`` is its JSON as stored."""
+    """A version of an object; ``owners`` are the UIDs of its owners, ``body`` is its stored JSON."""
 
     key: Key
     version: int
@@ -41,18 +41,18 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 Wanted = Callable[[Item], bool]
-"""Tells whether an object is one of those asked for."""
+"""Returns whether an object matches a request."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """A change: what there was before (None: nothing), and the object now, or as it was when it went."""
+    """A change: the old object (None: created), and the new one, or the last version of a deleted one."""
 
     old: Item | None
     item: Item
     gone: bool
 
     def seen(self, wanted: Wanted) -> str:
-        """Return what it is to somebody who watches for some objects: ADDED, MODIFIED, DELETED or nothing."""
+        """Return the event type for a watch of these objects: ADDED, MODIFIED, DELETED, or empty for no event."""
         before = self.old is not None and wanted(self.old)
         after = not self.gone and wanted(self.item)
         if before and after:
@@ -71,7 +71,7 @@ class Collection:
         self._changed = asyncio.Event()
 
     def get(self, namespace: str, name: str) -> Item | None:
-        """Return an object."""
+        """Return an object, None if it does not exist."""
         return self._items.get(namespace, {}).get(name)
 
     def items(self, namespace: str = "") -> Iterator[Item]:
@@ -83,11 +83,11 @@ class Collection:
                 yield from inside.values()
 
     def load(self, item: Item) -> None:
-        """Take an object that has been there before the first event."""
+        """Add an object from before the first event."""
         self._items.setdefault(item.key.namespace, {})[item.key.name] = item
 
     def enter(self, item: Item, *, gone: bool) -> Event:
-        """Take a change that has been stored; those who wait for one are told by ``wake``."""
+        """Add a durable change; ``wake`` then wakes the watches."""
         key = item.key
         event = Event(self.get(key.namespace, key.name), item, gone)
         if gone:
@@ -104,7 +104,7 @@ class Collection:
         return event
 
     def _shorten(self) -> None:
-        """Drop the oldest events, until the rest is within bounds."""
+        """Drop the oldest events until the others are within the limits."""
         count = 0
         while len(self._events) - count > KEPT or self._bytes > ROOM:
             self._bytes -= len(self._events[count].item.body)
@@ -113,7 +113,7 @@ class Collection:
         del self._events[:count]
 
     def since(self, version: int) -> list[Event]:
-        """Return the events after a version; StatusError 410 when they are no longer known."""
+        """Return the events after a version; StatusError 410 if they have been dropped."""
         if version < self.floor:
             raise status_errors.expired(f"too old resource version: {version} ({self.floor})")
         low, high = 0, len(self._events)
@@ -126,7 +126,7 @@ class Collection:
         return self._events[low:]
 
     def wake(self) -> None:
-        """Let everybody look who waits for a change."""
+        """Wake everything that waits for a change."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -1,11 +1,11 @@
-"""The admission endpoint: the rules of ``claims.admission`` for an API server that has not got them built in.
+"""Validating admission webhook: the admission rules of claims, for a real API server.
 
-Who calls it: ``daemons.webhook`` listens with it, beside the controllers. The API server sends each object that is to
-be created or updated (``AdmissionReview`` of admission.k8s.io/v1, POST /validate) and refuses it with the Status that
-is answered, which is what the embedded server would have said. What the rules ask of other objects is in the
-controllers' index, a moment old. There is nothing to fill in: the one default is in the definitions.
+``daemons.webhook`` serves it, beside the controllers. The API server sends each object before a create or update
+(``AdmissionReview`` of admission.k8s.io/v1, POST /validate) and rejects it with the returned Status, which is the one
+that the embedded API server would answer. Other objects are looked up in the controllers' cache, which may be slightly
+stale. There is no mutating webhook: the only default is in the definitions.
 
-Invariant: a review that can be read is answered with its UID, whatever its object is.
+Invariant: each readable review is answered with its UID, whatever its object is.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ _REVIEW = msgspec.json.Decoder(_Review)
 
 
 class Application:
-    """What is answered to reviews; fits ``http.Application``. ``is_ready`` tells whether all has been listed."""
+    """Answers reviews; implements ``http.Application``. ``is_ready`` returns whether all kinds have been listed."""
 
     id_header = ("Audit-Id", "")
 
@@ -68,11 +68,11 @@ class Application:
         self._is_ready = is_ready
 
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
-        """Answer a review; StatusError for what is none."""
+        """Answer a review; StatusError for any other request."""
         if raw.path.partition("?")[0] != PATH:
-            raise status_errors.StatusError(404, f"reviews are answered at {PATH}")
+            raise status_errors.StatusError(404, f"admission reviews are served at {PATH}")
         if raw.method != "POST":
-            raise status_errors.StatusError(405, f"a review is sent by POST, not by {raw.method}")
+            raise status_errors.StatusError(405, f"method {raw.method} is not allowed, use POST")
         asked = _request(raw.body)
         body = {"apiVersion": API_VERSION, "kind": KIND, "response": self._response(asked)}
         return interface.HttpResponse(200, _ENCODE(body))
@@ -90,18 +90,20 @@ class Application:
             return _Response(asked.uid, allowed=False, status=status_errors.body(error))
 
     def _warnings(self, asked: _Request) -> list[str]:
-        """Return what may be a mistake of an object that is allowed; StatusError says why it is not."""
+        """Return the warnings about an allowed object; StatusError if it is rejected."""
         definition = definitions.by_kind(asked.kind.group, asked.kind.kind)
         if definition is None:
             named = f"{asked.kind.kind}.{asked.kind.group}"
-            raise status_errors.bad(f"no rules for {named} are known here: take it out of the webhook's configuration")
+            raise status_errors.bad(
+                f"no admission rules for {named}: remove it from the ValidatingWebhookConfiguration"
+            )
         try:
             new = meta.decode(bytes(asked.new), definition.resource)
             old = meta.decode(bytes(asked.old), definition.resource) if asked.operation == "UPDATE" else None
         except errors.InvalidError as error:
             raise status_errors.unreadable(error) from None
         if isinstance(new, ipam.IPPool) and not self._is_ready():
-            raise status_errors.StatusError(503, "the addresses in use are still being listed; try again in a moment")
+            raise status_errors.StatusError(503, "the controllers are still listing addresses; try again in a moment")
         find = self._index
         causes = admission.review(new, old, in_use=find.addresses_in, claim_of=find.claim)
         if causes:
@@ -112,14 +114,14 @@ class Application:
 
 
 def _request(body: bytes) -> _Request:
-    """Return what a review asks; StatusError 400."""
+    """Return the request of a review; StatusError 400."""
     try:
         review = _REVIEW.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise status_errors.bad(f"this is no {KIND}: {error}") from None
+        raise status_errors.bad(f"not a valid {KIND}: {error}") from None
     if (review.api_version, review.kind) != (API_VERSION, KIND):
         given = f"{review.kind or 'an object'} of {review.api_version or 'no version'}"
-        raise status_errors.bad(f"a {KIND} of {API_VERSION} is expected, not {given}")
+        raise status_errors.bad(f"expected {KIND} of {API_VERSION}, got {given}")
     if review.request is None:
         raise status_errors.bad(f"the {KIND} has no request")
     return review.request

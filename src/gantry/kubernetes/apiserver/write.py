@@ -1,11 +1,11 @@
-"""Writes: create, update, patch, apply and delete, as an API server does them (contract: kubernetes 3.4, S1 to S11).
+"""Write: create, update, patch, apply and delete (contract: kubernetes 3.4, S1 to S11).
 
-Who calls it: the application, with a target and a body; the garbage collection. A write is decided over the object as
-it will be when all is stored that came before, without a pause in between, so two writes never decide over the same
-state. The order: what the server says itself, unknown fields, defaults, schema, admission, managed fields, then the
-store; a dry run ends before the store.
+The application calls it with a target and a body, and so does the garbage collector. A write is based on the state
+after all pending writes, and does not yield before it is itself pending, so no two writes are based on the same state.
+The order: metadata set by the server, unknown fields, defaults, schema, admission, managed fields, store; a dry run
+ends before the store.
 
-Invariant: what is stored has passed its schema and the admission rules in the version that it was written in.
+Invariant: a stored object has passed its schema and the admission rules in the version in which it was written.
 """
 
 import datetime
@@ -37,11 +37,11 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _WAITS = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
 _TRIES = 8
-"""How many names are made of a ``generateName`` before the last one's refusal is the answer."""
+"""Number of names generated from a ``generateName`` before AlreadyExists is answered."""
 
 
 class Options(msgspec.Struct):
-    """How a write is meant; ``warnings`` are collected for the answer."""
+    """Options of a write; ``warnings`` are collected for the answer."""
 
     manager: str = ""
     dry_run: bool = False
@@ -51,10 +51,10 @@ class Options(msgspec.Struct):
 
 
 class Deletion(msgspec.Struct, rename="camel"):
-    """The body of a DELETE, as far as it is acted on."""
+    """DeleteOptions, with the fields that have an effect."""
 
     class Preconditions(msgspec.Struct, rename="camel"):
-        """Which object is meant."""
+        """Preconditions of a delete."""
 
         uid: str | None = None
         resource_version: str | None = None
@@ -66,7 +66,7 @@ class Deletion(msgspec.Struct, rename="camel"):
 
 
 class Writer:
-    """Changes objects of a store."""
+    """Writes objects to a store."""
 
     def __init__(self, runtime: interface.Runtime, objects: store.Store, rules: admission.Guard) -> None:
         self._clock = runtime.clock
@@ -75,7 +75,7 @@ class Writer:
         self._rules = rules
 
     async def create(self, target: resources.Target, body: schema.Json, options: Options) -> bytes:
-        """Store a new object and return it; StatusError."""
+        """Create an object and return it; StatusError."""
         given = metadata.read(body)
         prefix = given.get("generateName")
         if given.get("name") or not prefix:
@@ -140,7 +140,7 @@ class Writer:
         return await self.change(target, lambda old: body, options)
 
     async def change(self, target: resources.Target, change: bodies.Change, options: Options) -> bytes:
-        """Make of an object, or of its status, what ``change`` says, and return it; StatusError."""
+        """Change an object, or its status, by a function, and return it; StatusError."""
         item = self._found(target)
         old = bodies.in_version(target, item)
         body = content_types.mapping(change(old), "the object")
@@ -163,7 +163,7 @@ class Writer:
         )
 
     async def apply(self, target: resources.Target, config: schema.Json, options: Options) -> tuple[bytes, bool]:
-        """Apply fields of an object, which may not be there yet; return it, and whether it was made; StatusError."""
+        """Server-side apply; return the object, and whether it was created; StatusError."""
         given = metadata.read(config)
         if given.get("managedFields"):
             raise status_errors.bad("metadata.managedFields must be nil")
@@ -197,7 +197,7 @@ class Writer:
         return await self._replace(target, item, old, new, options, owned=lambda checked: fields), False
 
     async def delete(self, target: resources.Target, how: Deletion, *, dry_run: bool = False) -> bytes | None:
-        """Delete an object; return it if something holds it, None if it has gone; StatusError."""
+        """Delete an object; return it while it has finalizers, None if it is gone; StatusError."""
         item = self._found(target)
         body = resources.value(item.body)
         said = metadata.of(body)
@@ -229,7 +229,7 @@ class Writer:
         return (await self._store.put(title, marked)).body
 
     async def release(self, target: resources.Target, finalizer: str) -> None:
-        """Take a finalizer of the server itself away, and the object if it was the last."""
+        """Remove a finalizer of the server itself, and the object if it was the last one."""
 
         def without(old: schema.Json) -> schema.Json:
             said = metadata.of(old)
@@ -239,7 +239,7 @@ class Writer:
         await self.change(target, without, Options(manager="gantry-collector"))
 
     async def disown(self, target: resources.Target, uid: str) -> None:
-        """Take an owner away from an object."""
+        """Remove an owner reference from an object."""
 
         def without(old: schema.Json) -> schema.Json:
             said = metadata.of(old)
@@ -249,7 +249,7 @@ class Writer:
         await self.change(target, without, Options(manager="gantry-collector"))
 
     async def vanish(self, item: watch_cache.Item) -> None:
-        """Remove an object that nothing holds any more, whatever it says: a Namespace that has been emptied."""
+        """Remove an object regardless of its finalizers: a Namespace that is empty, an Event that has expired."""
         await self._store.remove(item.key.title, resources.value(item.body))
 
     async def _replace(
@@ -294,9 +294,9 @@ class Writer:
     def _admitted(
         self, target: resources.Target, new: schema.Json, old: schema.Json | None, options: Options
     ) -> schema.Json:
-        """Return the object without unknown fields and with defaults, if it may become so; StatusError."""
+        """Return the object pruned and defaulted, if it passes validation and admission; StatusError."""
         definition = target.definition
-        # What is stored has passed, and is neither looked at again nor held against rules that are younger.
+        # Unchanged parts have been validated before, and must not fail newer rules.
         settled = frozenset(bodies.settled(new, old) if old else ())
         node = definition.schema(target.version, without=settled)
         changed = {key: value for key, value in new.items() if key not in settled}
@@ -361,12 +361,14 @@ class Writer:
         return placed
 
     def _check_namespace(self, target: resources.Target, name: str) -> None:
-        """Refuse a new object in a namespace that is not there, or going."""
+        """Reject a new object in a namespace that does not exist or is being deleted."""
         definition = target.definition
         if not definition.is_namespaced:
             return
         if not target.namespace:
-            raise status_errors.StatusError(405, "an object is created in a namespace", reason="MethodNotAllowed")
+            raise status_errors.StatusError(
+                405, "a namespace is required to create an object", reason="MethodNotAllowed"
+            )
         there = self._store.tip(watch_cache.Key(resources.NAMESPACES.plural, "", target.namespace))
         if there is None:
             raise status_errors.missing(resources.NAMESPACES, target.namespace)
@@ -375,7 +377,7 @@ class Writer:
             raise status_errors.forbidden(definition, name, why)
 
     def _check_identity(self, target: resources.Target, given: schema.Json, item: watch_cache.Item) -> None:
-        """Refuse a write that was meant for another object of the name, or another version of it."""
+        """Reject a write based on another UID or resource version."""
         if given.get("uid", item.uid) != item.uid:
             why = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {item.uid}"
             raise status_errors.conflict(target.definition, target.name, why)
@@ -408,7 +410,7 @@ def _key(target: resources.Target, name: str) -> watch_cache.Key:
 
 
 def target_of(key: watch_cache.Key) -> resources.Target:
-    """Return what leads to a stored object, in the version that is stored."""
+    """Return the target of a stored object, in the storage version."""
     definition = resources.by_title(key.title)
     return resources.Target(definition, definition.versions[0], key.namespace, key.name)
 

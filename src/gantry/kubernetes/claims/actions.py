@@ -1,9 +1,9 @@
-"""Actions: what is to be done to an API server or a cluster, one request each, and how the index is told of answers.
+"""Actions: single requests to an API server or a Gantry cluster.
 
-Who makes them: ``reconcile_claim`` and ``pools``; who carries them out: the controllers, in the order given, up to the
-first that fails. Each is safe to repeat and safe to lose: what is decided next follows from what the server then has.
+``reconcile_claim`` and ``reconcile_pool`` return actions; the controllers apply them in order, up to the first failure.
+Each action may be repeated or lost: the next decision follows from what the server then has.
 
-The index is told of each object that a server answers (``put``), and of each 404 (``remove``).
+The controllers put each object that a server answers into the cache (``put``) and remove each 404 (``remove``).
 """
 
 import msgspec
@@ -16,11 +16,11 @@ Claim = ipam.IPClaim | capi.IPAddressClaim
 
 
 class Create(msgspec.Struct, frozen=True):
-    """Make an address object for a claim.
+    """Create an address object for a claim.
 
-    If the name is taken (409 AlreadyExists), get the object of that name and call ``cache.collided``. If the server
-    refuses the object, carry out ``reconcile_claim.refused``. If nobody knows what became of it, call
-    ``cache.finished`` with ``again`` after a while: the claim keeps its number.
+    On 409 AlreadyExists, get the object of that name and call ``Cache.handle_collision``. If the server rejects the
+    object, apply ``creation_refused``. If the outcome is unknown, call ``Cache.finish`` with ``again`` after a
+    back-off: the claim keeps its assumed address.
     """
 
     address: Address
@@ -28,7 +28,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """An object as it was when something was decided."""
+    """The version of an object that a decision was based on."""
 
     ref: meta.Ref
     resource_version: str
@@ -37,11 +37,12 @@ class Version(msgspec.Struct, frozen=True):
 class Patch(msgspec.Struct, frozen=True):
     """Merge a JSON body into an object (RFC 7386), or into its status.
 
-    The body has the object's resource version: a 409 Conflict means that it must be read again first.
+    The body contains the object's resource version: after a 409 Conflict, read the object again first.
 
-    Get what should be ``absent`` first: what was seen of it may be old. If any is there, call ``cache.met`` and do
-    no more. So of two claims of different kinds that picked one number at the same time at least one sees the
-    address of the other before it is bound to its own. Get ``current`` first too, and do the same if it has changed.
+    Before the request, get the objects in ``absent``, because the cache may be stale. If one exists, call
+    ``Cache.handle_existing`` and stop. Thus, of two claims of different kinds that picked the same address at the same
+    time, at least one sees the other's address before it is bound to its own. Get ``current`` first too, and do the
+    same if its version has changed.
     """
 
     ref: meta.Ref
@@ -55,8 +56,8 @@ class Patch(msgspec.Struct, frozen=True):
 class Delete(msgspec.Struct, frozen=True):
     """Delete the object with this UID (as a precondition).
 
-    ``absent`` and ``current`` are as in ``Patch``. What keeps it then is ``finalizer``: if the answer still has it, it
-    may be taken away at once, in the version that was answered, or else by the next decision.
+    ``absent`` and ``current`` are as in ``Patch``. If the answered object still has ``finalizer``, remove it at once,
+    based on the answered version; otherwise the next decision does.
     """
 
     ref: meta.Ref
@@ -68,19 +69,19 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Reserve(msgspec.Struct, frozen=True):
-    """Have an address reserved by the cluster that a pool is bound to; that it is so already is a success.
+    """Reserve an address in the cluster that a pool is bound to; an existing reservation is a success.
 
-    Tell ``cache.bonds`` of it (``reserved``). If the cluster refuses, tell who has the address (``refused``).
+    Report the result to ``Cache.networks``: ``add_reservation``, or ``refuse_reservation`` with the current owner.
     """
 
     reservation: cluster_reservations.Reservation
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Have a reservation given up; that there is none is a success. Tell ``cache.bonds`` of it (``released``).
+    """Release a reservation; a missing one is a success. Report it to ``Cache.networks`` (``remove_reservation``).
 
-    ``ref`` is the claim that it is for; ``absent`` and ``current`` are as in ``Patch``. Get ``unless`` too: if one of
-    these addresses is the claim's and says the number after all, call ``cache.met`` and do no more.
+    ``ref`` is the claim; ``absent`` and ``current`` are as in ``Patch``. Also get the address objects in ``unless``: if
+    one belongs to the claim and has the reserved address, call ``Cache.handle_existing`` and stop.
     """
 
     ref: meta.Ref
@@ -90,14 +91,14 @@ class Release(msgspec.Struct, frozen=True):
     current: Version | None = None
 
     def is_refuted(self, found: meta.Resource) -> bool:
-        """Tell whether an object shows that the reservation is needed."""
+        """Return whether an object shows that the reservation is still needed."""
         if not isinstance(found, ipam.IPAddress | capi.IPAddress) or found.claim != self.ref:
             return False
         return pool_space.parse(found.spec.address) == self.reservation.address
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Write an Event about an object; losing one harms nothing."""
+    """Write an Event about an object; losing one does no harm."""
 
     about: meta.Ref
     api_version: str
@@ -133,10 +134,10 @@ def with_finalizer(about: meta.Resource, finalizer: str) -> Patch:
 
 
 def without_finalizer(about: meta.Resource, finalizer: str) -> Patch:
-    """Return the patch that takes a finalizer away."""
-    return patch(about, {"finalizers": [one for one in about.metadata.finalizers if one != finalizer]})
+    """Return the patch that removes a finalizer."""
+    return patch(about, {"finalizers": [name for name in about.metadata.finalizers if name != finalizer]})
 
 
 def version(seen: meta.Resource) -> Version:
-    """Return which version of an object was seen."""
+    """Return the version of an object as observed."""
     return Version(seen.ref, seen.metadata.resource_version)

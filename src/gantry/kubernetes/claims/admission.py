@@ -1,11 +1,11 @@
-"""Admission: what a server has to refuse of objects that fit their schema (contract: kubernetes 1.3).
+"""Admission rules: which objects a server rejects although they fit their schema (contract: kubernetes 1.3).
 
-Who calls it: the embedded server on each create and update, and the admission endpoint for a real one. Pure.
+The embedded API server calls it on each create and update, the admission webhook for a real API server. Pure.
 
-It is stricter than today's in what could never work (a name that no object can have) or goes wrong (a shrink is held
-against the address objects, not against the pool's own status), and laxer in two: a random pool may be of any size
-that ends, and an update that leaves the spec alone, or one of an object that is being deleted, is not held against
-rules that are younger than the object.
+Differences from Metal3's webhooks. Stricter: a ``namePrefix`` that cannot begin an object name is rejected, and a
+shrinking pool is checked against the address objects, not against its status. Laxer: a random pool may have any finite
+size, and the rules do not apply to an update that leaves the spec unchanged or to an object that is being deleted, so
+that rules newer than the object do not block them.
 """
 
 import itertools
@@ -20,22 +20,22 @@ from gantry.kubernetes.claims import actions, allocate, pool_space
 InUse = Callable[[meta.Ref], Iterable[actions.Address]]
 """Returns the address objects of a pool."""
 ClaimOf = Callable[[meta.Ref], meta.Resource | None]
-"""Returns a claim, None if it is not known."""
+"""Returns a claim, None if there is none."""
 
 STRANDED = 20
-"""How many addresses in use the refusal of a smaller pool names."""
+"""Maximum number of addresses in use listed when a smaller pool is rejected."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 def _unknown(_: meta.Ref) -> None:
-    """Return that no claim is known."""
+    """Return no claim."""
 
 
 def review(
     new: meta.Resource, old: meta.Resource | None, *, in_use: InUse, claim_of: ClaimOf = _unknown
 ) -> list[schema.Cause]:
-    """Return why an object may not become so, nothing if it may; ``old`` is None when it is created."""
+    """Return why a create or update is rejected, nothing if it is allowed; ``old`` is None for a create."""
     if new.is_deleting:
         return []
     match new, old:
@@ -55,13 +55,14 @@ def review(
 
 
 def warnings(new: ipam.IPPool, others: Iterable[ipam.IPPool]) -> list[str]:
-    """Return what is allowed and may be a mistake: ranges that lie over those of a pool with another prefix."""
+    """Return warnings about possible mistakes: ranges that overlap those of a pool with another ``namePrefix``."""
     out = []
     for other in others:
         same = other.ref == new.ref or other.spec.name_prefix == new.spec.name_prefix
         if not same and other.metadata.namespace == new.metadata.namespace and _overlaps(new.spec, other.spec):
             out.append(
-                f"ranges of IPPool {other.metadata.name} overlap, and its namePrefix differs: both give them out"
+                f"ranges overlap with those of IPPool {other.metadata.name}, which has another namePrefix: "
+                "both pools allocate the same addresses"
             )
     return out
 
@@ -80,7 +81,7 @@ def _bad(field: str, value: object, text: str) -> schema.Cause:
 
 
 def _kept(new: meta.Resource, old: meta.Resource | None, names: tuple[str, ...]) -> Iterator[schema.Cause]:
-    """Yield the fields of a spec, or the whole spec, that an update changes and must not."""
+    """Yield the immutable fields of a spec (``spec``: the whole spec) that an update changes."""
     if old is None:
         return
     before, after = (one.written().get("spec", {}) for one in (old, new))
@@ -92,7 +93,7 @@ def _kept(new: meta.Resource, old: meta.Resource | None, names: tuple[str, ...])
 
 
 def _core(spec: schema.Json, name: str) -> object:
-    """Return what of a field has to stay: of a reference its name, namespace and kind."""
+    """Return the immutable part of a field: of a reference its name, namespace and kind."""
     value = spec.get(name)
     if name in ("pool", "claim") and isinstance(value, dict):
         return [value.get(key) for key in ("name", "namespace", "kind")]
@@ -114,7 +115,7 @@ def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: InUse) -> Iterator[
         if spec == old.spec:
             return
     elif not _NAME.fullmatch(f"{spec.name_prefix}-0") or len(spec.name_prefix) > allocate.NAME_LIMIT - 40:
-        yield _bad("spec.namePrefix", spec.name_prefix, "IPAddress objects cannot have names that begin so")
+        yield _bad("spec.namePrefix", spec.name_prefix, "is not a valid beginning of the name of an IPAddress object")
     wrong = [*_texts(spec), *_ranges(spec)]
     yield from wrong
     if not wrong:
@@ -123,7 +124,7 @@ def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: InUse) -> Iterator[
 
 
 def _texts(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
-    """Yield the addresses of a pool that are none."""
+    """Yield the invalid addresses of a pool."""
     places = {"spec.gateway": spec.gateway}
     places.update((f"spec.dnsServers[{place}]", text) for place, text in enumerate(spec.dns_servers))
     for place, given in enumerate(spec.pools):
@@ -155,7 +156,7 @@ def _ranges(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
         except errors.InvalidError as error:
             yield _bad(where, given.start or given.end or given.subnet, str(error))
         if spec.allocation_strategy == ipam.RANDOM and given.start and not (given.end or given.subnet):
-            text = 'cannot be used with allocationStrategy "random": the range has no end'
+            text = 'cannot be used with allocationStrategy "random" without an end or a subnet: the range is unbounded'
             yield _bad(where, given.start, text)
 
 
@@ -180,7 +181,7 @@ def _stranded(pool: ipam.IPPool, in_use: InUse) -> Iterator[schema.Cause]:
 
 
 def _admitted(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range]]:
-    """Return the numbers of each range, which is right: those within all bounds that are given."""
+    """Return each range, which is valid, limited to all of its bounds."""
     out = []
     for given in spec.pools:
         start, end = (ranges.parse_address(text) if text else None for text in (given.start, given.end))
@@ -228,7 +229,7 @@ def _capi_address(new: capi.IPAddress, claim: meta.Resource | None) -> Iterator[
     if new.spec.gateway and pool_space.parse(new.spec.gateway) is None:
         yield _bad("spec.gateway", new.spec.gateway, "is not a valid IP address")
     if isinstance(claim, capi.IPAddressClaim) and not claim.spec.pool_ref.is_same(new.spec.pool_ref):
-        text = f"the pool that {claim.ref} asks is another: {claim.spec.pool_ref}"
+        text = f"{claim.ref} refers to another pool: {claim.spec.pool_ref}"
         yield _bad("spec.poolRef", str(new.spec.pool_ref), text)
 
 

@@ -1,11 +1,10 @@
-"""Picks: which address a claim gets, or why none (claims seed; contract: kubernetes 1.4, defects D1 to D18).
+"""Allocate: which address a claim gets, or why none (claims seed; contract: kubernetes 1.4, defects D1 to D18).
 
-Who calls it: ``reconcile_claim``, for a claim without an address object. Pure: it looks at the index and changes
-nothing.
+``reconcile_claim`` calls it for a claim without an address object. It reads the cache and changes nothing.
 
-In this order: what the pool has allocated in advance under the claim's name; what the claim's annotation asks for;
-what its status says that it had, if that is free; what was picked for it before, or is reserved for it in a cluster;
-the first free address or a random one, as the pool says.
+Order of preference: the address that the pool pre-allocates to the claim's name; the one that the claim's annotation
+requests; the one in its status, if free; the one assumed for it or reserved for it in a cluster; the first free address
+or a random one, by the pool's allocation strategy.
 """
 
 from collections.abc import Callable
@@ -27,7 +26,8 @@ NAME_LIMIT = 253
 class Problem(msgspec.Struct, frozen=True):
     """Why a claim has no address.
 
-    It ``waits`` for ``number``, or for any; else it is looked at again when the claim, its pool or a Cluster changes.
+    If ``waits``, the claim waits for ``number``, None for any address; otherwise for a change of the claim, its pool or
+    a Cluster.
     """
 
     reason: str
@@ -37,7 +37,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def pick(seen: cache.Index, claim: actions.Claim, *, below: Callable[[int], int]) -> rooms.Lease | Problem:
-    """Return the address that a claim shall get, with what goes with it; ``below(n)`` is random, 0 to n - 1."""
+    """Return the address for a claim with its settings; ``below(n)`` returns a random number from 0 to n - 1."""
     pool, room = seen.pool(claim.pool), seen.room_of(claim.pool)
     if pool is None or room is None or claim.pool.namespace != claim.metadata.namespace:
         return _missing(claim, seen.problem(claim.pool))
@@ -58,55 +58,55 @@ def pick(seen: cache.Index, claim: actions.Claim, *, below: Callable[[int], int]
 
 
 def name_of(pool: ipam.IPPool, address: ranges.Address) -> str:
-    """Return the name of the object for an address of a pool, so made that two for one address collide."""
+    """Return the object name for an address of a pool; two objects for the same address have the same name."""
     return f"{pool.spec.name_prefix}-{str(address).replace('.', '-').replace(':', '-')}".rstrip("-")
 
 
 def _missing(claim: actions.Claim, problem: str) -> Problem:
     where = claim.pool
     if where.namespace != claim.metadata.namespace:
-        text = f"IPPool {where.namespace}/{where.name} is in another namespace than the claim"
-        return Problem(NOT_READY, f"{text}: a claim gets addresses of its own namespace only")
+        text = f"IPPool {where.namespace}/{where.name} is not in the namespace of the claim"
+        return Problem(NOT_READY, f"{text}: a claim must use a pool of its own namespace")
     if problem:
         return Problem(NOT_READY, f"IPPool {where.name} cannot be used: {problem}")
     return Problem(NOT_READY, f"IPPool {where.name} does not exist in namespace {where.namespace}")
 
 
 def _absent_cluster(seen: cache.Index, claim: actions.Claim, pool: ipam.IPPool) -> str:
-    """Return the name of a Cluster that has to be there and is not: the pool's, or that of a CAPI claim's spec."""
+    """Return the name of a required Cluster that does not exist: the pool's, or the one in a CAPI claim's spec."""
     asked = [pool.spec.cluster_name, claim.spec.cluster_name if isinstance(claim, capi.IPAddressClaim) else ""]
     return next((name for name in asked if name and not seen.clusters.get(claim.metadata.namespace, name)), "")
 
 
 def _wanted(claim: actions.Claim, pool: ipam.IPPool) -> ranges.Address | Problem | None:
-    """Return the one address that the claim can get, None if any will do."""
+    """Return the only address that the claim can get, None if it can get any."""
     requested = rooms.parse(claim.requested)
     if claim.requested and requested is None:
         return Problem(FAILED, f'Invalid ipAddress annotation "{claim.requested:.64}": not a valid IP address')
     given = pool.spec.pre_allocations.get(claim.metadata.name)
     reserved = rooms.parse(given) if given else None
     if requested and reserved and requested != reserved:
-        text = f"PreAllocation and requested ip address are conflicting: {reserved} is allocated, {requested} asked for"
+        text = f"PreAllocation and requested ip address are conflicting: {reserved} and {requested}"
         return Problem(FAILED, text)
     return reserved or requested
 
 
 def _granted(room: rooms.Room, claim: actions.Claim, wanted: ranges.Address) -> rooms.Lease | Problem:
-    """Return a certain address if the claim can have it."""
+    """Return a particular address with its settings if the claim can have it."""
     lease, owner = room.lease(wanted), room.reserved_for(wanted)
     reserved = owner == claim.metadata.name
     if lease is None:
         text = "Pre-allocated IP out of bounds" if reserved else "Requested IP out of bounds"
-        return Problem(FAILED, f"{text}: no range of the pool has {wanted}")
+        return Problem(FAILED, f"{text}: no range of the pool contains {wanted}")
     if owner is not None and not reserved:
         return Problem(FAILED, f"Requested IP not available: {wanted} is pre-allocated to claim {owner}")
     if not reserved and room.is_closed(wanted):
-        text = f"{wanted} is a gateway, a DNS server, an end of its subnet, or excluded"
+        text = f"{wanted} is a gateway, a DNS server, the first or last address of its subnet, or excluded"
         return Problem(FAILED, f"Requested IP not available: {text}")
     holder = _holder(room, claim, wanted)
     if holder:
         text = "Pre-allocated IP not available" if reserved else "Requested IP not available"
-        return Problem(FAILED, f"{text}: {wanted} is held by {holder}", waits=True, number=wanted)
+        return Problem(FAILED, f"{text}: {wanted} is in use by {holder}", waits=True, number=wanted)
     return lease
 
 
@@ -124,13 +124,13 @@ def _any(
     is_random = room.spec.allocation_strategy == ipam.RANDOM
     free = room.free(below=below if is_random else None)
     if free is None:
-        text = f"Exhausted IP Pools: IPPool {claim.pool.name} has no free address; the claim is served when it has one"
+        text = f"Exhausted IP Pools: IPPool {claim.pool.name} has no free address; the claim waits for one"
         return Problem(EXHAUSTED, text, waits=True)
     return free
 
 
 def _remembered(claim: actions.Claim, room: rooms.Room) -> ranges.Address | None:
-    """Return the number in the name that a status says: a hint, as when an address object was taken away by force."""
+    """Return the address in the object name in the claim's status: a hint, in case the object was removed by force."""
     prefix, name = f"{room.spec.name_prefix}-", claim.address_name
     if not name.startswith(prefix):
         return None

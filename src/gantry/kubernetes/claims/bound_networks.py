@@ -1,16 +1,16 @@
-"""Bonds: the networks of a cluster that pools are bound to, and what is reserved there for claims.
+"""Bound networks: the cluster networks that pools are bound to, and the reservations for claims in them.
 
-Who calls it: ``index`` tells it of pools, the controllers of what they read from the cluster and of each answer to a
-reservation (``learn``, ``reserved``, ``released``, ``refused``); ``allocate``, ``reconcile_claim`` and ``pools`` ask
-it. ::
+``cache`` adds and removes pools; the controllers add what they read from the cluster and the result of each reservation
+(``refresh``, ``add_reservation``, ``remove_reservation``, ``refuse_reservation``); ``allocate``, ``reconcile_claim``
+and ``reconcile_pool`` query it. ::
 
-    pool appears --> pending --> learn: the pool's room has what is taken and closed in the network
+    pool appears --> pending --> refresh: the pool's space has the used and excluded addresses of the network
                         |           |
-                        +-----------+--> lost: nothing is handed out until ``learn``; what claims have they keep
+                        +-----------+--> disconnect: no allocations until ``refresh``; claims keep their addresses
 
-Nothing is handed out of a bound pool before its network has been read, nor without a cluster to ask.
+A bound pool allocates nothing before its network has been read, and nothing without a cluster.
 
-Invariant: the room of a bound pool holds each number for whoever has it in the network, claims of ours among them.
+Invariant: the space of a bound pool has the owners of each address in the network, our claims included.
 """
 
 from collections.abc import Iterable
@@ -22,13 +22,13 @@ from gantry.kubernetes.api import ipam, meta
 from gantry.kubernetes.claims import actions, cluster_reservations, pool_space, pool_state
 
 Pools = set[meta.Ref]
-"""Pools that have work now."""
+"""Pools that have work."""
 
-ALONE = "it is bound to a network of a cluster, and the controllers were started without --cluster"
+ALONE = "it is bound to a network of a Gantry cluster, but the controllers were started without --cluster"
 
 
 class Bonds:
-    """What is known of networks and reservations; with ``expect`` a cluster will tell."""
+    """The networks and reservations as last read; ``expect`` announces a cluster."""
 
     def __init__(self) -> None:
         self.away = ALONE
@@ -43,11 +43,11 @@ class Bonds:
         self._asked: frozenset[str] = frozenset()
 
     def expect(self) -> None:
-        """Note that there is a cluster, which has not answered yet."""
+        """Record that there is a cluster, which has not answered yet."""
         self.away, self._is_pending = "", True
 
     def join(self, pool: ipam.IPPool, state: pool_state.Standing) -> ipam.PoolSpec:
-        """Note a pool; return its spec with what its network keeps back."""
+        """Bind a pool to its annotated network; return its spec, extended by the network's excluded addresses."""
         self.leave(pool.ref)
         if not pool.network:
             return pool.spec
@@ -58,7 +58,7 @@ class Bonds:
         return msgspec.structs.replace(pool.spec, excluded_addresses=closed)
 
     def leave(self, pool: meta.Ref) -> None:
-        """Note that a pool has gone or is not bound any more."""
+        """Remove a pool that is gone or no longer bound."""
         name = self._names.pop(pool, "")
         self._outside.pop(pool, None)
         if name:
@@ -67,7 +67,7 @@ class Bonds:
                 del self._pools[name]
 
     def furnish(self, pool: meta.Ref, numbers: pool_space.Room) -> None:
-        """Let the new room of a pool hold what is taken in its network."""
+        """Add the used addresses of a pool's network to its new space."""
         found = self._network(pool)
         if found:
             self._outside[pool] = _outside(numbers, found)
@@ -84,20 +84,20 @@ class Bonds:
 
     @property
     def is_unread(self) -> bool:
-        """Tell whether a pool is bound to a network that was not asked for yet."""
+        """Return whether a pool is bound to a network that has not been read yet."""
         return not self.names <= self._asked
 
     def is_bound(self, pool: meta.Ref) -> bool:
-        """Tell whether a pool's addresses are of a cluster's network."""
+        """Return whether a pool is bound to a network."""
         return pool in self._names
 
     def is_pending(self, pool: meta.Ref) -> bool:
-        """Tell whether nothing can be said of a bound pool yet, but will be soon."""
+        """Return whether a pool is bound to a network that is about to be read."""
         name = self._names.get(pool, "")
         return bool(name) and not self.away and (self._is_pending or name not in self._asked)
 
     def obstacle(self, pool: meta.Ref) -> str:
-        """Return why a pool cannot be used with its network; empty if it can, or is not bound."""
+        """Return why a bound pool cannot be used; empty if it can, or is not bound."""
         if not self.is_bound(pool) or self.is_pending(pool):
             return ""
         if self.away:
@@ -106,12 +106,12 @@ class Bonds:
         return self._outside.get(pool, "") if found else f"the cluster has no network {self._names[pool]}"
 
     def reserve(self, claim: meta.Ref, pool: meta.Ref, *, address: ranges.Address) -> tuple[actions.Reserve, ...]:
-        """Return what keeps a number for a claim; nothing if the pool is not bound."""
+        """Return the action that reserves an address for a claim; nothing if the pool is not bound."""
         found = self._network(pool)
         return (actions.Reserve(cluster_reservations.Reservation(found.uuid, address, claim, pool)),) if found else ()
 
     def wanted(self, address: actions.Address) -> actions.Reserve | str | None:
-        """Return what reserves the number of an address object, or why that cannot be; None if it need not be."""
+        """Return the action that reserves the address of an object, or why that is impossible; None if not needed."""
         number, found = pool_space.parse(address.spec.address), self._network(address.pool)
         made = self.reserve(address.claim, address.pool, address=number) if number else ()
         if found and any(
@@ -123,16 +123,16 @@ class Bonds:
             return obstacle or None
         who = self._taken[found.uuid].get(number)
         is_other = who is not None and who != cluster_reservations.holder(address.claim)
-        return f"{number} is held by {who} in network {found.name}" if is_other else made[0]
+        return f"{number} is in use by {who} in network {found.name}" if is_other else made[0]
 
     def kept(self, claim: actions.Claim) -> list[ranges.Address]:
-        """Return the numbers that are reserved for a claim in the network of its pool, sorted."""
+        """Return the addresses reserved for a claim in the network of its pool, sorted."""
         found = self._network(claim.pool)
         listed = self._of_claim.get(claim.ref, set())
         return sorted(one.address for one in listed if found and one.network == found.uuid)
 
     def strays(self, claim: actions.Claim, held: Iterable[actions.Address]) -> tuple[actions.Release, ...]:
-        """Return what gives back the numbers of a claim that no address object of it says."""
+        """Return the releases of a claim's reservations for which it has no address object."""
         found = () if self.away else self._of_claim.get(claim.ref, ())
         if not found:
             return ()
@@ -142,16 +142,16 @@ class Bonds:
         return tuple(actions.Release(one.claim, one, current=current) for one in listed if one.address not in numbers)
 
     def keeps(self, pool: meta.Ref) -> bool:
-        """Tell whether a pool has reservations, or may have some that were not read yet."""
+        """Return whether a pool has reservations, or may have some that have not been read yet."""
         return (self._is_pending and self.is_bound(pool)) or bool(self._of_pool.get(pool))
 
     @property
     def reservations(self) -> list[cluster_reservations.Reservation]:
-        """All that is known to be reserved for claims."""
+        """All known reservations for claims."""
         return [one for listed in self._of_claim.values() for one in listed]
 
     def lost(self, why: str) -> Pools:
-        """Note that the cluster does not answer; return the pools with work."""
+        """Record why the cluster cannot be reached; return the pools with work."""
         if self.away == why:
             return set()
         self.away = why
@@ -163,9 +163,9 @@ class Bonds:
         networks: Iterable[cluster_reservations.Network],
         reservations: Iterable[cluster_reservations.Reservation],
     ) -> Pools:
-        """Note what was read of the networks that were ``asked`` for, and all that is reserved for our claims.
+        """Replace the networks, of which those in ``asked`` were read, and all reservations for our claims.
 
-        Returns the pools with work. Those of ``outdated``, asked before this, need new rooms after it.
+        Return the pools with work. Call ``outdated`` before: the spaces of those pools must be rebuilt afterwards.
         """
         was_blind = bool(self.away) or self._is_pending or asked != self._asked
         self.away, self._is_pending, self._asked = "", False, asked
@@ -186,24 +186,24 @@ class Bonds:
         return touched | self._all_due() if was_blind else touched
 
     def outdated(self, networks: Iterable[cluster_reservations.Network]) -> Pools:
-        """Return the pools whose networks are not what they were, but for what is taken there."""
+        """Return the pools whose networks changed in more than their used addresses."""
         new = {one.name: (one.uuid, one.subnets, one.closed) for one in networks}
         old = {one.name: (one.uuid, one.subnets, one.closed) for one in self._networks.values()}
         return {ref for name, pools in self._pools.items() if new.get(name) != old.get(name) for ref in pools}
 
     def reserved(self, one: cluster_reservations.Reservation) -> Pools:
-        """Note that an address has been reserved; return the pools with work."""
+        """Add a reservation; return the pools with work."""
         self._keep(one)
         return self._settle([one]) | self._held(one, one.holder)
 
     def released(self, one: cluster_reservations.Reservation) -> Pools:
-        """Note that a reservation is no more; return the pools with work."""
+        """Remove a reservation; return the pools with work."""
         self._forget(one)
         is_own = self._taken.get(one.network, {}).get(one.address) == one.holder
         return self._settle([one]) | (self._held(one, None) if is_own else set())
 
     def refused(self, one: cluster_reservations.Reservation, who: meta.Ref) -> Pools:
-        """Note that the cluster did not reserve an address, and who has it; return the pools with work."""
+        """Record that the cluster refused a reservation, and who owns the address; return the pools with work."""
         self._forget(one)
         return self._settle([one]) | self._held(one, who)
 
@@ -213,7 +213,7 @@ class Bonds:
 
     def _keep(self, one: cluster_reservations.Reservation) -> None:
         for old in self._of_claim.get(one.claim, set()) - {one}:
-            # the claim has another pool now
+            # the claim has moved to another pool
             if (old.network, old.address) == (one.network, one.address):
                 self._forget(old)
         self._of_claim.setdefault(one.claim, set()).add(one)
@@ -226,7 +226,7 @@ class Bonds:
                 listed.pop(key, None)
 
     def _settle(self, changed: Iterable[cluster_reservations.Reservation]) -> Pools:
-        """Make the claims due whose reservations have changed."""
+        """Queue the claims whose reservations have changed."""
         touched: Pools = set()
         for one in changed:
             touched.add(one.pool)
@@ -236,7 +236,7 @@ class Bonds:
         return touched
 
     def _take(self, network: cluster_reservations.Network, address: ranges.Address, holder: meta.Ref | None) -> Pools:
-        """Note who has an address of a network, None for nobody; return the pools with work."""
+        """Record the owner of an address of a network, None for none; return the pools with work."""
         taken = self._taken.setdefault(network.uuid, {})
         old = taken.pop(address, None)
         if holder:
@@ -262,7 +262,7 @@ def _due(state: pool_state.Standing, claims: Iterable[meta.Ref]) -> None:
 
 
 def _outside(numbers: pool_space.Room, found: cluster_reservations.Network) -> str:
-    """Return what of a pool is outside of its network, in words; empty if nothing is."""
+    """Return an error text if a range of a pool is outside its network, otherwise an empty text."""
     cidrs = [ranges.known_cidr(text) for text in found.subnets]
     for part in numbers.parts:
         inside = [cidr.range for cidr in cidrs if cidr.family is part.family]

@@ -1,17 +1,18 @@
-"""Index: what has been observed of pools, claims, addresses and Clusters, and whom it is time to decide about.
+"""Cache of observed pools, claims, addresses and Clusters, and the queue of claims to reconcile.
 
-Who calls it: the controllers tell it of all objects, from their watches and from the answers to their own requests
-(``put``, ``remove``), and learn which pools have work; ``reconcile_claim`` and ``pools`` ask it. Nothing is asked of it
-before all kinds have been listed once. Each change costs the same however many objects there are, but a change of a
-pool's spec, which costs its own claims and addresses.
+The controllers put and remove objects, from watches and from answers to their own requests, and get back which pools
+have work; ``reconcile_claim`` and ``reconcile_pool`` query it, not before all kinds have been listed once. The cost of
+a change does not depend on the number of objects, except for a change of a pool's spec, which is linear in the claims
+and addresses of that pool.
 
-The life of a claim here: ``put`` makes it due; ``next`` hands it out and makes it busy, ``finished`` ends that; one
-that waits is handed out again when its pool has room (any address), when its number comes free (a certain one), or when
-the claim, its pool or a Cluster changes. ``book`` keeps a number for a claim from the pick until its object is seen.
+Life cycle of a claim: ``put`` queues it; ``next`` returns it and marks it busy until ``finish``. A waiting claim is
+returned again when its pool has a free address, when the address that it asks for becomes free, or when the claim, its
+pool or a Cluster changes. ``assume`` keeps an address for a claim from the allocation until its object is observed.
 
-Pools of one namespace with one ``namePrefix`` share their numbers: their names would collide, and the seed has a prefix
-stand for a subnet. Invariant: a pool's room holds, for each of its numbers, the address objects of those pools that say
-it, the claims it is booked for, and objects that have its name (``collided``).
+Pools of one namespace with the same ``namePrefix`` share their addresses: the names of their objects would collide, and
+in the seed a prefix stands for a subnet. Invariant: for each address, the space of a pool has as owners the address
+objects of those pools with that address, the claims it is assumed for, and objects that have its name
+(``handle_collision``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,11 +32,11 @@ from gantry.kubernetes.claims import (
 )
 
 Pools = set[meta.Ref]
-"""Pools that have work now."""
+"""Pools that have work."""
 
 
 class Index:
-    """What has been observed."""
+    """The observed objects; see the module."""
 
     def __init__(self) -> None:
         self._pools: dict[meta.Ref, pool_state.Standing] = {}
@@ -50,13 +51,13 @@ class Index:
         self._busy: dict[meta.Ref, Pools] = {}
 
     def __len__(self) -> int:
-        """Return how many pools there are, those included that claims and addresses only name."""
+        """Return the number of pools, including those that claims and addresses only refer to."""
         return len(self._pools)
 
     def put(self, seen: meta.Resource) -> Pools:
-        """Note an object as it was seen; return the pools with work. A known version, or an older one, changes nothing.
+        """Store an observed object and return the pools with work; a version that is not newer changes nothing.
 
-        The last version of an object that goes, deleted and without finalizers, removes it.
+        An object that is deleted and has no finalizers is removed.
         """
         if isinstance(seen, capi.Cluster) and not seen.is_gone:
             return self._wake(self.clusters.put(seen))
@@ -72,7 +73,7 @@ class Index:
         return set()
 
     def remove(self, ref: meta.Ref) -> Pools:
-        """Note that there is no such object; return the pools with work."""
+        """Remove an object; return the pools with work."""
         touched = self._unblock(ref)
         if ref in self.clusters:
             return touched | self._wake(self.clusters.remove(ref))
@@ -90,57 +91,57 @@ class Index:
         return touched
 
     def knows(self, ref: meta.Ref, version: str) -> bool:
-        """Tell whether an object is known in this version or a newer one, as far as its number tells."""
+        """Return whether an object is cached in this resource version or a newer one, if versions are numbers."""
         found = self._claims.get(ref) or self._addresses.get(ref)
         known = found.metadata.resource_version if found else ""
         return known.isdecimal() and version.isdecimal() and int(version) <= int(known)
 
     def pool(self, ref: meta.Ref) -> ipam.IPPool | None:
-        """Return a pool, None if it has not been seen."""
+        """Return a pool, None if it is not cached."""
         return self._known(ref).pool
 
     def room_of(self, ref: meta.Ref) -> pool_space.Room | None:
-        """Return the numbers of a pool, None if there is none or its spec makes no sense (``problem``)."""
+        """Return the address space of a pool, None without a pool or if its spec is invalid (``problem``)."""
         return self._known(ref).room
 
     def problem(self, ref: meta.Ref) -> str:
-        """Return what is wrong with the spec of a pool."""
+        """Return why the spec of a pool is invalid; empty if it is valid."""
         return self._known(ref).problem
 
     def claim(self, ref: meta.Ref) -> actions.Claim | None:
-        """Return a claim, None if it has not been seen."""
+        """Return a claim, None if it is not cached."""
         return self._claims.get(ref)
 
     def addresses_of(self, claim: meta.Ref) -> list[actions.Address]:
-        """Return the address objects that name a claim, in no order."""
+        """Return the address objects that refer to a claim, in no order."""
         return list(self._of_claim.get(claim, {}).values())
 
     def addresses_in(self, pool: meta.Ref) -> Iterable[actions.Address]:
-        """Return the address objects that name a pool, in no order."""
+        """Return the address objects that refer to a pool, in no order."""
         state = self._pools.get(pool)
         return state.addresses.values() if state else ()
 
     def pools_in(self, namespace: str) -> Iterator[ipam.IPPool]:
-        """Yield the pools of a namespace; it looks at all that there are."""
+        """Yield the pools of a namespace; scans all pools."""
         for state in self._pools.values():
             if state.pool and state.pool.metadata.namespace == namespace:
                 yield state.pool
 
     def waiting(self, pool: meta.Ref) -> int:
-        """Return how many claims on a pool have no address object."""
+        """Return the number of claims on a pool without an address object."""
         state = self._known(pool)
         return sum(not self._of_claim.get(ref) for ref in state.claims)
 
     def booked(self, claim: actions.Claim) -> ranges.Address | None:
-        """Return the number that was picked for a claim and whose address object has not been seen yet."""
+        """Return the address allocated to a claim whose address object has not been observed yet."""
         return self._known(claim.pool).booked.get(claim.ref)
 
     def is_resting(self, pool: ipam.IPPool) -> bool:
-        """Tell whether a pool is paused, by its annotation or by its Cluster."""
+        """Return whether a pool is paused, by its annotation or by its Cluster."""
         return pool.is_paused or self.clusters.rests(pool.metadata.namespace, pool.spec.cluster_name)
 
     def is_paused(self, claim: actions.Claim) -> bool:
-        """Tell whether a claim is paused: by an annotation of its own or of its pool, or by a Cluster of either."""
+        """Return whether a claim is paused: by its annotation or its pool's, or by the Cluster of either."""
         pool = self.pool(claim.pool)
         return (
             claim.is_paused
@@ -149,9 +150,9 @@ class Index:
         )
 
     def next(self, pool: meta.Ref) -> meta.Ref | None:
-        """Hand out a claim to decide about: one that is due, or one that waits while there is room; None if none is.
+        """Return the next claim to reconcile, None if there is none: queued, or waiting while an address is free.
 
-        The claim is busy until ``finished``; it may have gone.
+        The claim is busy until ``finish``; it may have been deleted meanwhile.
         """
         state = self._known(pool)
         while True:
@@ -167,7 +168,7 @@ class Index:
         return ref
 
     def finished(self, claim: meta.Ref, *, again: bool = False) -> Pools:
-        """Note that what was decided about a claim has been done or has failed; ``again`` makes it due once more."""
+        """End the work on a claim, done or failed, and return the pools with work; ``again`` requeues the claim."""
         changed = self._busy.pop(claim, set())
         self.survivors.finish(claim)
         known = self._claims.get(claim)
@@ -177,7 +178,7 @@ class Index:
         return pools | changed
 
     def book(self, claim: actions.Claim, address: ranges.Address) -> None:
-        """Keep a number of its pool for a claim, until its address object is seen or the claim goes."""
+        """Keep an address of the pool for a claim until its address object is observed or the claim is removed."""
         self._unbook(claim.pool, claim.ref)
         state = self._state(claim.pool)
         state.booked[claim.ref] = address
@@ -185,16 +186,16 @@ class Index:
             shared.hold(address, claim.ref)
 
     def wait(self, claim: actions.Claim, address: ranges.Address | None) -> None:
-        """Note that a claim waits for a number to come free, or for any.
+        """Let a claim wait for an address to become free, None for any.
 
-        What was booked for it is held by another, or it would not wait: it is given up, or the claim would wait for
-        itself when the other goes.
+        An address assumed for it has another owner, or it would not wait; the assumption is dropped, or the claim
+        would wait for itself once the other owner is gone.
         """
         self._unbook(claim.pool, claim.ref)
         self._state(claim.pool).wait(claim.ref, address)
 
     def collided(self, create: actions.Create, existing: actions.Address | None) -> Pools:
-        """Note that the name of an address was taken, by the object that was got, if it was still there."""
+        """Handle that an address object of the same name exists; ``existing`` is that object if it is still there."""
         pool = create.address.pool
         touched = self.put(existing) if existing else set()
         touched |= self._unbook(pool, create.claim)
@@ -204,14 +205,14 @@ class Index:
         return touched | {pool}
 
     def taken(self, create: actions.Create) -> Pools:
-        """Note that the name of an address was taken by an object that nobody can read: its number is passed over."""
+        """Handle that the name of a new address object belongs to an unreadable object: skip that address."""
         self._block(create.address, create.address.ref)
         return self.collided(create, None)
 
     def hinders(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> bool:
-        """Tell whether an object that should be ``absent`` is in the way (``met``).
+        """Return whether an object that should be ``absent`` blocks an action (``handle_existing``).
 
-        A status may have been edited to name the address of another: that one is not.
+        The address of another claim does not, even if an edited status refers to it.
         """
         claim = self._claims.get(action.ref)
         if (
@@ -223,7 +224,7 @@ class Index:
         return (found.claim, found.pool) == (claim.ref, claim.pool)
 
     def met(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> Pools:
-        """Note that an object is there that should have been ``absent``: what is to be done is decided anew."""
+        """Handle that an object exists that should have been ``absent``; the claim is then reconciled again."""
         touched = self.put(found)
         for mine in self.addresses_of(action.ref):
             if isinstance(found, ipam.IPAddress | capi.IPAddress) and mine.metadata.name == found.metadata.name:
@@ -236,7 +237,7 @@ class Index:
         networks: list[cluster_reservations.Network],
         reservations: list[cluster_reservations.Reservation],
     ) -> Pools:
-        """Note what was read from a cluster (``Bonds.learn``); return the pools with work."""
+        """Store what was read from a cluster (``BoundNetworks.refresh``); return the pools with work."""
         outdated = self.bonds.outdated(networks)
         touched = self.bonds.learn(asked, networks, reservations)
         for state in map(self._state, outdated):
@@ -246,7 +247,7 @@ class Index:
         return touched | outdated
 
     def _block(self, address: actions.Address, holder: meta.Ref) -> None:
-        """Keep the number of an address from all claims while an object has its name that may say another number."""
+        """Keep an address from all claims while an object with a different address has its name."""
         number, state = pool_space.parse(address.spec.address), self._state(address.pool)
         if number and state.room:
             state.room.hold(number, holder)
@@ -257,7 +258,7 @@ class Index:
         return self._pools.get(ref) or pool_state.Standing()
 
     def _forget(self, ref: meta.Ref) -> None:
-        """Forget a pool that is not there and that nothing names any more."""
+        """Drop a pool that does not exist and that nothing refers to."""
         state = self._pools.get(ref)
         if state and state.is_empty:
             del self._pools[ref]
@@ -270,11 +271,11 @@ class Index:
         return self._pools.get(ref) or self._pools.setdefault(ref, pool_state.Standing())
 
     def _due(self, pool: meta.Ref, ref: meta.Ref) -> None:
-        """Make a claim due, in the lane where it belongs."""
+        """Queue a claim with its priority."""
         self._state(pool).due.add(ref, work_order.of(self._claims.get(ref), self._of_claim.get(ref, {}).values()))
 
     def _wake(self, members: Iterable[meta.Ref]) -> Pools:
-        """Make the members of a Cluster due: of a pool, all its claims."""
+        """Requeue every claim and pool of a Cluster; for a pool, all of its claims."""
         touched: Pools = set()
         for member in members:
             claim = self._claims.get(member)
@@ -300,7 +301,7 @@ class Index:
         return {seen.ref}
 
     def _refurnish(self, state: pool_state.Standing, pool: ipam.IPPool) -> None:
-        """Make the pool's room anew, and tell the rooms of the pools that share its numbers of its addresses."""
+        """Rebuild the space of a pool, and add its addresses to the spaces of pools with the same prefix."""
         sharing = self._sharing.setdefault((pool.metadata.namespace, pool.spec.name_prefix), set())
         sharing.add(pool.ref)
         state.prefix = pool.spec.name_prefix
@@ -323,7 +324,7 @@ class Index:
             self.bonds.furnish(pool.ref, state.room)
 
     def _sharers(self, ref: meta.Ref) -> Pools:
-        """Return the pools that share their numbers with one, itself included."""
+        """Return the pools with the same prefix as a pool, itself included."""
         return self._sharing.get((ref.namespace, self._known(ref).prefix), {ref})
 
     def _rooms(self, ref: meta.Ref) -> list[pool_space.Room]:
@@ -362,7 +363,7 @@ class Index:
         return self._give(pool, number, claim) if number else set()
 
     def _give(self, pool: meta.Ref, number: ranges.Address, holder: meta.Ref) -> Pools:
-        """Take a holder off a number in all rooms that share it; return the pools whose claims may go on."""
+        """Remove an owner of an address from all spaces that share it; return the pools whose claims may proceed."""
         return {ref for ref in self._sharers(pool) if self._state(ref).give(number, holder)}
 
     def _put_address(self, seen: actions.Address) -> Pools:

@@ -1,9 +1,9 @@
-"""Ledger: what is said between the claims and the ledger of a cluster in whose network a pool's addresses are.
+"""Reservations of addresses in the Gantry network that a pool is bound to.
 
-Who uses it: ``bound_networks`` keeps it, ``actions`` carry it, and the controllers read and write it with the cluster.
-A pool is bound to a network by its annotation (``ipam.NETWORK``). A number of it then has two records: the IPAddress
-object, and a reservation in the ledger that instances get their addresses from too, so that nobody has what another
-has.
+``bound_networks`` caches them, ``actions`` refer to them, and ``cluster_ports`` reads and writes them in the cluster.
+The annotation ``ipam.NETWORK`` binds a pool to a network. An address of such a pool has two records: the IPAddress
+object, and a reservation in the network from which instances get their addresses too, so that no address has two
+owners.
 """
 
 import msgspec
@@ -12,11 +12,11 @@ from gantry.address import ranges
 from gantry.kubernetes.api import meta
 
 GROUP = "gantry"
-"""The group of those who hold a number in a ledger: ``Ref``s to no object of Kubernetes."""
+"""API group of the ``Ref`` of an owner that is not a Kubernetes object."""
 
 
 class Reservation(msgspec.Struct, frozen=True, order=True):
-    """An address of a network, by its UUID, that is kept for a claim on a pool."""
+    """An address of a network (its UUID), reserved for a claim on a pool."""
 
     network: str
     address: ranges.Address
@@ -25,12 +25,12 @@ class Reservation(msgspec.Struct, frozen=True, order=True):
 
     @property
     def holder(self) -> meta.Ref:
-        """Who holds the number by it: the claim, as the ledger knows it."""
+        """The owner of the address: the claim, in the group of the cluster."""
         return holder(self.claim)
 
 
 class Network(msgspec.Struct, frozen=True):
-    """A network as its cluster has it; ``closed`` are ranges that nobody gets, ``taken`` what others than we have."""
+    """A network as read from its cluster; claims get no ``closed`` ranges, ``taken`` has addresses of other owners."""
 
     uuid: str
     name: str
@@ -40,10 +40,10 @@ class Network(msgspec.Struct, frozen=True):
 
 
 def holder(claim: meta.Ref) -> meta.Ref:
-    """Return who a claim is in the ledger; it reads as the claim does."""
+    """Return a claim as owner of a reservation; it prints like the claim."""
     return msgspec.structs.replace(claim, group=f"{GROUP}:{claim.group}")
 
 
 def other(kind: str, name: str) -> meta.Ref:
-    """Return who holds a number in the ledger that is no claim of ours: an instance, a port, or the network itself."""
+    """Return an owner that is not one of our claims: an instance, a port, or the network itself."""
     return meta.Ref(GROUP, kind, "", name)

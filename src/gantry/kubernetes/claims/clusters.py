@@ -1,6 +1,6 @@
-"""Clusters that have been seen, and who belongs to them: pools and claims, which rest while their Cluster does.
+"""Observed Clusters and their members: pools and claims, which are paused with their Cluster.
 
-Who calls it: ``index``. Members may name a Cluster before it is seen, or one that never is.
+``cache`` calls it. A member may refer to a Cluster that is observed later or never.
 """
 
 from gantry.kubernetes.api import capi, meta
@@ -19,32 +19,32 @@ class Clusters:
         return ref in self._seen
 
     def get(self, namespace: str, name: str) -> capi.Cluster | None:
-        """Return a Cluster, None if it has not been seen."""
+        """Return a Cluster, None if it has not been observed."""
         return self._seen.get(capi.cluster_ref(namespace, name))
 
     def rests(self, namespace: str, name: str) -> bool:
-        """Tell whether a Cluster is paused; one that is not there, or without a name, is not."""
+        """Return whether a Cluster is paused; a missing Cluster or an empty name is not."""
         seen = self.get(namespace, name)
         return seen is not None and seen.rests
 
     def put(self, seen: capi.Cluster) -> set[meta.Ref]:
-        """Note a Cluster; return the members whom that concerns: all when it appears, pauses or resumes."""
+        """Store a Cluster; return the affected members: all if it appears, is paused or is resumed."""
         old = self._seen.get(seen.ref)
         self._seen[seen.ref] = seen
         return set() if old and old.rests == seen.rests else self._members.get(seen.ref, set())
 
     def remove(self, ref: meta.Ref) -> set[meta.Ref]:
-        """Note that a Cluster has gone; return its members."""
+        """Remove a Cluster; return its members."""
         del self._seen[ref]
         return self._members.get(ref, set())
 
     def join(self, namespace: str, name: str, *, member: meta.Ref) -> None:
-        """Note that an object belongs to a Cluster; nothing if the name is empty."""
+        """Add a member to a Cluster; no-op if the name is empty."""
         if name:
             self._members.setdefault(capi.cluster_ref(namespace, name), set()).add(member)
 
     def leave(self, namespace: str, name: str, *, member: meta.Ref) -> None:
-        """Note that an object does not belong to a Cluster any more."""
+        """Remove a member from a Cluster."""
         ref = capi.cluster_ref(namespace, name)
         members = self._members.get(ref, set())
         members.discard(member)

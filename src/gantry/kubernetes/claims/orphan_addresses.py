@@ -1,7 +1,8 @@
-"""Survivors: address objects whose claim has been seen to go. Nobody is to come for them, unlike those of a backup.
+"""Orphan addresses: address objects whose claim was observed and then removed. ``cache`` calls it.
 
-Who calls it: ``index``. A server may let a claim go at once although it has just got a finalizer: one that is deleted
-in that moment (a real API server compares no version there). Its address is then made for a claim that is no more.
+They need no grace period, unlike addresses restored from a backup before their claims. They arise if a claim is deleted
+at the moment it gets its finalizer: a real API server compares no version there and removes the claim at once, so its
+address is created for a claim that no longer exists.
 """
 
 from collections.abc import Iterable
@@ -10,9 +11,9 @@ from gantry.kubernetes.api import meta
 
 
 class Survivors:
-    """The addresses, and the claims that went while something was done for them.
+    """Orphan addresses, and claims that were removed while busy.
 
-    Whether a claim of that name is there again is for who asks to know.
+    The caller checks whether a claim of the same name exists again.
     """
 
     __slots__ = ("_addresses", "_departed")
@@ -25,20 +26,20 @@ class Survivors:
         return address in self._addresses
 
     def depart(self, claim: meta.Ref, left: Iterable[meta.Ref], *, is_busy: bool) -> None:
-        """Note that a claim has gone; ``left`` are its addresses, and while it is busy more may come."""
+        """Record a removed claim; ``left`` are its addresses, and if it was busy more may appear."""
         self._addresses.update(left)
         if is_busy:
             self._departed.add(claim)
 
     def come(self, address: meta.Ref, claim: meta.Ref) -> None:
-        """Note an address that names a claim."""
+        """Record an address that refers to a claim."""
         if claim in self._departed:
             self._addresses.add(address)
 
     def finish(self, claim: meta.Ref) -> None:
-        """Note that nothing is done for a claim any more."""
+        """Record that a claim is no longer busy."""
         self._departed.discard(claim)
 
     def remove(self, address: meta.Ref) -> None:
-        """Note that an address has gone."""
+        """Drop a removed address."""
         self._addresses.discard(address)

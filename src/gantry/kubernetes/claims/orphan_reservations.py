@@ -1,8 +1,8 @@
-"""Leftovers: reservations in a cluster that no claim and no address object has any more.
+"""Orphan reservations: reservations in a cluster without a claim or an address object.
 
-Who calls it: the controllers, now and then. A crash may leave one behind, or somebody who takes finalizers off. One is
-given up when that has been so for a while (``reconcile_claim.GRACE``: a restored backup brings objects late), and only
-where its pool is and works: what was moved to another API server with its pool is in use there.
+The controllers look for them periodically. A crash or a finalizer removed by hand can leave one. It is released after
+``reconcile_claim.GRACE``, because a restored backup may bring its objects late, and only while its pool exists and is
+not paused: if the pool was moved to another API server, the reservation is in use there.
 """
 
 import datetime
@@ -10,17 +10,17 @@ import datetime
 from gantry.kubernetes.claims import actions, cache, cluster_reservations, pool_space, reconcile_claim
 
 Known = dict[cluster_reservations.Reservation, datetime.datetime]
-"""Leftovers, and when each was found to be one."""
+"""Orphan reservations, and since when each has been observed as one."""
 
 
 def find(seen: cache.Index, known: Known, *, now: datetime.datetime) -> Known:
-    """Return the leftovers that there are now."""
+    """Return the current orphan reservations."""
     listed = (one for one in seen.bonds.reservations if _is_left(seen, one))
     return {one: known.get(one, now) for one in listed}
 
 
 def releases(seen: cache.Index, known: Known, *, now: datetime.datetime) -> list[actions.Release]:
-    """Return what gives up those that have been leftovers for long enough; the server is asked for the claim first."""
+    """Return the releases of reservations past the grace period; each checks first that the claim is absent."""
     old = sorted(one for one, since in known.items() if (now - since).total_seconds() >= reconcile_claim.GRACE)
     return [
         actions.Release(one.claim, one, reconcile_claim.unless(seen, one, None), absent=(one.claim,)) for one in old

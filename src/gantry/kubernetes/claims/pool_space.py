@@ -1,15 +1,14 @@
-"""Room: the numbers of one pool, which of them are in use, and by which objects.
+"""Pool space: the addresses of one pool, which of them are in use, and by which objects.
 
-Who calls it: ``index`` tells it of each address object, ``reconcile_claim`` picks. It is built from a pool's spec
-alone.
+It is built from a pool's spec; ``cache`` adds each address object, ``allocate`` picks free addresses.
 
-Bounds: a range with ``start`` and ``end`` has what lies between; a missing one is the first or last usable address of
-the ``subnet``, and the first is behind the host bits that the subnet was written with. Without a subnet a range from
-``start`` on has no end, one up to ``end`` has nothing, and a range lies in the networks that its prefix makes. No claim
-gets a gateway, a DNS server, the ends of a subnet or what the pool excludes unless it was allocated in advance.
+Bounds: a missing ``start`` or ``end`` is the first or last address of the ``subnet``; if the subnet is written with
+host bits, the first address follows them. Without a subnet, a range with only a ``start`` is unbounded, one with only
+an ``end`` is empty, and the prefix length says in which networks a range lies. No claim gets a gateway, a DNS server,
+the first or last address of a subnet, or an excluded address, unless it is pre-allocated.
 
-Invariant: ``_spaces`` has exactly the numbers that are closed or held. Costs do not depend on sizes or fill: a pick is
-a search for each range, and IPv6 is never enumerated.
+Invariant: ``_spaces`` has exactly the addresses that are excluded, pre-allocated or owned. The cost of an allocation
+depends neither on the size nor on the use of a pool: one search per range, and IPv6 is never enumerated.
 """
 
 import functools
@@ -22,11 +21,11 @@ from gantry.address import pools, ranges, space
 from gantry.kubernetes.api import ipam, meta
 
 NETWORKS = 1024
-"""How many networks of its prefix a range may span for their first and last addresses to be closed."""
+"""A range that spans more networks of its prefix length does not exclude their first and last addresses."""
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """An address of a pool with what goes with it; ``prefix`` is 0 if nothing says it."""
+    """An address of a pool with its settings; ``prefix`` is 0 if unknown."""
 
     address: ranges.Address
     prefix: int = 0
@@ -35,7 +34,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One range of a pool as numbers, with what goes with its addresses; ``cidr`` if it has a subnet."""
+    """One range of a pool as integers, and its spec; ``cidr`` is its subnet, if any."""
 
     family: ranges.Family
     run: ranges.Range
@@ -45,7 +44,7 @@ class Part(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(1 << 15)
 def parse(text: str) -> ranges.Address | None:
-    """Return the address that a text says in any spelling; None if it says none."""
+    """Parse an address in any notation; None if the text is not an address."""
     try:
         return ranges.parse_address(text)
     except errors.InvalidError:
@@ -53,7 +52,7 @@ def parse(text: str) -> ranges.Address | None:
 
 
 def part_of(given: ipam.Range) -> Part | None:
-    """Return a range as numbers; None if it has none. InvalidError if a bound cannot be read, or they are reversed."""
+    """Parse a range; None if it is empty. InvalidError for an invalid bound, or an end before the start."""
     start = ranges.parse_address(given.start) if given.start else None
     end = ranges.parse_address(given.end) if given.end else None
     written = subnet(given.subnet)
@@ -77,7 +76,7 @@ def part_of(given: ipam.Range) -> Part | None:
 
 
 def subnet(text: str) -> tuple[ranges.Cidr, ranges.Address] | None:
-    """Return the network, and the address that it was written with."""
+    """Parse a subnet: the network, and the address that it was written with; None if empty, InvalidError."""
     if not text:
         return None
     address, _, length = text.partition("/")
@@ -93,12 +92,12 @@ def _said(given: ipam.Range) -> str:
 
 
 class Room:
-    """The numbers of one pool."""
+    """The addresses of one pool; ``holders`` has the owners of each used address."""
 
     __slots__ = ("_closed", "_reserved", "_spaces", "_unions", "holders", "parts", "spec")
 
     def __init__(self, spec: ipam.PoolSpec) -> None:
-        """Raise InvalidError if the spec makes no sense."""
+        """Raise InvalidError if the spec is invalid."""
         self.spec = spec
         self.parts = [part for part in map(part_of, spec.pools) if part]
         self.holders: dict[ranges.Address, set[meta.Ref]] = {}
@@ -115,13 +114,13 @@ class Room:
         }
 
     def hold(self, address: ranges.Address, holder: meta.Ref) -> None:
-        """Note that an object says it uses the address, in the ranges or not."""
+        """Add an owner of an address, which may lie outside the ranges."""
         self.holders.setdefault(address, set()).add(holder)
         if self._is_counted(address):
             self._spaces[address.family].take(address.value)
 
     def give(self, address: ranges.Address, holder: meta.Ref) -> bool:
-        """Note that an object does not use it any more; tell whether nobody does now."""
+        """Remove an owner of an address; return whether it has no owner left."""
         held = self.holders.get(address, set())
         held.discard(holder)
         if held:
@@ -135,15 +134,15 @@ class Room:
         return ranges.locate(self._unions[address.family], address.value) is not None
 
     def is_closed(self, address: ranges.Address) -> bool:
-        """Tell whether no claim gets the address by itself: gateway, DNS server, end of a subnet, excluded."""
+        """Return whether the address needs pre-allocation: gateway, DNS server, end of a subnet, excluded."""
         return ranges.locate(self._closed[address.family], address.value) is not None
 
     def reserved_for(self, address: ranges.Address) -> str | None:
-        """Return the name of the claim that the address is allocated to in advance."""
+        """Return the name of the claim that the address is pre-allocated to, None for none."""
         return self._reserved.get(address)
 
     def lease(self, address: ranges.Address) -> Lease | None:
-        """Return what goes with an address, from the first range that has it; None if no range does."""
+        """Return an address with the settings of the first range that contains it; None if no range does."""
         part = next((one for one in self.parts if one.family is address.family and address.value in one.run), None)
         if part is None:
             return None
@@ -156,9 +155,9 @@ class Room:
         )
 
     def free(self, *, below: Callable[[int], int] | None) -> Lease | None:
-        """Return a free address: the first of the first range that has one, or a random one of all with ``below``.
+        """Return a free address: the first one in the order of ranges, or with ``below`` a random one of all ranges.
 
-        ``below(n)`` gives a random number from 0 to n - 1. None if there is none.
+        ``below(n)`` returns a random number from 0 to n - 1. None if no address is free.
         """
         for part, run in self._search(below):
             number = self._spaces[part.family].next_free(run.first, run.last)
@@ -167,7 +166,7 @@ class Room:
         return None
 
     def _search(self, below: Callable[[int], int] | None) -> Iterator[tuple[Part, ranges.Range]]:
-        """Yield where to look: the ranges in order, or from a random place on and around to it."""
+        """Yield the ranges to search: in order, or from a random position, wrapping around."""
         if below is None or not self.parts:
             yield from ((part, part.run) for part in self.parts)
             return
@@ -181,13 +180,13 @@ class Room:
 
     @property
     def has_free(self) -> bool:
-        """Tell whether a claim that asks for nothing special can be served."""
+        """Return whether a claim that asks for no particular address can be served."""
         return self.free(below=None) is not None
 
     def counts(self) -> tuple[int, int, int]:
-        """Return how many addresses can be handed out at all, how many of them are in use, and how many are free.
+        """Return the number of allocatable addresses, of used ones and of free ones.
 
-        What is allocated in advance and not in use is neither used nor free.
+        Pre-allocated addresses that are not in use count neither as used nor as free.
         """
         total = used = free = 0
         for family, runs in self._unions.items():
@@ -198,13 +197,13 @@ class Room:
 
 
 def _space(runs: list[ranges.Range], taken: list[ranges.Range]) -> space.Space:
-    """Return the space of some ranges, with what else is taken of them."""
+    """Return the space of some ranges, in which the addresses in ``taken`` are used."""
     inside = ranges.difference(runs, ranges.difference(runs, taken))
     return space.Space.of(inside, base=runs[0].first if runs else 0)
 
 
 def _closed(spec: ipam.PoolSpec, parts: Iterable[Part]) -> Iterator[tuple[ranges.Family, ranges.Range]]:
-    """Yield what claims do not get by themselves."""
+    """Yield the ranges that claims get by pre-allocation only."""
     for text in spec.excluded_addresses:
         yield ranges.parse_range(text)
     gateways = (spec.gateway, *(given.gateway for given in spec.pools))
@@ -219,7 +218,7 @@ def _closed(spec: ipam.PoolSpec, parts: Iterable[Part]) -> Iterator[tuple[ranges
 
 
 def _networks(part: Part, prefix: int) -> Iterator[ranges.Cidr]:
-    """Yield the networks of a prefix that a range without a subnet lies in, if they are not too many."""
+    """Yield the networks of this prefix length that a range without a subnet spans; nothing above ``NETWORKS``."""
     if not 0 < prefix <= part.family.bits:
         return
     host = part.family.bits - prefix

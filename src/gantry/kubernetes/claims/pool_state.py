@@ -1,8 +1,7 @@
-"""Standing: all that is known of one pool, and where each of its claims stands. Who calls it: ``index``.
+"""Pool state: the claims, addresses and address space of one pool. ``cache`` calls it.
 
-A claim stands in ``due`` (to be decided about), in ``waiting`` (for any address), in ``wanting`` (for a certain one),
-or in none, when nothing is to be done for it. ``pool`` is None while it has not been seen, ``pool_space`` while its
-spec is bad.
+A claim with work is in ``due`` (queued), in ``waiting`` (for any address) or in ``wanting`` (for a particular one).
+``pool`` is None until the pool is observed, ``pool_space`` while its spec is invalid.
 """
 
 from collections import OrderedDict
@@ -14,7 +13,7 @@ from gantry.kubernetes.claims import actions, pool_space, work_order
 
 
 class Standing:
-    """All that is known of one pool."""
+    """State of one pool; see the module."""
 
     __slots__ = (
         "addresses",
@@ -46,12 +45,12 @@ class Standing:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is no such pool, and nothing that names it."""
+        """Return whether the pool does not exist and nothing refers to it."""
         named = self.claims or self.addresses or self.booked or self.blocked or any(True for _ in self.due)
         return self.pool is None and not named
 
     def uses(self) -> Iterator[tuple[ranges.Address, meta.Ref]]:
-        """Yield each number that an address object says, or that is booked, with its holder."""
+        """Yield each address of an address object, and each assumed address, with its owner."""
         for ref, seen in self.addresses.items():
             number = pool_space.parse(seen.spec.address)
             if number:
@@ -59,7 +58,7 @@ class Standing:
         yield from ((number, claim) for claim, number in self.booked.items())
 
     def wait(self, claim: meta.Ref, address: ranges.Address | None) -> None:
-        """Note that a claim waits for a number, or for any."""
+        """Let a claim wait for an address, None for any."""
         if address is None:
             self.waiting[claim] = None
         else:
@@ -67,19 +66,19 @@ class Standing:
             self.wanting.setdefault(address, {})[claim] = None
 
     def longest(self, busy: Container[meta.Ref]) -> meta.Ref | None:
-        """Return who waits longest for any number, and is not ``busy``, if one is free."""
+        """Return the claim that has waited longest for any address and is not ``busy``, None if no address is free."""
         if not (self.room and self.waiting and self.room.has_free):
             return None
         return next((one for one in self.waiting if one not in busy), None)
 
     def wake(self, address: ranges.Address) -> None:
-        """Make the claims due that wait for a number."""
+        """Queue the claims that wait for this address."""
         for claim in self.wanting.pop(address, {}):
             del self.wanted[claim]
             self.due.add(claim)
 
     def forget(self, claim: meta.Ref) -> None:
-        """Note that a claim does not wait."""
+        """Stop the wait of a claim."""
         self.waiting.pop(claim, None)
         address = self.wanted.pop(claim, None)
         if address is not None:
@@ -88,7 +87,7 @@ class Standing:
                 del self.wanting[address]
 
     def give(self, address: ranges.Address, holder: meta.Ref) -> bool:
-        """Take a holder off a number; tell whether claims may go on for that."""
+        """Remove an owner of an address; return whether claims may proceed because of that."""
         if self.room is None or not self.room.give(address, holder):
             return False
         self.wake(address)
@@ -96,12 +95,12 @@ class Standing:
 
 
 def gist(pool: ipam.IPPool) -> tuple[object, ...]:
-    """Return what of a pool concerns its claims."""
+    """Return the parts of a pool that its claims depend on."""
     return pool.spec, pool.network, pool.is_deleting, pool.is_paused, pool.metadata.uid
 
 
 def is_stale(seen: meta.Resource, known: meta.Resource) -> bool:
-    """Tell whether a version is known already, or older than what is known, as far as its number tells."""
+    """Return whether a version is not newer than the cached one, if versions are numbers."""
     new, old = seen.metadata, known.metadata
     numbers = new.resource_version.isdecimal() and old.resource_version.isdecimal()
     return new.uid == old.uid and numbers and int(new.resource_version) <= int(old.resource_version)

@@ -1,21 +1,22 @@
-"""Requests: what is to be done next for one claim, of either kind.
+"""Reconcile one claim of either kind: decide its next step.
 
-Who calls it: the claim controller: ``step`` in a loop for a pool, until it returns None. ::
+The claim controller calls ``step`` in a loop for a pool, until it returns None. ::
 
-    no address        pick --> finalizer on the claim --> create the address
-    has an address    owners of the address --> status of the claim
+    no address        allocate --> finalizer of the claim --> create the address object
+    has an address    owner references of the address --> status of the claim
     deleted, unused   delete the address --> its finalizer --> finalizer of the claim
-    nothing free      status of the claim, with the reason; it waits
+    none free         status of the claim, with the reason; it waits
 
-An address of a pool that is bound to a cluster's network is reserved there before its object is created, before a claim
-is told one that was made by hand, and given up when the object has gone (``bound_networks``).
+If a pool is bound to a cluster's network (``bound_networks``), its addresses are reserved there: before the object is
+created, and for an object made by hand before it is written to the claim's status. The reservation is released after
+the object is gone.
 
-Each decision is one step. An address is never taken from status: it is what an object says that names the claim,
-so a controller that ends anywhere goes on from there, after a move to another API server too.
+Each decision is one step. The address of a claim is never read from its status but from the address object that refers
+to the claim, so another controller can continue after any step, also after a move to another API server.
 
-Invariants: an address is created for a number that no object and no other claim holds, under a name that its number
-makes; a claim is bound to an address only while nobody else holds that number; an address that a claim is bound to is
-released when the claim is deleted and no foreign finalizer holds it, not before.
+Invariants: an address object is created only for an address that no object and no other claim owns, with a name derived
+from the address; a claim is bound to an address only while the address has no other owner; a bound address is released
+when the claim is deleted and has no foreign finalizer, not before.
 """
 
 import datetime
@@ -28,14 +29,14 @@ from gantry.kubernetes.api import meta
 from gantry.kubernetes.claims import actions, allocate, cache, cluster_reservations, pool_space, status
 
 GRACE = 300.0
-"""Seconds. An address whose claim is not there is left alone for so long: a restored backup brings addresses first.
+"""Seconds before an address without a claim is removed: a restored backup may bring addresses before their claims.
 
-One whose claim has been seen to go is not, while its pool is there (``orphan_addresses``).
+If the claim was observed and then removed, and the pool exists, there is no grace period (``orphan_addresses``).
 """
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is to be done for a claim; ``later`` is in how many seconds it has to be looked at again, 0 for never."""
+    """The next actions for a claim; ``later``: reconcile it again after so many seconds, 0 for never."""
 
     claim: meta.Ref
     steps: tuple[actions.Action, ...] = ()
@@ -43,10 +44,10 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def step(seen: cache.Index, pool: meta.Ref, *, now: datetime.datetime, below: Callable[[int], int]) -> Decision | None:
-    """Return the next decision for the claims of a pool, None if there is none to make now.
+    """Return the next decision for the claims of a pool, None if there is nothing to do now.
 
-    If it has steps, the claim is busy until they are done, or one has failed, and ``seen.finished`` is called.
-    ``below(n)`` gives a random number from 0 to n - 1.
+    If it has actions, the claim is busy until the caller has applied them, or one has failed, and calls
+    ``Cache.finish``. ``below(n)`` returns a random number from 0 to n - 1.
     """
     ref = seen.next(pool)
     if ref is None:
@@ -61,14 +62,14 @@ def step(seen: cache.Index, pool: meta.Ref, *, now: datetime.datetime, below: Ca
 
 
 def refused(claim: actions.Claim, message: str, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
-    """Return what tells a claim that the server refused its address object."""
+    """Return the status update of a claim whose address object the server rejected."""
     problem = allocate.Problem(allocate.FAILED, f"Failed to create associated IPAddress object: {message}")
     return status.problem(claim, problem, now=now)
 
 
 def conflict(claim: actions.Claim, address: ranges.Address, who: meta.Ref) -> actions.Report:
-    """Return the Event about an address that a claim has and that the cluster says another has."""
-    text = f"{address} cannot be reserved in the cluster: it is held by {who}"
+    """Return the Event about a claim's address that has another owner in the cluster."""
+    text = f"{address} cannot be reserved in the cluster: it is in use by {who}"
     return actions.report(claim, "AddressConflict", text, warning=True)
 
 
@@ -91,12 +92,12 @@ def _decided(seen: cache.Index, claim: actions.Claim, now: datetime.datetime, be
 
 
 def _is_written(address: actions.Address) -> bool:
-    """Tell whether the address was made by this program, or one of its kind, rather than by hand."""
+    """Return whether an IPAM controller created the address, rather than a user by hand."""
     return address.finalizer in address.metadata.finalizers
 
 
 def _owner(address: actions.Address) -> str:
-    """Return the UID of the claim that an address says owns it, empty if it says none."""
+    """Return the UID of the claim in the owner references of an address, empty if there is none."""
     owners = address.metadata.owner_references
     claim = address.claim
     return next(
@@ -105,17 +106,17 @@ def _owner(address: actions.Address) -> str:
 
 
 def _is_owned(address: actions.Address) -> bool:
-    """Tell whether an address says that its claim owns it, or its pool: garbage collectors strike out who has gone."""
+    """Return whether claim or pool is an owner of the address: garbage collectors remove owners that are gone."""
     pool = address.pool
     owners = {(one.group, one.kind, one.name) for one in address.metadata.owner_references}
     return bool(_owner(address)) or (pool.group, pool.kind, pool.name) in owners
 
 
 def _chosen(claim: actions.Claim, held: Sequence[actions.Address]) -> actions.Address | None:
-    """Return the address of a claim among those that name it: the one it was told, else by UID, else by name.
+    """Return the address of a claim among the objects that refer to it: by its status, else by UID, else by name.
 
-    What is no address, as some definitions let through, is passed over. One that is being deleted is kept if the
-    claim is bound to it: somebody uses it.
+    Skip objects with an invalid address, which some definitions let through, and those that are being deleted unless
+    the claim is bound to them, because then the address is in use.
     """
     known = (one for one in held if pool_space.parse(one.spec.address))
     own = [one for one in known if not one.is_deleting or _is_kept(claim, one)]
@@ -135,7 +136,7 @@ def _is_kept(claim: actions.Claim, address: actions.Address) -> bool:
 def _removed(
     address: actions.Address, *, absent: tuple[meta.Ref, ...] = (), current: actions.Version | None = None
 ) -> tuple[actions.Action, ...]:
-    """Return the next step of giving an address back."""
+    """Return the next step of removing an address object."""
     step: actions.Patch | actions.Delete
     if address.is_deleting:
         step = actions.without_finalizer(address, address.finalizer)
@@ -145,7 +146,7 @@ def _removed(
 
 
 def _orphaned(seen: cache.Index, ref: meta.Ref, now: datetime.datetime) -> Decision:
-    """Give addresses back whose claim has gone; whether it has is asked of the server first."""
+    """Remove addresses whose claim is gone, after a check on the server."""
     later = 0.0
     for address in seen.addresses_of(ref):
         pool = seen.pool(address.pool)
@@ -164,24 +165,24 @@ def _orphaned(seen: cache.Index, ref: meta.Ref, now: datetime.datetime) -> Decis
 
 
 def _released(seen: cache.Index, claim: actions.Claim, held: Sequence[actions.Address]) -> tuple[actions.Action, ...]:
-    """Return the next step of giving everything back that a deleted claim has; none while somebody uses it."""
+    """Return the next step of releasing what a deleted claim owns; none while it has a foreign finalizer."""
     if set(claim.metadata.finalizers) - {claim.finalizer, *meta.COLLECTOR}:
         return ()
     for address in held:
         if _is_written(address):
             is_own = _owner(address) == claim.metadata.uid
-            # A namesake that was made since may have it, after all.
+            # A new claim of the same name may own the address, which the cache does not show yet.
             return _removed(address, current=None if is_own else actions.version(claim))
     if any(address.is_deleting and _owner(address) == claim.metadata.uid for address in held):
         return ()
     if claim.finalizer not in claim.metadata.finalizers or seen.bonds.is_pending(claim.pool):
-        # What it has reserved may not have been read yet, and would be left over.
+        # Its reservations may not have been read yet and would be orphaned.
         return ()
     return *_given_up(seen, claim), actions.without_finalizer(claim, claim.finalizer)
 
 
 def _given_up(seen: cache.Index, claim: actions.Claim) -> tuple[actions.Release, ...]:
-    """Return what gives up the reservations of a claim that no address object of it says; what was seen may be old."""
+    """Return the releases of a claim's reservations without an address object; each checks that on the server."""
     strays = seen.bonds.strays(claim, seen.addresses_of(claim.ref))
     return tuple(msgspec.structs.replace(one, unless=unless(seen, one.reservation, claim)) for one in strays)
 
@@ -189,7 +190,7 @@ def _given_up(seen: cache.Index, claim: actions.Claim) -> tuple[actions.Release,
 def unless(
     seen: cache.Index, one: cluster_reservations.Reservation, claim: actions.Claim | None
 ) -> tuple[meta.Ref, ...]:
-    """Return where an address object would be that says a reserved number: what its pool calls it, what was told."""
+    """Return which objects may have a reserved address: by the pool's naming, and by the claim's status."""
     pool = seen.pool(one.pool)
     names = {allocate.name_of(pool, one.address) if pool else "", claim.address_name if claim else ""} - {""}
     return tuple(meta.Ref(one.claim.group, "IPAddress", one.claim.namespace, name) for name in sorted(names))
@@ -198,7 +199,7 @@ def unless(
 def _served(
     seen: cache.Index, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]
 ) -> tuple[actions.Action, ...]:
-    """Return the next step towards an address for a claim that has none."""
+    """Return the next step of a claim that has no address."""
     if seen.bonds.is_pending(claim.pool):
         return ()
     found = allocate.pick(seen, claim, below=below)
@@ -208,7 +209,7 @@ def _served(
         if found.waits:
             seen.wait(claim, found.number)
             if claim.finalizer not in claim.metadata.finalizers:
-                # now, when nobody waits for it, and not when its turn has come
+                # now, while no address is free, to save this step once one is
                 return (actions.with_finalizer(claim, claim.finalizer),)
         return status.problem(claim, found, now=now)
     if claim.finalizer not in claim.metadata.finalizers:
@@ -225,7 +226,7 @@ def _served(
 def _bound(
     seen: cache.Index, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
 ) -> tuple[actions.Action, ...]:
-    """Return the next step of binding a claim to the address that is its own."""
+    """Return the next step of binding a claim to its address."""
     if claim.address_name != chosen.metadata.name and _is_written(chosen) and _rivals(seen, chosen):
         return _removed(chosen, current=actions.version(claim))
     unreserved = _unreserved(seen, claim, chosen, now)
@@ -240,7 +241,7 @@ def _bound(
         return (actions.patch(chosen, {"ownerReferences": listed}),)
     told = status.bound(claim, chosen, now=now) or _given_up(seen, claim)
     if chosen.is_deleting:
-        text = f"{chosen.spec.address} is in use by {claim.ref} and goes when that is deleted"
+        text = f"{chosen.spec.address} is in use by {claim.ref} and is deleted with it"
         return (*told, actions.report(chosen, "InUse", text, warning=True))
     return told
 
@@ -248,9 +249,9 @@ def _bound(
 def _unreserved(
     seen: cache.Index, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
 ) -> tuple[actions.Action, ...] | None:
-    """Return what is to be done about an address that is not reserved in the network of its pool; None: go on.
+    """Return the next step for an address that is not reserved in the network of its pool; None to continue.
 
-    Who was told the address already keeps it, whatever the cluster says.
+    A claim with the address in its status keeps it, even if the cluster has another owner.
     """
     is_told = claim.address_name == chosen.metadata.name
     if seen.bonds.is_pending(claim.pool):
@@ -266,7 +267,7 @@ def _unreserved(
 
 
 def _rivals(seen: cache.Index, address: actions.Address) -> bool:
-    """Tell whether another object says the same number."""
+    """Return whether the address has another owner."""
     numbers = seen.room_of(address.pool)
     number = ranges.parse_address(address.spec.address)
     own = {address.ref, address.claim, cluster_reservations.holder(address.claim)}

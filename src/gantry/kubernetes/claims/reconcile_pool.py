@@ -1,9 +1,8 @@
-"""Pools: what is to be done next for one pool: its marks, its status, its end.
+"""Reconcile one pool: its metadata, its status, its deletion.
 
-Who calls it: the pool controller, when the index says that a pool has work; it may wait a little, to write the status
-once for many claims. Nothing relies on the status. ``Told`` is what the controller remembers of the last status that it
-wrote: a server with other definitions drops the fields it does not know, and what it dropped is not written again
-and again.
+The pool controller calls it when a pool has work, delayed so that one status update covers many claims. No decision
+relies on the status. The controller remembers the last status update (``WrittenStatus``): a server whose definition has
+fewer fields prunes the others, and these must not be written again and again.
 """
 
 import datetime
@@ -16,33 +15,33 @@ from gantry.kubernetes.api import ipam, meta, patches
 from gantry.kubernetes.claims import actions, cache, pool_space
 
 LIMIT = 1_000_000
-"""Bytes that the maps of a pool may have together: an object of more than 1.5 MB cannot be stored.
+"""Maximum total bytes of the maps in a pool's status: etcd stores no object above 1.5 MB.
 
-Each entry counts with what a server notes of who manages it (``managedFields``), which has its name once more.
+The size of an entry includes its entry in ``managedFields``, which repeats its name.
 """
 
 COUNT_LIMIT = (1 << 63) - 1
 
 _LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-"""What the value of a label may be; the name of an object may be longer."""
+"""A valid label value; the name of an object may be longer."""
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A status that was written, and what the server made of it."""
+    """A status that was written, and the status that the server stored."""
 
     wanted: ipam.PoolStatus
     answered: ipam.PoolStatus
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is to be done for a pool; if an action patches the status, ``wanted`` is for the next ``Told``."""
+    """The next actions for a pool; ``wanted`` is the new status if an action writes it (``WrittenStatus``)."""
 
     steps: tuple[actions.Action, ...] = ()
     wanted: ipam.PoolStatus | None = None
 
 
 def decide(seen: cache.Index, ref: meta.Ref, *, now: datetime.datetime, told: Told | None = None) -> Decision:
-    """Return the next step for a pool; nothing while it is paused."""
+    """Return the next actions for a pool; none while it is paused."""
     pool = seen.pool(ref)
     if pool is None or seen.is_resting(pool):
         return Decision()
@@ -56,7 +55,7 @@ def decide(seen: cache.Index, ref: meta.Ref, *, now: datetime.datetime, told: To
 
 
 def _marks(seen: cache.Index, pool: ipam.IPPool) -> actions.Patch | None:
-    """Return the patch that gives a pool its finalizer, and labels and owner of the Cluster that it names."""
+    """Return the patch that adds the finalizer, and the labels and the owner reference of the pool's Cluster."""
     old, changed = pool.metadata, dict[str, object]()
     if ipam.POOL_FINALIZER not in old.finalizers:
         changed["finalizers"] = [*old.finalizers, ipam.POOL_FINALIZER]
@@ -93,7 +92,7 @@ def _plain(given: ipam.PoolStatus) -> dict[str, object]:
 
 
 def status(seen: cache.Index, pool: ipam.IPPool, *, old: ipam.PoolStatus, now: datetime.datetime) -> ipam.PoolStatus:
-    """Return the status that a pool should have; ``lastUpdated`` moves when allocations do, and only then."""
+    """Return the desired status of a pool; ``lastUpdated`` changes only with the allocations."""
     indexes, objects = _maps(seen, pool)
     ahead = {name: text for name, text in pool.spec.pre_allocations.items() if name not in indexes}
     kept = _fitting([indexes, {**ahead, **indexes}, objects], left=LIMIT - _bytes(pool.spec.pre_allocations))
@@ -119,9 +118,9 @@ def status(seen: cache.Index, pool: ipam.IPPool, *, old: ipam.PoolStatus, now: d
 
 
 def _maps(seen: cache.Index, pool: ipam.IPPool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return addresses and names of objects by the claim; a CAPI claim that shares its name is told by its kind.
+    """Return addresses and object names by claim name; the kind precedes a CAPI claim's name if both kinds have it.
 
-    What is no address, as CAPI's definition lets through, would have the whole status refused.
+    An invalid address, which CAPI's definition lets through, is skipped: the server would reject the whole status.
     """
     found = (one for one in seen.addresses_in(pool.ref) if isinstance(one, ipam.IPAddress) or _is_address(one))
     listed = sorted(found, key=lambda one: (one.claim, one.ref))
@@ -139,7 +138,7 @@ def _is_address(one: actions.Address) -> bool:
 
 
 def _fitting(maps: list[dict[str, str]], *, left: int) -> list[dict[str, str]]:
-    """Return the maps as far as they fit into so many bytes: the last ones go first, the first is cut."""
+    """Return the maps, limited to so many bytes: drop the last ones first, and truncate the first."""
     out = list[dict[str, str]]()
     for one in maps:
         size = _bytes(one)
@@ -155,7 +154,7 @@ def _bytes(whole: Mapping[str, str]) -> int:
 
 
 def _size(key: str, value: str) -> int:
-    """Return the bytes of ``"key":"value",`` and of ``"f:key":{},``."""
+    """Return the size in bytes of ``"key":"value",`` and of ``"f:key":{},``."""
     return 2 * len(key) + len(value) + 14
 
 
@@ -175,7 +174,8 @@ def _exhausted(found: pool_space.Room | None, free: int) -> meta.Condition:
 
 def _ready(seen: cache.Index, pool: ipam.IPPool, *, complete: bool) -> meta.Condition:
     name = pool.spec.cluster_name
-    reason, message = "Ready", "" if complete else "there are more addresses than a status can list: see the objects"
+    text = "too many addresses to list in the status; list IPAddress objects instead"
+    reason, message = "Ready", "" if complete else text
     if pool.is_deleting:
         reason, message = "Deleting", "addresses of the pool are still in use"
     elif seen.problem(pool.ref):
@@ -188,7 +188,7 @@ def _ready(seen: cache.Index, pool: ipam.IPPool, *, complete: bool) -> meta.Cond
 
 
 def _reports(pool: ipam.IPPool, old: ipam.PoolStatus, new: ipam.PoolStatus) -> Iterator[actions.Report]:
-    """Yield an Event for each condition that is news: a bad one that came, or one that has gone."""
+    """Yield an Event for each condition whose status has changed."""
     before = {one.type: one for one in old.conditions}
     for one in new.conditions:
         was = before.get(one.type, meta.Condition(status="True" if one.type == "Ready" else "False"))

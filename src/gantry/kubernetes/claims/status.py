@@ -1,7 +1,7 @@
-"""Answers: the address object that a claim gets, and what a claim is told, in the words of its kind.
+"""Status of claims, and the address objects created for them, in the form of each kind.
 
-Who calls it: ``reconcile_claim``. Pure. What a claim is told already is not told again: no action is returned then, and
-no Event is repeated. Both spellings of an IPClaim's address are written; a server that knows one keeps that (``ipam``).
+``reconcile_claim`` calls it. If the status of a claim is up to date, no action and no Event is returned. Both fields
+for the address of an IPClaim are written; a server whose definition has only one prunes the other (``ipam``).
 """
 
 import datetime
@@ -13,7 +13,7 @@ from gantry.kubernetes.claims import actions, allocate, pool_space
 
 
 def address(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Lease) -> actions.Address:
-    """Return the object that gives an address of the pool to the claim."""
+    """Return the address object for an address of the pool and a claim."""
     made = _capi(claim, lease) if isinstance(claim, capi.IPAddressClaim) else _metal3(claim, lease)
     metadata = meta.ObjectMeta(
         name=allocate.name_of(pool, lease.address),
@@ -45,7 +45,7 @@ def _capi(claim: capi.IPAddressClaim, lease: pool_space.Lease) -> capi.IPAddress
         claim_ref=capi.Name(name=claim.metadata.name),
         pool_ref=capi.PoolRef(name=claim.pool.name, kind="IPPool", api_group=ipam.GROUP),
         address=str(lease.address),
-        # it has to say one
+        # the field is required
         prefix=lease.prefix or lease.address.family.bits,
         gateway=lease.gateway,
     )
@@ -53,9 +53,9 @@ def _capi(claim: capi.IPAddressClaim, lease: pool_space.Lease) -> capi.IPAddress
 
 
 def owners(address: actions.Address, claim: actions.Claim, pool: ipam.IPPool | None) -> tuple[meta.OwnerReference, ...]:
-    """Return the owners of an address with its pool and its claim among them, by the UIDs that these have now.
+    """Return the owner references of an address, its pool and claim included, with their current UIDs.
 
-    Those of Cluster API's kind have the flags that its contract asks for, those of Metal3's have none, as today.
+    For Cluster API's kind they have the flags that its contract requires, for Metal3's kind none.
     """
     marked = isinstance(claim, capi.IPAddressClaim)
     known = address.metadata.owner_references
@@ -84,10 +84,10 @@ def _with_owner(
 
 
 def bound(claim: actions.Claim, chosen: actions.Address, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
-    """Return what tells a claim its address; nothing if it knows.
+    """Return the update of a claim's status with its address, and an Event; nothing if it is up to date.
 
-    Before it is told, it is made sure that there is no object of the other kind for the same number, nor that other
-    object which it was told before, by a controller that knew more (``Index.hinders``).
+    The update requires that no object of the other kind exists for the same address, nor the object that is in the
+    status now, which a controller with a newer cache may have written (``Cache.is_blocking``).
     """
     name, text = chosen.metadata.name, chosen.spec.address
     others = () if claim.address_name == name else (_twin(chosen), *_told(claim))
@@ -104,12 +104,12 @@ def bound(claim: actions.Claim, chosen: actions.Address, *, now: datetime.dateti
             return ()
         where: schema.Json = {"name": name, "namespace": claim.metadata.namespace}
         status = {"address": where, "ipAddress": where, "errorMessage": None}
-    told = f"{claim.ref} got {text} as IPAddress {name}"
+    told = f"allocated {text} to {claim.ref} as IPAddress {name}"
     return actions.patch_status(claim, status, absent=others), actions.report(claim, "Allocated", told)
 
 
 def _told(claim: actions.Claim) -> tuple[meta.Ref, ...]:
-    """Return the address object that a claim was told before, none if it was told none."""
+    """Return the address object in the status of a claim, empty if there is none."""
     ref = meta.Ref(claim.ref.group, "IPAddress", claim.metadata.namespace, claim.address_name)
     return (ref,) if claim.address_name else ()
 
@@ -120,9 +120,9 @@ def _twin(address: actions.Address) -> meta.Ref:
 
 
 def problem(claim: actions.Claim, problem: allocate.Problem, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
-    """Return what tells a claim why it has no address; nothing if it knows.
+    """Return the update of a claim's status with the reason why it has no address, and an Event; nothing if up to date.
 
-    It is made sure first that what it was told before is not there.
+    The update requires that the address object in the status now does not exist.
     """
     status: schema.Json
     if isinstance(claim, capi.IPAddressClaim):

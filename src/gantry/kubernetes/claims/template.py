@@ -1,12 +1,12 @@
-"""Templates: which pools a template asks, the claims on them, and the texts made from what they gave (contract: 1.7).
+"""Templates: the pools that a template refers to, the claims on them, and the rendered data (contract: 1.7).
 
-Who calls it: the controller of data objects, with the template, the machine's objects, then the addresses. Pure. ::
+``render_data`` calls it with the template, the objects of a machine, and then the addresses. Pure. ::
 
-    pools --> claims (one a pool) --> wait until each has an address --> metadata, network_data --> two Secrets
+    pools --> claims (one per pool) --> wait until each has an address --> metadata, network_data --> two Secrets
 
-What is made differs from today's in these: DNS servers of a pool are in the metadata too; a pool that the metadata
-names is of the kind that it says; each network has a ``network_id``, which Nova's and Ironic's schema asks for; a VLAN
-or bond without a MAC address has that of what it lies on, without which cloud-init fails; a route has a gateway.
+Differences from Metal3's output: the metadata has a pool's DNS servers too; the kind of a pool in the metadata is
+honoured; each network has a ``network_id``, which the schema of Nova and Ironic requires; a VLAN or bond without a MAC
+address gets that of its underlying link, without which cloud-init fails; a route without a gateway is an error.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ POOL_LABEL = "infrastructure.cluster.x-k8s.io/pool-name"
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The objects of one machine, and its data object."""
+    """A data object and the objects of its machine."""
 
     datum: data.Metal3Data
     machine: meta.Resource
@@ -32,19 +32,19 @@ class Machine(msgspec.Struct, frozen=True):
     baremetalhost: data.BareMetalHost
 
     def of(self, name: str) -> meta.Resource:
-        """Return one of the three objects by the name that templates have for it; InvalidError for another."""
+        """Return an object by its name in templates: machine, metal3machine, baremetalhost; InvalidError."""
         known: dict[str, meta.Resource] = {
             "machine": self.machine,
             "metal3machine": self.metal3machine,
             "baremetalhost": self.baremetalhost,
         }
         if name not in known:
-            raise errors.InvalidError(f"there is no object '{name}'", hint=f"it is one of {', '.join(known)}")
+            raise errors.InvalidError(f"template refers to unknown object '{name}'", hint=f"use {', '.join(known)}")
         return known[name]
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a pool gave: the address, and what goes with it."""
+    """The address allocated from a pool, with its settings."""
 
     address: str
     prefix: int
@@ -53,29 +53,31 @@ class Given(msgspec.Struct, frozen=True):
 
 
 Gifts = Mapping[str, Given]
-"""What was given, by the name of the pool."""
+"""Allocated addresses, by the name of the pool."""
 
 
 def given(address: actions.Address) -> Given:
-    """Return what an address object says."""
+    """Return the address of an address object, with its settings."""
     spec = address.spec
     servers = spec.dns_servers if isinstance(spec, ipam.AddressSpec) else ()
     return Given(spec.address, spec.prefix, spec.gateway, servers)
 
 
 def next_index(used: Iterable[int]) -> int:
-    """Return the lowest index that no data object of the template has."""
+    """Return the lowest unused index."""
     taken = set(used)
     return next(index for index in range(len(taken) + 1) if index not in taken)
 
 
 def pools(template: data.Metal3DataTemplate, machine: Machine) -> dict[str, data.PoolRef]:
-    """Return the pools that a template asks, by name; InvalidError if two kinds of one name are asked."""
+    """Return the pools that a template refers to, by name; InvalidError for two kinds with the same name."""
     found: dict[str, data.PoolRef] = {}
     for ref in _asked(template, machine):
         plain = data.PoolRef(name=ref.name, kind=ref.kind or "IPPool", api_group=ref.api_group or ipam.GROUP)
         if found.setdefault(ref.name, plain) != plain:
-            raise errors.InvalidError(f"pool {ref.name} is asked as {found[ref.name].kind} and as {plain.kind}")
+            raise errors.InvalidError(
+                f"template has pool {ref.name} both as {found[ref.name].kind} and as {plain.kind}"
+            )
     return found
 
 
@@ -123,7 +125,7 @@ def _annotation(asked: data.ObjectAnnotation, machine: Machine) -> str:
 
 
 def claims(template: data.Metal3DataTemplate, machine: Machine) -> list[actions.Claim]:
-    """Return the claims that the machine needs, one for each pool, owned by its data object."""
+    """Return the claims of a machine, one for each pool, owned by its data object."""
     return [_claim(ref, machine.datum) for ref in pools(template, machine).values()]
 
 
@@ -158,7 +160,7 @@ def _claim(ref: data.PoolRef, owner: data.Metal3Data) -> actions.Claim:
 
 
 def metadata(template: data.Metal3DataTemplate, machine: Machine, gifts: Gifts) -> dict[str, str]:
-    """Return the metadata; of two items with one key the later kind wins. NotFoundError: a card or gift is missing."""
+    """Render the metadata; for duplicate keys the later kind of item wins. NotFoundError: no such NIC or address."""
     spec, out = template.spec.meta_data, dict[str, str]()
     out.update((one.key, _host_mac(one, machine)) for one in spec.from_host_interfaces)
     out.update((one.key, _gift(gifts, one.name).address) for one in spec.addresses)
@@ -179,7 +181,7 @@ def metadata(template: data.Metal3DataTemplate, machine: Machine, gifts: Gifts) 
 
 def _gift(gifts: Gifts, pool: str) -> Given:
     if pool not in gifts:
-        raise errors.NotFoundError(f"pool {pool} has given no address yet")
+        raise errors.NotFoundError(f"no address has been allocated from pool {pool} yet")
     return gifts[pool]
 
 
@@ -195,12 +197,12 @@ def _host_mac(asked: data.FromHostInterface, machine: Machine) -> str:
 def _nic(name: str, host: data.BareMetalHost) -> str:
     found = next((one.mac for one in host.status.hardware.nics if one.name == name), None)
     if found is None:
-        raise errors.NotFoundError(f"host {host.metadata.name} has no network card {name}")
+        raise errors.NotFoundError(f"host {host.metadata.name} has no NIC {name}")
     return found
 
 
 def network_data(template: data.Metal3DataTemplate, machine: Machine, gifts: Gifts) -> schema.Json:
-    """Return the network data as OpenStack has it; NotFoundError if a card, an annotation or a gift is missing."""
+    """Render network data in OpenStack's format; NotFoundError if a NIC, an annotation or an address is missing."""
     spec = template.spec.network_data
     networks = spec.networks
     fixed = (("ipv4", networks.ipv4), ("ipv6", networks.ipv6))
@@ -220,7 +222,7 @@ def network_data(template: data.Metal3DataTemplate, machine: Machine, gifts: Gif
 
 
 def text(rendered: Mapping[str, object]) -> str:
-    """Return metadata or network data as it stands in a Secret: YAML with sorted keys."""
+    """Return the content of a Secret: YAML with sorted keys."""
     return yaml.safe_dump(dict(rendered), sort_keys=True, default_flow_style=False)
 
 
@@ -254,13 +256,13 @@ def _bond(bond: data.Bond, machine: Machine, macs: dict[str, str]) -> schema.Jso
         out["bond_xmit_hash_policy"] = bond.bond_xmit_hash_policy
     for name, value in _parameters(bond.parameters):
         if f"bond_{name}" in out:
-            raise errors.InvalidError(f"parameter {name} of bond {bond.id} has a field of its own")
+            raise errors.InvalidError(f"parameter {name} of bond {bond.id} has its own field")
         out[f"bond_{name}"] = value
     return out
 
 
 def _parameters(said: object) -> Iterator[tuple[str, object]]:
-    """Yield the parameters of a bond: those of a map, or of a list of names with values."""
+    """Yield the parameters of a bond, from a map or from a list of names with values."""
     if isinstance(said, dict):
         yield from said.items()
     for one in said if isinstance(said, list) else ():
@@ -296,14 +298,14 @@ def _network(kind: str, network: data.Network, machine: Machine, gifts: Gifts) -
     found = _gift(gifts, _pool_of(network, machine).name)
     address = ranges.parse_address(found.address)
     if kind != f"ipv{int(address.family)}":
-        raise errors.InvalidError(f"network {network.id} is {kind}, and its pool gave {address}")
+        raise errors.InvalidError(f"network {network.id} is {kind}, but its pool allocated {address}")
     mask = _mask(address.family, found.prefix)
     return {**_head(kind, network, machine, gifts), "ip_address": found.address, "netmask": mask}
 
 
 def _mask(family: ranges.Family, prefix: int) -> str:
     if not 0 <= prefix <= family.bits:
-        raise errors.InvalidError(f"{prefix} is no prefix of IPv{int(family)}: it has {family.bits} bits")
+        raise errors.InvalidError(f"prefix length {prefix} is invalid for IPv{int(family)} (0 to {family.bits})")
     host = family.bits - prefix
     return ranges.format_address(family, (1 << family.bits) - (1 << host))
 

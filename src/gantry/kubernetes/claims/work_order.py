@@ -1,14 +1,15 @@
-"""Lanes: in which order the claims of a pool that are due are decided about, and those that wait for an address.
+"""Work order: the priority queue of the claims of one pool.
 
-Who calls it: ``pool_state`` keeps one for each pool, ``index`` says in which lane a claim is due::
+``pool_state`` has one for each pool, ``cache`` chooses the priority of a queued claim::
 
-    BEGUN     its address is on the way: made and not told yet, or deleted and not gone yet
-    (then whoever waits longest, while an address is free)
+    BEGUN     its address is created but not yet in its status, or deleted but not gone yet
+    (then the claim that has waited longest, while an address is free)
     DUE       all others
-    LAST      deleted, and has given its address back: nobody waits for it but who deleted it
+    LAST      deleted, and its address is released: only the finalizer is left
 
-So an address that comes free serves a claim before the next is released, however many are. One of ``PATIENCE`` turns is
-for the last lane, or it would starve where there is always other work. Each operation costs the same at any length.
+So a freed address serves a waiting claim before the next address is released, however many deletions are queued. Every
+``LAST_EVERY`` turns a claim of the last priority comes first, or it would starve under constant load. Each operation
+takes constant time.
 """
 
 from collections import OrderedDict
@@ -22,7 +23,7 @@ PATIENCE = 64
 
 
 def of(claim: actions.Claim | None, held: Collection[actions.Address]) -> int:
-    """Return the lane of a claim, None if it has gone, that has these address objects."""
+    """Return the priority of a claim (None: deleted) with these address objects."""
     if claim is None:
         return DUE
     if not claim.is_deleting:
@@ -33,7 +34,7 @@ def of(claim: actions.Claim | None, held: Collection[actions.Address]) -> int:
 
 
 class Lanes:
-    """The claims that are due, each once."""
+    """The queued claims, each once."""
 
     __slots__ = ("_lanes", "_of", "_turn")
 
@@ -46,7 +47,7 @@ class Lanes:
         return iter(self._of)
 
     def add(self, claim: meta.Ref, lane: int = DUE) -> None:
-        """Make a claim due, at the end of a lane; one that is due there keeps its place."""
+        """Queue a claim at the end of a priority; one that is queued there already keeps its position."""
         old = self._of.get(claim)
         if old != lane:
             if old is not None:
@@ -55,24 +56,24 @@ class Lanes:
             self._lanes[lane][claim] = None
 
     def update(self, claims: Iterable[meta.Ref]) -> None:
-        """Make claims due that are not."""
+        """Queue the claims that are not queued yet."""
         for claim in claims:
             if claim not in self._of:
                 self.add(claim)
 
     def drop(self, claim: meta.Ref) -> None:
-        """Note that a claim is not due."""
+        """Remove a claim from the queue."""
         lane = self._of.pop(claim, None)
         if lane is not None:
             del self._lanes[lane][claim]
 
     def take_first(self) -> meta.Ref | None:
-        """Return the next claim that comes before those that wait, which is due no more; None if there is none."""
+        """Dequeue the next claim that precedes the waiting ones; None if there is none."""
         self._turn += 1
         return self._take(LAST if self._turn % PATIENCE == 0 and self._lanes[LAST] else BEGUN)
 
     def take(self) -> meta.Ref | None:
-        """Return the next claim of those behind, which is due no more; None if there is none."""
+        """Dequeue the next claim that follows the waiting ones; None if there is none."""
         return self._take(DUE if self._lanes[DUE] else LAST)
 
     def _take(self, lane: int) -> meta.Ref | None:

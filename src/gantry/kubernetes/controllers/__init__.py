@@ -1,10 +1,9 @@
-"""The Kubernetes door: controllers of IPPools and claims on any API server, and in ``server`` an API server of our own.
+"""Controllers of IPPools and IP claims for any Kubernetes API server.
 
-    access --> client --> reflectors --> index (kubernetes.claims) --> queues --> carrier --> client
-                 |                                                      ^
-              election ---------------- who leads works ----------------+
+    kubeconfig --> client --> reflectors --> cache --> work queues --> apply --> client
+                     |                                     ^
+                  election ------------ only the leader works
 
-What is decided is ``kubernetes.claims``'s; here is what it takes to hear of objects and to carry decisions out: watches
-that end, answers that are lost, a server that asks for patience, two controllers of which one works. Who wires it is
-``daemons.kube``.
+The decisions are those of the claims package; here is the I/O: list and watch, retries, rate limits, leader election.
+``daemons.kube`` wires it.
 """

@@ -1,9 +1,9 @@
-"""The carrier: carries the actions of decisions out, one request after the other, and tells what was answered.
+"""Apply: perform the actions of a decision, one request after the other, and update the cache from the answers.
 
-Who calls it: ``controllers``. Each object that the server answers is told at once, because its event may come much
-later; what a failure says about an object is told too, so that the next decision knows more.
+The controllers call it. Each answered object goes into the cache at once, because its watch event may come much later;
+after a failed request the object is read again, so that the next decision is based on its current state.
 
-Errors: RefusedError and UnknownError as of ``client``; ChangedError when the world is not as it was decided about.
+Errors: RefusedError and UnknownError of ``client``; ChangedError if an object has changed since the decision.
 """
 
 import logging
@@ -23,27 +23,27 @@ Kind = TypeVar("Kind", bound=meta.Resource)
 
 
 class ChangedError(errors.WrongStateError):
-    """What was decided about has changed: decide again."""
+    """An object of the decision has changed: decide again."""
 
 
 class ForeignError(errors.WrongStateError):
-    """What was met is not ours to care for: leave it."""
+    """The object is outside our scope (watch filter): leave it alone."""
 
 
 class Cluster(Protocol):
-    """Who has addresses reserved (``cluster_sync``); both raise GantryError, ChangedError if another has one."""
+    """Reserves addresses in a cluster (``cluster_sync``); GantryError, ChangedError if an address has another owner."""
 
     async def reserve(self, action: actions.Reserve) -> None:
         """Reserve an address."""
         ...
 
     async def release(self, action: actions.Release) -> None:
-        """Give a reservation up."""
+        """Release a reservation."""
         ...
 
 
 class Carrier:
-    """Carries actions out; ``version_of`` says in which version a group is read."""
+    """Applies actions; ``version_of`` returns the version in which a group is read."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Carrier:
         self._cluster = cluster
 
     async def carry(self, steps: tuple[actions.Action, ...]) -> None:
-        """Carry steps out, up to the first that fails."""
+        """Apply actions in order, up to the first that fails."""
         for action in steps:
             if isinstance(action, actions.Report):
                 self._recorder.add(action)
@@ -78,7 +78,7 @@ class Carrier:
 
     async def _book(self, action: actions.Reserve | actions.Release) -> None:
         if self._cluster is None:
-            raise errors.InternalError(f"there is no cluster for {action.reservation.claim}")
+            raise errors.InternalError(f"no cluster is configured to reserve an address for {action.reservation.claim}")
         if isinstance(action, actions.Reserve):
             await self._cluster.reserve(action)
         else:
@@ -90,7 +90,7 @@ class Carrier:
             await self._cluster.release(action)
 
     async def create(self, made: meta.Resource) -> None:
-        """Create an object; if one of its name is there, it is told."""
+        """Create an object; ChangedError if it exists, which is then put into the cache."""
         path = self._path(made.ref, made.api_version)
         try:
             self._note(await self._server.exchange("POST", path.rpartition("/")[0], made), made.ref)
@@ -98,10 +98,10 @@ class Carrier:
             if error.reason != "AlreadyExists":
                 raise
             await self._look(made.ref, path)
-            raise ChangedError(f"{made.ref} is there") from None
+            raise ChangedError(f"{made.ref} already exists") from None
 
     async def create_plain(self, plural: str, body: schema.Json) -> None:
-        """Create an object of Kubernetes itself, unless it is there."""
+        """Create an object of a core kind, unless it exists."""
         namespace = msgspec.convert(body["metadata"], meta.ObjectMeta).namespace
         try:
             await self._server.send("POST", f"/api/v1/namespaces/{namespace}/{plural}", body)
@@ -110,15 +110,15 @@ class Carrier:
                 raise
 
     async def find(self, ref: meta.Ref, api_version: str) -> meta.Resource | None:
-        """Return an object as it is now, None if there is none."""
+        """Read an object from the server, None if it does not exist."""
         body = await self._server.find(self._path(ref, api_version))
         return definitions.decode(body) if body else None
 
     async def read(self, path: str, kind: type[Kind]) -> Kind:
-        """Return the object at a path, of a kind that is not ours; NotFoundError."""
+        """Read the object of a foreign kind at a path; NotFoundError."""
         body = await self._server.find(path)
         if body is None:
-            raise errors.NotFoundError(f"there is no {path.rpartition('/namespaces/')[2]}")
+            raise errors.NotFoundError(f"{path.rpartition('/namespaces/')[2]} does not exist")
         return meta.decode(body, kind)
 
     async def _create(self, action: actions.Create) -> None:
@@ -132,19 +132,19 @@ class Carrier:
         self._note(answer, address.ref)
 
     async def _collided(self, action: actions.Create) -> NoReturn:
-        """Tell whose the name is that was to be taken."""
+        """Handle an address object whose name exists already; always raise ChangedError."""
         ref = action.address.ref
-        log.info("%s for %s: the name is taken", ref, action.claim)
+        log.info("%s for %s already exists", ref, action.claim)
         body = await self._server.find(self._path(ref, action.address.api_version))
         try:
             found = definitions.decode(body) if body else None
         except errors.InvalidError as error:
-            log.warning("%s: %s", ref, error)
+            log.warning("%s cannot be read: %s", ref, error)
             self._listener.touched(self._index.taken(action))
-            raise ChangedError(f"the name of {ref} is taken") from None
+            raise ChangedError(f"{ref} already exists") from None
         existing = found if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
         self._listener.touched(self._index.collided(action, existing))
-        raise ChangedError(f"the name of {ref} is taken")
+        raise ChangedError(f"{ref} already exists")
 
     async def _change(self, action: actions.Patch | actions.Delete) -> None:
         await self._check(action)
@@ -168,7 +168,7 @@ class Carrier:
             await self._change(msgspec.structs.replace(step, absent=action.absent, current=action.current))
 
     async def _check(self, action: actions.Patch | actions.Delete | actions.Release) -> None:
-        """Make sure that what should be absent is, and that what was seen is as it was."""
+        """Check the preconditions ``absent`` and ``current``; ChangedError, ForeignError."""
         for ref in action.absent:
             body = await self._server.find(self._path(ref))
             if body and self._index.hinders(action, definitions.decode(body)):
@@ -179,17 +179,17 @@ class Carrier:
         body = await self._server.find(self._path(ref))
         if body is None:
             self._listener.gone(ref)
-            raise ChangedError(f"{ref} has gone")
+            raise ChangedError(f"{ref} no longer exists")
         if client.head(body).resource_version != action.current.resource_version:
             self._met(action, body)
 
     def _met(self, action: actions.Patch | actions.Delete | actions.Release, body: bytes) -> NoReturn:
         found = definitions.decode(body)
         if not self._scope.wants(found):
-            raise ForeignError(f"{found.ref} is not ours")
+            raise ForeignError(f"{found.ref} is outside the watch filter")
         self._listener.seen(found)
         self._listener.touched(self._index.met(action, found))
-        raise ChangedError(f"{found.ref} is there")
+        raise ChangedError(f"{found.ref} exists or has changed")
 
     async def _look(self, ref: meta.Ref, path: str) -> None:
         body = await self._server.find(path)
@@ -199,7 +199,7 @@ class Carrier:
             self._note(body, ref)
 
     def _note(self, body: bytes, ref: meta.Ref) -> meta.Resource:
-        """Tell of an object that was answered where ``ref`` is."""
+        """Put an answered object into the cache."""
         known = definitions.by_kind(ref.group, ref.kind)
         found = meta.decode(body, known.resource) if known else definitions.decode(body)
         self._listener.seen(found)
@@ -208,7 +208,7 @@ class Carrier:
     def _path(self, ref: meta.Ref, api_version: str = "") -> str:
         found = definitions.by_kind(ref.group, ref.kind)
         if found is None:
-            raise errors.InvalidError(f"no kind {ref.kind} of {ref.group} is known")
+            raise errors.InvalidError(f"unknown kind {ref.kind} in group {ref.group}")
         said = api_version or f"{ref.group}/{self._version_of(ref.group)}"
         return client.path(ref, plural=found.plural, api_version=said)
 

@@ -1,10 +1,10 @@
-"""The claim controller: has decisions about claims made, and carries several of them out at once.
+"""Claim controller: reconciles claims, several at a time.
 
-Who calls it: ``controllers``, which adds pools that have work. A pool is looked at by one worker; what is decided flies
-on its own, so that one slow or failing claim holds up no other. After a failure the claim is decided about anew, after
-a pause that grows with its failures; so is one whose work somebody undoes again and again.
+``controllers`` adds pools that have work. One worker decides for the claims of a pool, and each decision is applied by
+a task of its own, so that a slow or failing claim does not delay others. After a failure a claim is requeued with
+exponential back-off; so is a claim whose decisions are undone again and again.
 
-Invariant: each decision with steps ends with ``Index.finished``, at the latest when ``run`` does.
+Invariant: each decision with actions ends with ``Cache.finish``, at the latest when ``run`` ends.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from gantry.runtime import interface
 log = logging.getLogger(__name__)
 
 WORKERS = 10
-"""How many pools are looked at at once."""
+"""Pools that are processed at a time."""
 BREATH = 100
-"""After so many decisions without a request, others get a turn."""
+"""Yield to the event loop after this many decisions without I/O."""
 
 
 class ClaimController:
-    """Decides about claims while ``run`` runs."""
+    """Reconciles claims while ``run`` runs."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class ClaimController:
         self._postponed: set[meta.Ref] = set()
 
     def add(self, pool: meta.Ref) -> None:
-        """Look at the claims of a pool."""
+        """Queue the claims of a pool."""
         waiting = len(self._pools)
         self._pools.add(pool)
         if len(self._pools) != waiting:
             self._counts.set("gantry_kube_queue", len(self._pools))
 
     async def run(self) -> None:
-        """Decide and act until cancelled; what is under way is then decided about anew."""
+        """Reconcile until cancelled; claims in progress are requeued then."""
         slots = asyncio.Semaphore(self._concurrency)
         try:
             async with asyncio.TaskGroup() as group:
@@ -69,10 +69,10 @@ class ClaimController:
             self._postponed.clear()
 
     async def _serve(self, pool: meta.Ref, group: asyncio.TaskGroup, slots: asyncio.Semaphore) -> None:
-        """Decide about the claims of a pool until there is nothing to decide now."""
+        """Reconcile the claims of a pool until none has work."""
         idle = 0
         while True:
-            # Who waits for a slot decides after that, when more is known.
+            # Decide after the wait for a slot, when the cache is more recent.
             await slots.acquire()
             decision = reconcile_claim.step(self._index, pool, now=self._now, below=self._runtime.random.below)
             if decision and decision.steps:
@@ -108,7 +108,7 @@ class ClaimController:
         self._listener.touched(self._index.finished(claim, again=again))
 
     async def _carried(self, decision: reconcile_claim.Decision) -> float | None:
-        """Carry a decision out; return in how many seconds to decide anew if it failed."""
+        """Apply a decision; return after how many seconds to requeue the claim, None for not at all."""
         claim = decision.claim
         least, result = 0.0, "changed"
         try:
@@ -136,7 +136,7 @@ class ClaimController:
         return max(least, rate_limit.pause(self._runtime.random, failures))
 
     async def _tell(self, decision: reconcile_claim.Decision, error: client.RefusedError) -> None:
-        """Let a claim know that the server refused its address, if trying again will not help."""
+        """Write to the claim's status that the server rejected its address object, if a retry will not help."""
         if error.http_status in (404, 409):
             log.info("%s: %s", decision.claim, error)
             return
@@ -148,7 +148,7 @@ class ClaimController:
         try:
             await self._carrier.carry(reconcile_claim.refused(claim, error.message, now=self._now))
         except errors.GantryError as failure:
-            log.info("%s could not be told: %s", decision.claim, failure)
+            log.info("%s: status not updated: %s", decision.claim, failure)
 
     @property
     def _now(self) -> datetime.datetime:

@@ -1,10 +1,10 @@
-"""Client: requests to an API server, each one request and one answer, or a watch.
+"""Client of an API server: single requests, and watches.
 
-Who calls it: ``reflector``, ``apply``, ``election`` and ``events``. It knows paths, JSON and ``Status`` objects, and
-nothing of what they are about. Each request waits for its turn (``rate_limit.Limit``); nothing is sent twice here:
-whether that is right depends on what was asked.
+``reflector``, ``apply``, ``election`` and ``events`` call it. It handles paths, JSON, ``Status`` objects and rate
+limits (``rate_limit``), not the meaning of objects. It never retries, because whether that is safe depends on the
+request.
 
-Errors: RefusedError is an answer that is no success; UnknownError that none came, so that nobody knows what was done.
+Errors: RefusedError for an error answer; UnknownError if there is no answer, so that the outcome is unknown.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from gantry.kubernetes.controllers import kubeconfig, metrics, rate_limit
 from gantry.runtime import interface
 
 TIMEOUT = 30.0
-"""Seconds that a request may take; an API server that is well answers within one."""
+"""Timeout of a request in seconds; a healthy API server answers within one second."""
 TOKEN_AGE = 60.0
-"""Seconds after which a file with a token is read again."""
+"""Seconds after which a token file is read again."""
 LINE_LIMIT = 8 << 20
-"""Bytes of one event; an object that is stored has 1.5 MB at most."""
+"""Maximum bytes of a watch event; a stored object has at most 1.5 MB."""
 DEPTH = 100
-"""How many objects and lists inside each other we read; what lies deeper is none of what we ask for."""
+"""Maximum nesting of JSON that is read; no field that we use is deeper."""
 PATIENCE = 300.0
-"""Seconds that a server can make us wait by ``Retry-After``, at most."""
+"""Maximum seconds to wait because of ``Retry-After``."""
 IMPATIENT = (429, 503)
 MERGE = "application/merge-patch+json"
 JSON = "application/json"
 
 
 class RefusedError(errors.GantryError):
-    """The API server refused the request."""
+    """The API server answered with an error."""
 
     def __init__(self, http_status: int, reason: str, message: str, *, retry_after: float = 0.0) -> None:
         super().__init__(f"the API server answered {http_status} {reason}: {message}")
@@ -50,11 +50,11 @@ class RefusedError(errors.GantryError):
 
 
 class UnknownError(errors.BusyError):
-    """The API server gave no answer, so nobody knows what it did."""
+    """The API server did not answer, so the outcome of the request is unknown."""
 
 
 class Head(msgspec.Struct, frozen=True, rename="camel"):
-    """Which object something is about, and in which version."""
+    """Identity and version of an object."""
 
     resource_version: str = ""
     namespace: str = ""
@@ -70,7 +70,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event of a watch; ``body`` is the object as JSON."""
+    """A watch event; ``body`` is the object as JSON."""
 
     type: str = ""
     body: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="object")
@@ -81,7 +81,7 @@ _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 class Client:
-    """One API server; ``close`` ends its connections. ``http`` is another way to it than the network."""
+    """Client of one API server; ``http`` replaces the network connection."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Client:
         self._token_read = 0.0
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self._http.close()
 
     async def get(self, path: str, *, timeout: float = TIMEOUT) -> schema.Json:
@@ -110,7 +110,7 @@ class Client:
         return await self.send("GET", path, timeout=timeout)
 
     async def find(self, path: str) -> bytes | None:
-        """Return the object at a path as JSON, None if there is none; RefusedError, UnknownError."""
+        """Return the object at a path as JSON, None if it does not exist; RefusedError, UnknownError."""
         try:
             return await self.exchange("GET", path)
         except RefusedError as error:
@@ -127,7 +127,7 @@ class Client:
         content_type: str = JSON,
         timeout: float = TIMEOUT,
     ) -> schema.Json:
-        """Send one request and return what is answered; RefusedError, UnknownError."""
+        """Send a request and return the answer; RefusedError, UnknownError."""
         return _decoded(await self.exchange(method, path, body, content_type=content_type, timeout=timeout))
 
     async def exchange(
@@ -139,7 +139,7 @@ class Client:
         content_type: str = JSON,
         timeout: float = TIMEOUT,
     ) -> bytes:
-        """Send one request and return what is answered, as JSON; RefusedError, UnknownError."""
+        """Send a request and return the answer as JSON; RefusedError, UnknownError."""
         await self._turn()
         headers = {**self._headers(), "content-type": content_type}
         content = msgspec.json.encode(body) if body is not None else b""
@@ -223,13 +223,13 @@ class Client:
             try:
                 self._token = self._runtime.disk.read(self._target.token_file).decode().strip()
             except OSError as error:
-                raise UnknownError(f"the token {self._target.token_file} cannot be read: {error}") from None
+                raise UnknownError(f"token file {self._target.token_file} cannot be read: {error}") from None
             self._token_read = now
         return self._token
 
 
 async def _lines(pieces: AsyncGenerator[bytes, None], silence: float) -> AsyncGenerator[bytes, None]:
-    """Yield whole lines; UnknownError for a broken connection, too long a line, and too long a silence."""
+    """Yield complete lines; UnknownError for a broken connection, a line that is too long, or ``silence`` seconds."""
     left = bytearray()
     while True:
         try:
@@ -274,7 +274,7 @@ Shape = TypeVar("Shape", bound=msgspec.Struct)
 
 
 def shaped(body: schema.Json, shape: type[Shape]) -> Shape:
-    """Return what a body says in a shape; UnknownError if it does not have it."""
+    """Convert a JSON object into a struct; UnknownError if it does not fit."""
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as error:
@@ -282,9 +282,9 @@ def shaped(body: schema.Json, shape: type[Shape]) -> Shape:
 
 
 def parsed(body: bytes, shape: type[Shape]) -> Shape:
-    """Return what JSON says in a shape; UnknownError if it does not have it.
+    """Decode JSON into a struct; UnknownError if it does not fit.
 
-    An object that is nested too deep for our parser takes nothing else with it: it is read as far as we go.
+    One object that is nested too deep for the parser does not spoil a list: it is read without its deepest parts.
     """
     decoder: msgspec.json.Decoder[Shape] = _decoder(shape)
     try:
@@ -302,7 +302,7 @@ def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
 
 
 def _shallow(body: bytes) -> bytes:
-    """Return JSON with a null for each value that lies deeper than what we read."""
+    """Return JSON with null in place of each value nested deeper than ``DEPTH``."""
     out, depth, begin = list[bytes](), 0, 0
     for found in _BRACKETS.finditer(body):
         if found[0] in (b"[", b"{"):
@@ -318,7 +318,7 @@ def _shallow(body: bytes) -> bytes:
 
 
 def head(body: bytes | msgspec.Raw) -> Head:
-    """Return which object JSON is; what cannot be read of it is empty."""
+    """Return identity and version of an object; unreadable fields are empty."""
     try:
         return _STATUS.decode(body).metadata
     except (msgspec.DecodeError, RecursionError):
@@ -326,7 +326,7 @@ def head(body: bytes | msgspec.Raw) -> Head:
 
 
 def is_status(body: bytes) -> bool:
-    """Tell whether an answer is no object, but says how a request went."""
+    """Return whether an answer is a ``Status`` instead of an object."""
     try:
         return _STATUS.decode(body).kind == "Status"
     except (msgspec.DecodeError, RecursionError) as error:
@@ -334,7 +334,7 @@ def is_status(body: bytes) -> bool:
 
 
 def path(ref: meta.Ref, *, plural: str, api_version: str) -> str:
-    """Return the path of an object; a name may be what somebody wrote into a status, and ends no part of it."""
+    """Return the path of an object; names are escaped, because they may come from a status edited by hand."""
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
     return f"{root}/namespaces/{_quoted(ref.namespace)}/{plural}/{_quoted(ref.name)}"
 

@@ -1,9 +1,9 @@
-"""The ledger of a cluster: addresses of its networks, reserved for claims as ports of its own (LUXI).
+"""Cluster ports: addresses of Gantry networks, reserved for claims as ports (LUXI).
 
-Who calls it: ``cluster_sync``. A reservation is a port without a guest: ``device_owner`` says the kind of the claim,
-and ``device_id`` the site, which is the API server it is on, with the namespaces of claim and pool; the description is
-the claim's name, the tag the pool's. Its UUID is made of what it is (``key``), so that asking twice makes one, and
-nobody else's port is ever taken for it.
+``cluster_sync`` calls it. A reservation is a port without an instance: ``device_owner`` is the kind of the claim,
+``device_id`` has the site (the name of the API server) and the namespaces of claim and pool, the description is the
+claim's name, and the tag the pool's. The UUID is derived from all of these (``key``), so reserving twice is idempotent
+and no other port is mistaken for a reservation.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from gantry.rpc import jobs, luxi
 from gantry.runtime import interface
 
 PATIENCE = 10.0
-"""Seconds that a job may take, and an answer a little more: claims on other pools wait for a turn meanwhile."""
+"""Timeout of a job in seconds; claims on other pools wait for a worker meanwhile."""
 
 KINDS = {"kubernetes:IPClaim": (ipam.GROUP, "IPClaim"), "kubernetes:IPAddressClaim": (capi.GROUP, "IPAddressClaim")}
-"""Device owners, and the claims that they are."""
+"""Device owners of ports, and the group and kind of their claims."""
 _OWNERS = {kind: owner for owner, kind in KINDS.items()}
 
 LATER = 1 << 62
 EVENTS = 1000
 NAME_LIMIT = 255
 _SPACE = uuid.UUID("5f0c6a6e-5d0b-5d3f-9a55-0f2f7f4a7c11")
-"""What the UUIDs of reservations are made with; another one would make strangers of those that there are."""
+"""Namespace of the UUIDs of reservations; with another one existing reservations would not be recognized."""
 
 
 class Change(msgspec.Struct):
-    """An object of the cluster that became something else: its kind, its UUID and ``what`` was done to it."""
+    """A change of an object of the cluster: its kind, its UUID, and ``what`` happened."""
 
     kind: str
     key: str
@@ -77,7 +77,7 @@ class _Port(msgspec.Struct):
 
 
 class Ledger:
-    """What a master keeps of addresses; ``site`` is the name by which it knows the API server."""
+    """Reads and writes reservations on the master; ``site`` is the name of the API server there."""
 
     def __init__(self, caller: luxi.Caller, clock: interface.Clock, *, site: str) -> None:
         self._caller = caller
@@ -91,7 +91,7 @@ class Ledger:
         return str(uuid.uuid5(_SPACE, "/".join(parts)))
 
     async def reserve(self, one: cluster_reservations.Reservation) -> None:
-        """Reserve an address, if it is not yet; a PrerequisiteError says who has it."""
+        """Reserve an address, idempotently; PrerequisiteError names another owner."""
         port = {"network": one.network, "fixed": [{"ip": str(one.address)}], "uuid": self.key(one), **self._marks(one)}
         try:
             await self._run({"OP_ID": "OP_PORT_ADD", "ports": [port]})
@@ -103,14 +103,14 @@ class Ledger:
                 await self._run({"OP_ID": "OP_PORT_SET_PARAMS", "port": self.key(one), **self._marks(one)})
 
     async def release(self, one: cluster_reservations.Reservation) -> None:
-        """Give a reservation up, if it is there."""
+        """Release a reservation, if it exists."""
         with contextlib.suppress(errors.NotFoundError):
             await self._run({"OP_ID": "OP_PORT_REMOVE", "port": self.key(one)})
 
     async def read(
         self, names: Collection[str]
     ) -> tuple[list[cluster_reservations.Network], list[cluster_reservations.Reservation]]:
-        """Return the networks of these names that there are, and all that is reserved for the claims of the site."""
+        """Return the existing networks of these names, and all reservations for claims of the site."""
         networks, subnets = list[_Network](), list[_Subnet]()
         if names:
             rows = await self._rows("network", _Network, _any("name", names))
@@ -118,18 +118,18 @@ class Ledger:
         uuids = [one.uuid for one in networks]
         if uuids:
             subnets = msgspec.convert(await self._rows("subnet", _Subnet, _any("network_uuid", uuids)), list[_Subnet])
-        # The ports come last: one that is given up meanwhile is not taken for another's.
+        # Read the ports last: a reservation released meanwhile must not look like the address of another owner.
         ports = await self._ports(["|", _any("device_owner", KINDS), *([_any("network_uuid", uuids)] if uuids else [])])
         reserved = [found for one in ports if (found := self._read_port(one))]
         others = [one for one in ports if self._read_port(one) is None]
         return [_network(net, subnets, others) for net in networks], reserved
 
     async def serial(self) -> int:
-        """Return the serial of the last change of the cluster."""
+        """Return the serial number of the cluster's last change."""
         return (await self._caller.call(_News, "WaitForEvents", LATER, 1, 0.0)).serial
 
     async def changes(self, serial: int, *, wait: float) -> tuple[list[Change], int]:
-        """Return what has changed since a serial, and up to which; nothing when the time has passed without."""
+        """Return the changes since a serial number, and the last one; empty after ``wait`` seconds without a change."""
         news = await self._caller.call(_News, "WaitForEvents", serial, EVENTS, wait)
         if not news.events:
             return [], serial
@@ -146,7 +146,7 @@ class Ledger:
         }
 
     def _read_port(self, port: _Port) -> cluster_reservations.Reservation | None:
-        """Return the reservation that a port is; None for what we have not made, or somebody has changed."""
+        """Return the reservation of a port; None if it is not one of this site, or was modified."""
         kind, parts = KINDS.get(port.device_owner), port.device_id.split("/")
         if kind is None or len(parts) != 3 or parts[0] != self.site or len(port.tags) != 1:
             return None
@@ -168,7 +168,7 @@ class Ledger:
             async with asyncio.timeout(PATIENCE + 1):
                 await jobs.run(self._caller, [{**op, "reason": trail}], patience=PATIENCE)
         except TimeoutError:
-            raise errors.RemoteError(f"the master has not answered in {PATIENCE:g} seconds") from None
+            raise errors.RemoteError(f"the master daemon did not answer within {PATIENCE:g} seconds") from None
 
 
 def _any(name: str, values: Iterable[str]) -> jobs.Filter:

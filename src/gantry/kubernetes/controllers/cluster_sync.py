@@ -1,12 +1,12 @@
-"""The keeper of reservations: what pools that are bound to a cluster's network have there, and what others have.
+"""Cluster sync: keeps the cache up to date with the addresses in use in the networks that pools are bound to.
 
-Who calls it: ``controllers`` runs it while they lead, ``apply`` has it reserve and release. ::
+``controllers`` runs it while it leads; ``apply`` calls it to reserve and release addresses. ::
 
-    read all --> index --> wait for changes of the cluster --> read again
+    read all --> cache --> wait for changes of the cluster --> read again
        ^                        |
-       +---- pause <--- no answer: pools that are bound wait
+       +---- back-off <--- no answer: bound pools wait
 
-Invariant: what the index says is reserved was so at the last answer of the cluster.
+Invariant: the reservations in the cache are those of the cluster's last answer.
 """
 
 import datetime
@@ -25,17 +25,17 @@ from gantry.runtime import interface
 log = logging.getLogger(__name__)
 
 WAIT = 1.0
-"""Seconds that are waited for changes of the cluster at a time, and the least between two readings."""
+"""Seconds of one wait for changes of the cluster, and the minimum between two reads."""
 SHARE = 20
-"""Between two readings is so many times what the last one took: that of a large network is repeated less often."""
+"""Minimum interval between two reads, as a multiple of the last one's duration: large networks are read less often."""
 SWEEP = 30.0
-"""Seconds between two looks for leftovers."""
+"""Seconds between two checks for orphan reservations."""
 _CONCERNED = ("network", "instance", "port")
 
 
 async def identify(server: client.Client) -> str:
-    """Return the name of an API server where none is given: the UID that its namespace ``kube-system`` has for life."""
-    hint = "name the API server with --site"
+    """Return the default name of an API server: the UID of its namespace ``kube-system``, which never changes."""
+    hint = "set the name of the API server with --site"
     try:
         found = await server.get("/api/v1/namespaces/kube-system")
     except client.RefusedError as error:
@@ -53,9 +53,9 @@ class _Namespace(msgspec.Struct):
 
 
 class Keeper:
-    """Keeps the index and the ledger of a cluster together while ``run`` runs.
+    """Synchronizes the cache with the ports of a cluster while ``run`` runs.
 
-    ``identify`` tells the name of the site where none is given.
+    ``identify`` returns the name of the site if none is configured.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Keeper:
         seen.bonds.expect()
 
     async def run(self, carrying: apply.Carrier) -> None:
-        """Read, and read again when something has changed, until cancelled."""
+        """Read the cluster, and again after changes, until cancelled."""
         self._index.bonds.expect()
         self._left.clear()
         failures = 0
@@ -99,14 +99,14 @@ class Keeper:
                 failures += 1
 
     async def reserve(self, action: actions.Reserve) -> None:
-        """Reserve an address; ChangedError if another has it."""
+        """Reserve an address; ChangedError if it has another owner."""
         one = action.reservation
         self._own.add(self._book.key(one))
         try:
             await self._book.reserve(one)
         except errors.PrerequisiteError as error:
             self._refuse(one, error)
-            raise apply.ChangedError(f"{one.address} is not reserved: {error}") from None
+            raise apply.ChangedError(f"{one.address} was not reserved: {error}") from None
         except errors.GantryError as error:
             self._lose(error)
             raise
@@ -114,7 +114,7 @@ class Keeper:
         self._listener.touched(self._index.bonds.reserved(one))
 
     async def release(self, action: actions.Release) -> None:
-        """Give a reservation up."""
+        """Release a reservation."""
         one = action.reservation
         self._given.add(self._book.key(one))
         try:
@@ -125,22 +125,22 @@ class Keeper:
         self._listener.touched(self._index.bonds.released(one))
 
     def _refuse(self, one: ledgers.Reservation, error: errors.GantryError) -> None:
-        """Note that another has an address; who exactly is read soon."""
+        """Record that an address has another owner, which the next read shows."""
         self._is_old = True
         who = ledgers.other("the cluster:", error.message)
         self._refusals.add(one, who)
-        log.info("%s for %s: %s", one.address, one.claim, error)
+        log.info("%s not reserved for %s: %s", one.address, one.claim, error)
         claim = self._index.claim(one.claim)
         if claim and claim.address_name:
             self._recorder.add(reconcile_claim.conflict(claim, one.address, who))
         self._listener.touched(self._index.bonds.refused(one, who))
 
     def _lose(self, error: errors.GantryError) -> None:
-        log.warning("the cluster: %s", error)
-        self._listener.touched(self._index.bonds.lost(f"the cluster cannot be asked: {error.message}"))
+        log.warning("cluster unavailable: %s", error)
+        self._listener.touched(self._index.bonds.lost(f"the cluster is unavailable: {error.message}"))
 
     async def _read(self) -> float:
-        """Read all; return how many seconds it took."""
+        """Read networks and reservations; return the duration in seconds."""
         if not self._book.site:
             self._book.site = await self._identify()
         began = self._runtime.clock.monotonic()
@@ -154,7 +154,7 @@ class Keeper:
         return self._runtime.clock.monotonic() - began
 
     async def _wait(self, carrying: apply.Carrier, least: float) -> None:
-        """Return when all has to be read anew, not before ``least`` seconds have passed, but for a new network."""
+        """Return when the cluster must be read again, after ``least`` seconds unless a network is unread."""
         clock = self._runtime.clock
         due = clock.monotonic() + least
         while not self._index.bonds.is_unread:
@@ -165,21 +165,21 @@ class Keeper:
             self._is_old |= self._refusals.is_due or any(self._concerns(one) for one in changed)
 
     def _concerns(self, change: cluster_ports.Change) -> bool:
-        """Tell whether a change of the cluster is news: not what we did ourselves."""
+        """Return whether a change requires a read; our own reservations and releases do not."""
         if change.kind == "port" and change.key in (self._given if change.what == "removed" else self._own):
             return False
         return change.kind in _CONCERNED
 
     async def _sweep(self, carrying: apply.Carrier) -> None:
-        """Give up what has been left over for long enough."""
+        """Release orphan reservations after their grace period."""
         if self._runtime.clock.monotonic() - self._swept < SWEEP:
             return
         self._swept = self._runtime.clock.monotonic()
         now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
         self._left = orphan_reservations.find(self._index, self._left, now=now)
         for action in orphan_reservations.releases(self._index, self._left, now=now):
-            log.info("%s is reserved for %s, which is not there: given up", action.reservation.address, action.ref)
+            log.info("releasing %s, reserved for %s, which does not exist", action.reservation.address, action.ref)
             try:
                 await carrying.carry((action,))
             except errors.GantryError as error:
-                log.info("%s: %s", action.ref, error)
+                log.info("%s: reservation not released: %s", action.ref, error)

@@ -1,12 +1,12 @@
-"""The controllers of pools and claims: what is observed goes into an index, what is decided there is carried out.
+"""All controllers over one cache: of claims, of pools, and optionally of templates and of a bound cluster.
 
-Who calls it: ``daemons.kube``: ``run`` for as long as the program runs, so that the index of one that does not lead is
-warm, and ``lead`` while it does. ::
+``daemons.kube`` calls ``run`` for the life of the process, so that the cache is warm before it leads, and ``lead``
+while it leads. ::
 
-    reflectors, answers --> index --> pools with work --> claims: decisions, several at once --> carrier
-                                                     \\--> pools: a status for many claims ------^
+    reflectors, answers --> cache --> pools with work --> claims: several decisions at a time --> apply
+                                                     \\--> pools: one status for many claims -----^
 
-Invariant: nothing is decided before all kinds have been listed.
+Invariant: no decision is made before all kinds have been listed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from gantry.kubernetes.controllers import (
 from gantry.runtime import interface
 
 CONCURRENCY = 16
-"""How many decisions are carried out at once."""
+"""Decisions that are applied at a time."""
 
 _OTHERS = ((capi.GROUP, "IPAddressClaim"), (capi.GROUP, "IPAddress"), (capi.CLUSTER_GROUP, "Cluster"))
 _OWN = ((ipam.GROUP, "IPPool"), (ipam.GROUP, "IPAddress"), (ipam.GROUP, "IPClaim"))
@@ -38,7 +38,7 @@ _TEMPLATES = ((data.GROUP, "Metal3DataTemplate"), (data.GROUP, "Metal3DataClaim"
 
 
 class Controllers:
-    """The controllers over one index; fits ``reflector.Listener``. That of templates is there if it is asked for."""
+    """The controllers over one cache; implements ``reflector.Listener``. The template controller is optional."""
 
     def __init__(
         self,
@@ -84,41 +84,41 @@ class Controllers:
 
     @property
     def admission(self) -> webhook.Application:
-        """What answers admission reviews, by what is observed."""
+        """The admission webhook, over the same cache."""
         return webhook.Application(self._index, is_ready=lambda: self.is_ready)
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether all kinds have been listed."""
+        """Whether all kinds have been listed."""
         return all(one.synced.is_set() for one in self._reflectors.values())
 
     def seen(self, found: meta.Resource) -> None:
-        """Note an object as it is now."""
+        """Handle the current state of an object."""
         self.touched(self._index.put(found))
         if self._templates:
             self._templates.seen(found)
 
     def gone(self, ref: meta.Ref) -> None:
-        """Note that there is no such object."""
+        """Handle the deletion of an object."""
         self.touched(self._index.remove(ref))
         if self._templates:
             self._templates.gone(ref)
 
     def knows(self, ref: meta.Ref, version: str) -> bool:
-        """Tell whether an object has been seen in this version or a newer one."""
+        """Return whether an object is known in this version or a newer one."""
         return self._index.knows(ref, version)
 
     def touched(self, with_work: cache.Pools) -> None:
-        """Note that pools have work."""
+        """Queue pools that have work."""
         for pool in with_work:
             self._claims.add(pool)
             self._pools.add(pool)
 
     async def run(self) -> None:
-        """Observe until cancelled.
+        """List and watch until cancelled.
 
-        The kinds of others come after our own: a server that has ours has read its definitions, so that one it does
-        not have then is not installed.
+        Foreign kinds come after our own: once the server serves ours it has loaded its definitions, so a foreign kind
+        that is missing then is not installed.
         """
         async with asyncio.TaskGroup() as group:
             first = [one for key, one in self._reflectors.items() if key in _OWN]
@@ -130,7 +130,7 @@ class Controllers:
                 group.create_task(self._reflectors[key].run())
 
     async def lead(self) -> None:
-        """Decide and act until cancelled."""
+        """Reconcile until cancelled."""
         for one in self._reflectors.values():
             await one.synced.wait()
         async with asyncio.TaskGroup() as group:
@@ -143,5 +143,5 @@ class Controllers:
                 group.create_task(self._templates.run())
 
     def _version_of(self, group: str) -> str:
-        """Return the version in which the objects of a group are read."""
+        """Return the API version in which a group is read."""
         return next(one.version for (known, _), one in self._reflectors.items() if known == group)

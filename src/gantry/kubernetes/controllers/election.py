@@ -1,12 +1,11 @@
-"""Election: of the controllers that run, the one that holds a Lease works.
+"""Leader election: of several controllers only the holder of a Lease works.
 
-Who calls it: ``daemons.kube``. The Lease is that of Kubernetes' own controllers (``coordination.k8s.io/v1``), changed
-by compare and set. Times of other machines are not compared with ours: a holder is taken for dead when its Lease has
-not changed for as long as it says, by our own clock. A holder that cannot renew it stops before that moment.
+``daemons.kube`` calls it. The Lease (``coordination.k8s.io/v1``) is used as by Kubernetes' own controllers, updated by
+compare-and-swap. Clocks of other machines are not trusted: a Lease has expired if it has not changed for its duration
+by our own clock. A holder that cannot renew it stops working before that.
 
-With the times below the work is handed over within ``HOLD + 2 * RETRY`` seconds of a death, and at once when the
-holder ends in order. Work of two holders would harm nothing, it would only be slower: each write says which version it
-changes.
+After a crash of the leader another one takes over within ``HOLD + 2 * RETRY`` seconds, after a regular stop at once.
+Two leaders at a time would only be slower, not wrong, because each write has the resource version that it changes.
 """
 
 import asyncio
@@ -23,11 +22,11 @@ from gantry.runtime import interface
 log = logging.getLogger(__name__)
 
 HOLD = 8.0
-"""Seconds for which a Lease is good after it was renewed."""
+"""Duration of the Lease in seconds after a renewal."""
 DEADLINE = 5.0
-"""Seconds without success after which a holder stops to work."""
+"""Seconds without a successful renewal after which the leader stops working."""
 RETRY = 1.5
-"""Seconds between two renewals, and between two looks at the Lease of another."""
+"""Seconds between two renewals, and between two attempts to acquire the Lease."""
 NAME = "gantry-kube"
 
 
@@ -45,7 +44,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 class Election:
-    """One candidate for one Lease."""
+    """A candidate for a Lease."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Election:
         identity: str = "",
         counts: metrics.Metrics,
     ) -> None:
-        """``identity`` is for one who cannot be twice: it finds its Lease again after a kill; else it is made anew."""
+        """A fixed ``identity`` lets a unique candidate reacquire its Lease after a crash; the default is random."""
         self._runtime = runtime
         self._server = server
         self._counts = counts
@@ -69,17 +68,17 @@ class Election:
         self._renewed = 0.0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Run ``lead`` for as long as the Lease is ours, each time that it is; give it back when cancelled."""
+        """Run ``lead`` whenever and as long as we hold the Lease; release it when cancelled."""
         self._counts.set("gantry_kube_leader", 0)
         while True:
             await self._win()
-            log.info("%s leads", self._identity)
+            log.info("%s acquired the lease and leads", self._identity)
             self._counts.set("gantry_kube_leader", 1)
             try:
                 await self._lead(lead)
             finally:
                 self._counts.set("gantry_kube_leader", 0)
-            log.warning("%s leads no more: the lease could not be renewed", self._identity)
+            log.warning("%s lost the lease and no longer leads", self._identity)
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         work = asyncio.ensure_future(lead())
@@ -92,19 +91,19 @@ class Election:
                 task.cancel()
             await asyncio.gather(work, keeping, return_exceptions=True)
             if not keeping.cancelled() and keeping.exception() is None:
-                log.debug("the lease is lost")
+                log.debug("lost the lease")
             else:
                 await self._give_back()
         if ended:
             work.result()
 
     async def _win(self) -> None:
-        """Return when the Lease is ours."""
+        """Return when the Lease is acquired."""
         while not await self._try():
             await self._runtime.clock.sleep(RETRY)
 
     async def _keep(self) -> None:
-        """Renew the Lease; return when it is lost, or has not been renewed for too long."""
+        """Renew the Lease; return when it is lost, or could not be renewed for ``DEADLINE`` seconds."""
         while True:
             left = self._renewed + DEADLINE - self._runtime.clock.monotonic()
             try:
@@ -117,7 +116,7 @@ class Election:
                 return
 
     async def _try(self) -> bool:
-        """Take or renew the Lease if it is free, ours or out of date; tell whether that was done."""
+        """Acquire or renew the Lease if it is free, ours or expired; return whether it succeeded."""
         began = self._runtime.clock.monotonic()
         try:
             if not await self._is_free():
@@ -130,13 +129,13 @@ class Election:
             self._lease = client.shaped(answer, _Lease)
         except (client.RefusedError, client.UnknownError) as error:
             level = logging.DEBUG if getattr(error, "http_status", 0) == 409 else logging.WARNING
-            log.log(level, "the lease %s: %s", self._name, error)
+            log.log(level, "lease %s not acquired: %s", self._name, error)
             return False
         self._renewed = self._since = began
         return True
 
     async def _is_free(self) -> bool:
-        """Look at the Lease; tell whether we may have it."""
+        """Read the Lease; return whether we may acquire it."""
         try:
             body = await self._server.get(f"{self._collection}/{self._name}", timeout=DEADLINE / 2)
         except client.RefusedError as error:
@@ -151,12 +150,12 @@ class Election:
         return self._holder in ("", self._identity) or now - self._since >= good_for
 
     async def _give_back(self) -> None:
-        """Let the next one begin at once."""
+        """Release the Lease, so that another candidate can acquire it at once."""
         try:
             if await self._is_free() and self._holder == self._identity:
                 await self._send("PUT", f"{self._collection}/{self._name}", self._written("", 1))
         except (client.RefusedError, client.UnknownError) as error:
-            log.info("the lease %s was not given back: %s", self._name, error)
+            log.info("lease %s not released: %s", self._name, error)
 
     async def _send(self, method: str, path: str, body: schema.Json) -> schema.Json:
         return await self._server.send(method, path, body, timeout=DEADLINE / 2)
@@ -166,7 +165,7 @@ class Election:
         return self._lease.spec.holder_identity or ""
 
     def _written(self, holder: str, hold: float) -> schema.Json:
-        """Return the Lease with a holder, for the version that was seen."""
+        """Return the Lease with a new holder, based on the version that was read."""
         now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
         stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         changes = (self._lease.spec.lease_transitions or 0) + (self._holder != holder)

@@ -1,7 +1,7 @@
-"""Events: what controllers tell the people who describe an object; one that is repeated counts up instead.
+"""Event recorder: writes Kubernetes Events about objects; a repeated Event increments its count.
 
-Who calls it: ``apply``. They are written by a task of their own, behind all other work and
-not faster than ``PER_SECOND``: losing one harms nothing, so those beyond ``ROOM`` are dropped and counted.
+``apply`` adds events. A separate task writes them, at most ``PER_SECOND``; losing one does no harm, so events beyond
+the queue limit are dropped and counted.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from gantry.runtime import interface
 log = logging.getLogger(__name__)
 
 ROOM = 1000
-"""How many events may wait, and how many are remembered to count up."""
+"""Maximum number of queued events, and of written events remembered for their count."""
 PER_SECOND = 25.0
-"""How many events are written in a second; ``BURST`` of them at once after a pause."""
+"""Maximum events per second; up to ``BURST`` at once after a pause."""
 BURST = 100
 REPORTER = "gantry-kube"
 
@@ -27,7 +27,7 @@ _Known = tuple[str, int]
 
 
 class Recorder:
-    """Writes events; ``run`` is its life."""
+    """Writes events while ``run`` runs."""
 
     def __init__(self, runtime: interface.Runtime, server: client.Client, *, counts: metrics.Metrics) -> None:
         self._runtime = runtime
@@ -39,7 +39,7 @@ class Recorder:
         self._limit = rate_limit.Limit(runtime.clock, per_second=PER_SECOND, burst=BURST)
 
     def add(self, report: actions.Report) -> None:
-        """Write an event when there is time."""
+        """Queue an event."""
         if len(self._waiting) >= ROOM:
             self._counts.count("gantry_kube_events_lost_total")
             return
@@ -66,8 +66,8 @@ class Recorder:
                 name = f"{report.about.name[:200].rstrip('.-')}.{self._runtime.random.token(8).hex()}"
                 await self._server.send("POST", collection, self._written(report, name))
         except (client.RefusedError, client.UnknownError) as error:
-            # The next one of its kind begins anew: events live for an hour.
-            log.debug("an event is lost: %s", error)
+            # The Event may have expired, after an hour; the next one like it creates a new Event.
+            log.debug("event not written: %s", error)
             self._counts.count("gantry_kube_events_lost_total")
             return
         self._known[report] = (name, count + 1)

@@ -1,8 +1,8 @@
-"""Access: where an API server is, and how we show who we are: from a kubeconfig, or from inside a pod.
+"""Kubeconfig: address and credentials of an API server, from a kubeconfig file or from inside a pod.
 
-Who calls it: ``daemons.kube``, once at the start. A kubeconfig may have certificates and keys as files or inline, a
-token or a file with one, or a name and a password; programs that make tokens (``exec``) are not run. A file with a
-token is read again as it changes (``client``), because a pod's expires within the hour.
+``daemons.kube`` calls it once at the start. A kubeconfig may have certificates and keys as files or inline, a token or
+a token file, or a user name and password; ``exec`` credential plugins are not supported. ``client`` reads a token file
+again periodically, because a pod's token expires within an hour.
 """
 
 import base64
@@ -17,11 +17,11 @@ from gantry import errors, security
 from gantry.runtime import interface
 
 MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where a pod finds its token, the authority of its API server and its namespace."""
+"""Directory in a pod with its token, the CA certificate of the API server and the namespace."""
 
 
 class Access(msgspec.Struct, frozen=True):
-    """An API server and what opens it; ``prefix`` stands before each path. Certificates and keys are PEM."""
+    """Address and credentials of an API server; ``prefix`` precedes each path. Certificates and keys are PEM."""
 
     host: str
     port: int
@@ -92,16 +92,16 @@ class _Config(_Kebab, frozen=True):
 
 
 def from_kubeconfig(runtime: interface.Runtime, path: str, *, context: str = "") -> Access:
-    """Return what a kubeconfig says of a context, the current one if none is named; ConfigurationError."""
+    """Return the access of a kubeconfig context, by default the current one; ConfigurationError."""
     config = _read(runtime, path)
     name = context or config.current_context
     chosen = next((one.context for one in config.contexts if one.name == name), None)
     if chosen is None:
         known = ", ".join(one.name for one in config.contexts) or "none"
-        raise errors.ConfigurationError(f"{path} has no context '{name}'", hint=f"it has {known}")
+        raise errors.ConfigurationError(f"{path} has no context '{name}'", hint=f"available contexts: {known}")
     cluster = next((one.cluster for one in config.clusters if one.name == chosen.cluster), None)
     if cluster is None:
-        raise errors.ConfigurationError(f"{path} has no cluster '{chosen.cluster}', which context '{name}' names")
+        raise errors.ConfigurationError(f"{path} has no cluster '{chosen.cluster}', to which context '{name}' refers")
     user = next((one.user for one in config.users if one.name == chosen.user), _User())
     _check_supported(path, cluster, user)
     folder = os.path.dirname(path)
@@ -122,10 +122,10 @@ def from_kubeconfig(runtime: interface.Runtime, path: str, *, context: str = "")
 
 
 def in_cluster(runtime: interface.Runtime, *, host: str, port: str) -> Access:
-    """Return what a pod is told: address by its environment, the rest by files; ConfigurationError outside of one."""
+    """Return the access of a pod, from environment variables and mounted files; ConfigurationError outside of a pod."""
     if not host or not port.isdecimal():
         raise errors.ConfigurationError(
-            "this is no pod: KUBERNETES_SERVICE_HOST is not set", hint="name a file with --kubeconfig"
+            "not running in a pod: KUBERNETES_SERVICE_HOST is not set", hint="pass a file with --kubeconfig"
         )
     return Access(
         host=host,
@@ -137,9 +137,9 @@ def in_cluster(runtime: interface.Runtime, *, host: str, port: str) -> Access:
 
 
 async def tls(runtime: interface.Runtime, access: Access, *, folder: str) -> ssl.SSLContext | None:
-    """Return the TLS context of an access, None for plain HTTP; ConfigurationError for keys that are none.
+    """Return the TLS context of an access, None for plain HTTP; ConfigurationError for unusable certificates.
 
-    ``folder`` holds the key for the moment that it takes to read it: the ssl module takes keys from files alone.
+    The key is written to ``folder`` while it is loaded, because the ssl module reads keys only from files.
     """
     if not access.is_tls:
         return None
@@ -153,7 +153,7 @@ async def tls(runtime: interface.Runtime, access: Access, *, folder: str) -> ssl
             authority=access.authority, certificate=path, is_checked=access.is_checked
         )
     except (OSError, ValueError) as error:
-        hint = f"is {folder} a folder that we may write to?" if path else ""
+        hint = f"check that {folder} is a writable directory" if path else ""
         message = f"the certificates for {access.host} cannot be used: {error}"
         raise errors.ConfigurationError(message, hint=hint) from None
     finally:
@@ -165,7 +165,7 @@ def _read(runtime: interface.Runtime, path: str) -> _Config:
     try:
         return msgspec.yaml.decode(_text(runtime, path).encode(), type=_Config)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise errors.ConfigurationError(f"{path} cannot be read as a kubeconfig: {error}") from None
+        raise errors.ConfigurationError(f"{path} is not a valid kubeconfig: {error}") from None
 
 
 def _text(runtime: interface.Runtime, path: str) -> str:
@@ -189,7 +189,7 @@ def _check_supported(path: str, cluster: _Cluster, user: _User) -> None:
 
 
 def _pem(runtime: interface.Runtime, folder: str, name: str, data: str) -> str:
-    """Return what is given inline, or else in a file beside the kubeconfig."""
+    """Return inline data, or the content of a file relative to the kubeconfig."""
     if not data:
         return _text(runtime, os.path.join(folder, name)) if name else ""
     try:
@@ -199,12 +199,12 @@ def _pem(runtime: interface.Runtime, folder: str, name: str, data: str) -> str:
 
 
 def _at(server: str) -> Access:
-    """Return the place that the URL of a server says."""
+    """Return host, port and path of a server URL."""
     url = parse.urlsplit(server)
     try:
         port = url.port or (443 if url.scheme == "https" else 80)
     except ValueError:
         port = 0
     if url.scheme not in ("http", "https") or not url.hostname or not port:
-        raise errors.ConfigurationError(f"'{server}' is not the URL of an API server")
+        raise errors.ConfigurationError(f"'{server}' is not a valid API server URL")
     return Access(host=url.hostname, port=port, prefix=url.path.rstrip("/"), is_tls=url.scheme == "https")

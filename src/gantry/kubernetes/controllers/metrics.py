@@ -1,10 +1,10 @@
-"""Metrics: what the controllers count, as Prometheus reads it, and the answers that tell whether they are well.
+"""Metrics of the controllers for Prometheus, and health probes.
 
-Who calls it: ``client``, ``reflector``, ``controllers`` count; ``Health`` answers a probe or a scraper over HTTP::
+``client``, ``reflector`` and the controllers count; ``Health`` answers over HTTP::
 
     /healthz, /livez    the event loop answers
-    /readyz             all objects have been listed; 503 before
-    /metrics            the counts (text format 0.0.4)
+    /readyz             all kinds have been listed; 503 before
+    /metrics            the metrics (text format 0.0.4)
 """
 
 import functools
@@ -15,21 +15,24 @@ from gantry.runtime import interface
 
 DECLARED: dict[str, tuple[Literal["counter", "gauge"], str]] = {
     "gantry_kube_requests_total": ("counter", "Requests to the API server, by method and status (0: no answer)."),
-    "gantry_kube_throttled_seconds_total": ("counter", "Seconds that requests waited for our own rate limit."),
-    "gantry_kube_lists_total": ("counter", "Lists of all objects of a kind."),
-    "gantry_kube_watches_total": ("counter", "Watches begun, by kind."),
+    "gantry_kube_throttled_seconds_total": ("counter", "Seconds that requests waited for the rate limit."),
+    "gantry_kube_lists_total": ("counter", "Full lists, by kind."),
+    "gantry_kube_watches_total": ("counter", "Watches started, by kind."),
     "gantry_kube_unreadable_total": ("counter", "Objects that could not be read, by kind."),
-    "gantry_kube_decisions_total": ("counter", "Decisions carried out, by result: done, changed, refused, unknown."),
+    "gantry_kube_decisions_total": (
+        "counter",
+        "Decisions applied, by result: done, changed, refused, unknown, foreign.",
+    ),
     "gantry_kube_events_lost_total": ("counter", "Events that were not written."),
-    "gantry_kube_objects": ("gauge", "Objects seen, by kind."),
-    "gantry_kube_queue": ("gauge", "Pools that wait for a worker."),
+    "gantry_kube_objects": ("gauge", "Cached objects, by kind."),
+    "gantry_kube_queue": ("gauge", "Queued pools."),
     "gantry_kube_leader": ("gauge", "1 while this controller holds the lease."),
 }
-"""Name to type and meaning of each metric."""
+"""Type and help text of each metric, by name."""
 
 
 class Metrics:
-    """Numbers by name and labels."""
+    """Values by name and labels."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, float]] = {name: {} for name in DECLARED}
@@ -54,13 +57,13 @@ class Metrics:
 
 @functools.cache
 def _key(*labels: tuple[str, str]) -> str:
-    """Return labels as they are written; their values are kinds, methods and numbers: few, and they need no escapes."""
+    """Format labels; their values (kinds, methods, numbers) are few and need no escaping."""
     inside = ",".join(f'{name}="{value}"' for name, value in sorted(labels))
     return f"{{{inside}}}" if inside else ""
 
 
 class Health:
-    """Answers probes and scrapers; fits ``interface.HttpHandler``."""
+    """Answers probes and scrapes; implements ``interface.HttpHandler``."""
 
     def __init__(self, metrics: Metrics, *, is_ready: Callable[[], bool]) -> None:
         self._metrics = metrics
@@ -76,4 +79,4 @@ class Health:
         if path == "/readyz":
             ready = self._is_ready()
             return interface.HttpResponse(200 if ready else 503, b"ok" if ready else b"not listed yet", "text/plain")
-        return interface.HttpResponse(404, b"there are /healthz, /livez, /readyz and /metrics", "text/plain")
+        return interface.HttpResponse(404, b"not found, use /healthz, /livez, /readyz or /metrics", "text/plain")

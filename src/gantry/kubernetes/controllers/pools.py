@@ -1,6 +1,6 @@
-"""The pool controller: finalizer, labels, owner and status of pools, written once for many claims.
+"""Pool controller: writes metadata and status of pools, one status update for many claims.
 
-Who calls it: ``controllers``, which adds pools that have work.
+``controllers`` adds pools that have work.
 """
 
 import datetime
@@ -11,15 +11,15 @@ from gantry.kubernetes.controllers import apply, workqueue
 from gantry.runtime import interface
 
 DELAY = 1.0
-"""Seconds from a change of a pool to its status."""
+"""Seconds from a change of a pool to its status update."""
 SHARE = 50
-"""A status waits so many times as long as the last one took to make: that of a large pool is written less often."""
+"""Delay of a status update as a multiple of the last one's duration: large pools are written less often."""
 WORKERS = 4
-"""How many pools are worked on at once."""
+"""Pools that are processed at a time."""
 
 
 class PoolController:
-    """Writes what pools should say while ``run`` runs."""
+    """Reconciles pools while ``run`` runs."""
 
     def __init__(self, runtime: interface.Runtime, seen: cache.Index, carrying: apply.Carrier) -> None:
         self._runtime = runtime
@@ -30,17 +30,17 @@ class PoolController:
         self._took: dict[meta.Ref, float] = {}
 
     def add(self, pool: meta.Ref) -> None:
-        """Look at a pool in a moment."""
+        """Queue a pool, with a delay."""
         if pool not in self._pools:
             self._pools.add(pool, after=max(DELAY, SHARE * self._took.get(pool, 0.0)))
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Reconcile until cancelled."""
         self._told.clear()
         await self._pools.run(self._describe, workers=WORKERS)
 
     async def _describe(self, pool: meta.Ref) -> None:
-        """Do what is to be done for a pool, step by step; errors are the queue's, which tries again."""
+        """Reconcile a pool, step by step; the work queue retries after errors."""
         while True:
             began = self._runtime.clock.monotonic()
             now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
@@ -52,7 +52,7 @@ class PoolController:
             found = self._index.pool(pool)
             if decision.wanted and found:
                 self._told[pool] = reconcile_pool.Told(decision.wanted, found.status)
-                # What has changed meanwhile waits: while claims come and go there would be no end of it.
+                # Later changes wait for the next run, or a busy pool would never be finished.
                 self.add(pool)
                 break
         if self._index.pool(pool) is None:

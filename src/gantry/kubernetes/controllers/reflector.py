@@ -1,15 +1,15 @@
-"""Reflectors: each tells a listener of all objects of one kind, for as long as it runs.
+"""Reflector: lists and watches the objects of one kind, and passes them to a listener.
 
-Who calls it: ``controllers``, one for each kind. ::
+``controllers`` runs one for each kind. ::
 
-    list (in pages) --> watch from its version --> end: watch from the last version seen
+    list (in pages) --> watch from its version --> end: watch from the last version
          ^                      |
-         +---- 410: too old ----+        silence, failures: after a pause, from the last version
+         +---- 410: too old ----+        silence, failures: back off, then from the last version
 
-A kind that the server does not have counts as listed, if it is one that may be missing; it is looked for again each
-minute. Objects that were there are not given up for one 404: a server that has just started does not know all kinds.
+An optional kind that the server does not have counts as listed, and is looked up again every minute. Known objects are
+not dropped after a single 404, because a server that has just started does not have all kinds yet.
 
-Invariant: after ``synced``, what the listener was told is what the server has, or had a moment ago.
+Invariant: after ``synced``, the listener has the server's objects, possibly slightly stale.
 """
 
 import asyncio
@@ -30,37 +30,37 @@ log = logging.getLogger(__name__)
 
 PAGE = 500
 SILENCE = 100.0
-"""Seconds without a byte after which a watch is begun anew; servers send a bookmark each minute."""
+"""Seconds without data after which a watch is restarted; servers send a bookmark every minute."""
 WATCH_TIME = 300
-"""Seconds after which the server is asked to end a watch, at least; up to twice as many, by chance."""
+"""Minimum seconds requested as timeout of a watch; up to twice as many, at random."""
 TOO_NEW = 504
-"""What a server answers that does not know our version yet, and may never: it has been set back."""
+"""Status of a server that does not have our version yet, and never will if it was restored from a backup."""
 MISSING = 60.0
-"""Seconds until a kind that is not there is looked for again, and until one that has gone is believed to have."""
+"""Seconds until a missing kind is looked up again, and until the objects of a kind that disappeared are dropped."""
 
 
 class Listener(Protocol):
-    """Who is told of objects."""
+    """Receives the objects."""
 
     def seen(self, found: meta.Resource) -> None:
-        """Note an object as it is now."""
+        """Handle the current state of an object."""
         ...
 
     def gone(self, ref: meta.Ref) -> None:
-        """Note that there is no such object any more."""
+        """Handle the deletion of an object."""
         ...
 
     def knows(self, ref: meta.Ref, version: str) -> bool:
-        """Tell whether an object has been seen in this version or a newer one."""
+        """Return whether an object is known in this version or a newer one."""
         ...
 
     def touched(self, pools: set[meta.Ref]) -> None:
-        """Note that pools have work."""
+        """Queue pools that have work."""
         ...
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Which objects concern us: those of one namespace, or of all; pools and claims only with a label, if one is set.
+    """Which objects are watched: of one namespace or all; pools and claims only with a label, if one is set.
 
     The label is ``cluster.x-k8s.io/watch-filter``, as of all Cluster API providers.
     """
@@ -69,18 +69,18 @@ class Scope(msgspec.Struct, frozen=True):
     watch_filter: str = ""
 
     def filters(self, kind: str) -> bool:
-        """Tell whether objects of a kind need the label; addresses do not, or their numbers would be given again."""
+        """Return whether objects of a kind need the label; addresses do not, or they would be allocated twice."""
         return bool(self.watch_filter) and kind in ("IPPool", "IPClaim", "IPAddressClaim")
 
     def wants(self, found: meta.Resource) -> bool:
-        """Tell whether an object concerns us."""
+        """Return whether an object is in scope."""
         labels = found.metadata.labels
         return not self.filters(found.kind) or labels.get(meta.WATCH_LABEL) == self.watch_filter
 
 
 class _List(msgspec.Struct, frozen=True):
     class Meta(msgspec.Struct, frozen=True, rename="camel"):
-        """What a list says of itself; its rest is behind ``continue``."""
+        """Metadata of a list; ``continue`` is the token of the next page."""
 
         resource_version: str = ""
         further: str = msgspec.field(default="", name="continue")
@@ -99,7 +99,7 @@ class _Group(msgspec.Struct, frozen=True):
 
 
 class Reflector:
-    """One kind; ``synced`` is set when it has been listed once, ``version`` is the one it is read in."""
+    """Reflector of one kind; ``synced`` is set after the first list, ``version`` is the API version it reads."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Reflector:
                 await self._rest()
 
     async def _refused(self, error: client.RefusedError) -> None:
-        """Go on after a refusal: with a list if our version is too old."""
+        """Handle an error answer: list again if our version is too old."""
         name = self._definition.plural
         if error.http_status == 404:
             await self._missing()
@@ -162,7 +162,7 @@ class Reflector:
             self._missing_since = now
         if self._definition.is_ours:
             if not self._failures:
-                log.error("the server has no %s; install the definitions first", self._definition.plural)
+                log.error("the API server has no %s: install the custom resource definitions", self._definition.plural)
             await self._rest()
             return
         if self._refs and now - self._missing_since < MISSING:
@@ -182,7 +182,7 @@ class Reflector:
             for body in page.items or ():
                 if one := self._read(bytes(body)):
                     if is_older:
-                        # A backup has been put in the server's place: what we know of the object never was.
+                        # The server was restored from a backup, so newer versions that we have seen no longer exist.
                         self._listener.gone(one.ref)
                     found.add(one.ref)
                     self._listener.seen(one)
@@ -213,11 +213,11 @@ class Reflector:
                 self._failures = 0
                 self._note(event)
         if self._runtime.clock.monotonic() - began < 1:
-            # A server that ends each watch at once is not asked without a pause.
+            # Back off from a server that ends each watch at once.
             await self._rest()
 
     def _note(self, event: client.Event) -> None:
-        """Tell of an event, unless it is one of our own requests, whose answers are known before."""
+        """Pass an event on, unless the answer to our own request has already shown it."""
         head = client.head(event.body)
         self._at = head.resource_version or self._at
         if event.type == "BOOKMARK":
@@ -236,26 +236,26 @@ class Reflector:
             self._counts.set("gantry_kube_objects", len(self._refs), kind=self._kind)
 
     def _replace(self, found: set[meta.Ref]) -> None:
-        """Note what a list shows to be all that there is."""
+        """Replace the set of known objects after a list."""
         for ref in self._refs - found:
             self._listener.gone(ref)
         self._refs = found
         self._counts.set("gantry_kube_objects", len(found), kind=self._kind)
 
     def _read(self, body: bytes) -> meta.Resource | None:
-        """Return an object; the items of some lists leave out what all have."""
+        """Decode an object, None if it cannot be read; list items may lack ``apiVersion`` and ``kind``."""
         try:
             found = meta.decode(body, self._definition.resource)
             if found.kind:
                 return found
             return msgspec.structs.replace(found, api_version=self._api_version, kind=self._definition.kind)
         except errors.InvalidError as error:
-            log.warning("an object of %s is passed over: %s", self._definition.plural, error)
+            log.warning("ignoring unreadable object of %s: %s", self._definition.plural, error)
             self._counts.count("gantry_kube_unreadable_total", kind=self._kind)
             return None
 
     def _kept(self, body: bytes) -> set[meta.Ref]:
-        """Return an object that could be read once and cannot now: an address is in use as long as it is there."""
+        """Return an unreadable object if it is known: an address remains in use while its object exists."""
         try:
             head = meta.decode(body, meta.Resource).metadata
         except errors.InvalidError:
@@ -264,13 +264,13 @@ class Reflector:
         return {ref} & self._refs
 
     async def _served(self) -> str:
-        """Return the version that we read: the first one that we know and the server has."""
+        """Return the first API version that we support and the server serves."""
         group = self._definition.group
         told = client.shaped(await self._server.get(f"/apis/{group}"), _Group)
         offered = {one.version for one in told.versions}
         found = next((one for one in self._definition.versions if one in offered), None)
         if found is None:
-            raise client.RefusedError(404, "NotFound", f"{group} is not served in a version that is known here")
+            raise client.RefusedError(404, "NotFound", f"the server has no supported version of {group}")
         return found
 
     def _path(self, query: Mapping[str, str]) -> str:
@@ -289,5 +289,5 @@ class Reflector:
 
 
 def _number(version: str) -> int:
-    """Return a resource version as a number, 0 if it is none."""
+    """Return a resource version as a number, 0 if it is not a number."""
     return int(version) if version.isdecimal() else 0

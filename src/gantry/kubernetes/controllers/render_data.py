@@ -1,12 +1,12 @@
-"""Renderings: the texts of a data object, from its template, its machine, and the addresses that claims were given.
+"""Render data objects: from their template, the objects of their machine, and the addresses of their claims.
 
-Who calls it: ``templates``, one data object at a time. ::
+``templates`` calls it, for one data object at a time. ::
 
-    claims are made, one a pool --> each has an address --> two Secrets --> the data object is ready
-    deleted                     --> the claims are deleted --> its finalizer
+    create claims, one per pool --> each has an address --> two Secrets --> the data object is ready
+    deleted                     --> delete the claims   --> remove its finalizer
 
-A Secret that is there is never written again: the machine may have read it. Machine, Metal3Machine and BareMetalHost
-are asked for when they are needed, and not watched.
+An existing Secret is never rewritten, because the machine may have read it. Machine, Metal3Machine and BareMetalHost
+are read when needed, not watched.
 """
 
 import base64
@@ -19,20 +19,20 @@ from gantry.kubernetes.claims import actions, template
 from gantry.kubernetes.controllers import apply, template_cache
 
 HOST = "metal3.io/BareMetalHost"
-"""The annotation of a Metal3Machine that names its host as namespace/name."""
+"""The annotation of a Metal3Machine with its host, as namespace/name."""
 HOSTS = f"{data.HOST_GROUP}/v1alpha1"
 SECRET = "infrastructure.cluster.x-k8s.io/secret"
 
 
 class Renderer:
-    """Brings data objects on."""
+    """Reconciles data objects."""
 
     def __init__(self, carrying: apply.Carrier, known: template_cache.Observed) -> None:
         self._carrier = carrying
         self._known = known
 
     async def render(self, ref: meta.Ref) -> None:
-        """Do what can be done for a data object; errors say what is missing, to be tried again."""
+        """Do the next step for a data object; an error says what is missing, to be retried."""
         datum = self._known.get(ref, data.Metal3Data)
         if datum is None or datum.is_paused:
             return
@@ -58,7 +58,7 @@ class Renderer:
             await self._carrier.carry((actions.without_finalizer(datum, data.FINALIZER),))
 
     async def _tell(self, datum: data.Metal3Data, error: errors.PrerequisiteError) -> None:
-        """Let a data object say what it waits for."""
+        """Write to the status of a data object why it is not ready."""
         now = self._known.get(datum.ref, data.Metal3Data)
         passes = isinstance(error, errors.WrongStateError | errors.BusyError)
         if now and not passes and now.status.error_message != error.message:
@@ -70,7 +70,7 @@ class Renderer:
             data.Metal3DataTemplate,
         )
         if found is None:
-            raise errors.NotFoundError(f"there is no Metal3DataTemplate {datum.spec.template.name}")
+            raise errors.NotFoundError(f"Metal3DataTemplate {datum.spec.template.name} does not exist")
         machine = await self._machine(datum)
         gifts = await self._gifts(datum, template.claims(found, machine))
         if gifts is None:
@@ -90,7 +90,7 @@ class Renderer:
         await self._carrier.carry((actions.Patch(datum.ref, datum.api_version, ready, "status"),))
 
     async def _gifts(self, datum: data.Metal3Data, wanted: list[actions.Claim]) -> dict[str, template.Given] | None:
-        """Make the claims that are missing, and return what all were given; None while one waits."""
+        """Create missing claims, and return the addresses by pool; None while a claim has none."""
         own = {one.ref: one for one in self._known.claims_of(datum)}
         for claim in wanted:
             if claim.ref not in own:
@@ -104,7 +104,7 @@ class Renderer:
         return gifts if len(gifts) == len(wanted) else None
 
     async def _given(self, claim: actions.Claim) -> template.Given | None:
-        """Return what a claim was given, None if it waits; its change wakes us."""
+        """Return the address of a claim, None while it waits; its next change requeues the data object."""
         failure = claim.status.error_message if isinstance(claim, ipam.IPClaim) else claim.failure
         if failure:
             raise errors.NoRoomError(f"IP Allocation for {claim.pool.name} failed : {failure}")
@@ -115,17 +115,17 @@ class Renderer:
         return template.given(found) if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
 
     async def _machine(self, datum: data.Metal3Data) -> template.Machine:
-        """Return the machine's objects: by the owner of the data claim, its owner, and its annotation."""
+        """Read the machine's objects, by the owner references of the data claim and the host annotation."""
         claim = self._known.get(
             template_cache.ref("Metal3DataClaim", datum.metadata.namespace, datum.spec.claim.name), data.Metal3DataClaim
         )
         if claim is None:
-            raise errors.NotFoundError(f"there is no Metal3DataClaim {datum.spec.claim.name}")
+            raise errors.NotFoundError(f"Metal3DataClaim {datum.spec.claim.name} does not exist")
         metal = await self._owner(claim, "Metal3Machine", "metal3machines")
         machine = await self._owner(metal, "Machine", "machines")
         namespace, _, name = metal.metadata.annotations.get(HOST, "").rpartition("/")
         if not name:
-            raise errors.NotFoundError(f"Metal3Machine {metal.metadata.name} has no host yet")
+            raise errors.NotFoundError(f"Metal3Machine {metal.metadata.name} has no annotation {HOST} yet")
         path = f"/apis/{HOSTS}/namespaces/{namespace or metal.metadata.namespace}/baremetalhosts/{name}"
         host = await self._carrier.read(path, data.BareMetalHost)
         return template.Machine(datum, machine, metal, host)
@@ -133,7 +133,7 @@ class Renderer:
     async def _owner(self, of: meta.Resource, kind: str, plural: str) -> meta.Resource:
         owner = next((one for one in of.metadata.owner_references if one.kind == kind), None)
         if owner is None:
-            raise errors.NotFoundError(f"{of.kind} {of.metadata.name} has no owner that is a {kind}")
+            raise errors.NotFoundError(f"{of.kind} {of.metadata.name} has no owner reference to a {kind}")
         path = f"/apis/{owner.api_version}/namespaces/{of.metadata.namespace}/{plural}/{owner.name}"
         return await self._carrier.read(path, meta.Resource)
 

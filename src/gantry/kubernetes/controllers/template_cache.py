@@ -1,7 +1,7 @@
-"""What has been observed of templates, data claims, data objects, and of the claims that were made for these.
+"""Template cache: observed templates, data claims, data objects, and the IP claims of these.
 
-Who calls it: ``templates``, which tells it what is seen and asks it, and ``render_data``. Each object is found by what
-it names, so that a change costs the same however many there are, but that of a template, which concerns all its own.
+``templates`` updates it; ``templates`` and ``render_data`` query it. Objects are indexed by the objects they refer to,
+so the cost of a change does not depend on the number of objects, except for a template, which affects all of its own.
 """
 
 from typing import TypeVar
@@ -13,14 +13,14 @@ Found = TypeVar("Found", bound=meta.Resource)
 
 
 class Observed:
-    """The objects by what they are known by, and by what they name."""
+    """The objects by identity, and by the objects they refer to."""
 
     def __init__(self) -> None:
         self._objects: dict[meta.Ref, meta.Resource] = {}
         self._naming: dict[meta.Ref, set[meta.Ref]] = {}
 
     def put(self, seen: meta.Resource) -> set[meta.Ref]:
-        """Note an object; return the templates, data claims and data objects that it concerns."""
+        """Store an object; return the affected templates, data claims and data objects."""
         if seen.is_gone:
             return self.remove(seen.ref)
         named = _names(seen)
@@ -36,7 +36,7 @@ class Observed:
         return touched | _ours({seen.ref, *named})
 
     def remove(self, ref: meta.Ref) -> set[meta.Ref]:
-        """Note that there is no such object; return those that it concerned."""
+        """Remove an object; return the affected templates, data claims and data objects."""
         old = self._objects.pop(ref, None)
         named = _names(old) if old else ()
         for one in named:
@@ -46,22 +46,22 @@ class Observed:
         return _ours({ref, *named}) if old else set()
 
     def get(self, ref: meta.Ref, kind: type[Found]) -> Found | None:
-        """Return an object, None if it has not been seen."""
+        """Return an object, None if it is not cached or of another kind."""
         found = self._objects.get(ref)
         return found if isinstance(found, kind) else None
 
     def naming(self, ref: meta.Ref, kind: type[Found]) -> list[Found]:
-        """Return the objects of a kind that name another, by their names."""
+        """Return the objects of a kind that refer to another object, sorted by name."""
         found = (self._objects[one] for one in sorted(self._naming.get(ref, ())))
         return [one for one in found if isinstance(one, kind)]
 
     def claims_of(self, datum: data.Metal3Data) -> list[actions.Claim]:
-        """Return the claims that were made for a data object."""
+        """Return the claims of a data object."""
         return [*self.naming(datum.ref, ipam.IPClaim), *self.naming(datum.ref, capi.IPAddressClaim)]
 
 
 def _names(seen: meta.Resource) -> tuple[meta.Ref, ...]:
-    """Return what an object belongs to: of a data object template and data claim, of a claim its data object."""
+    """Return what an object refers to: a data object to template and data claim, a claim to its data object."""
     namespace = seen.metadata.namespace
     if isinstance(seen, data.Metal3DataClaim | data.Metal3Data):
         named = ref("Metal3DataTemplate", namespace, seen.spec.template.name)
@@ -74,7 +74,7 @@ def _names(seen: meta.Resource) -> tuple[meta.Ref, ...]:
 
 
 def _changes(old: meta.Resource | None, new: data.Metal3DataTemplate) -> bool:
-    """Tell whether those who name a template have to know."""
+    """Return whether a change of a template affects the objects that refer to it."""
     if not isinstance(old, data.Metal3DataTemplate):
         return True
     return (old.spec, old.is_paused, old.is_deleting) != (new.spec, new.is_paused, new.is_deleting)
@@ -85,5 +85,5 @@ def _ours(refs: set[meta.Ref]) -> set[meta.Ref]:
 
 
 def ref(kind: str, namespace: str, name: str) -> meta.Ref:
-    """Return what an object of the templates' group is known by."""
+    """Return the identity of an object of Metal3's infrastructure group."""
     return meta.Ref(data.GROUP, kind, namespace, name)

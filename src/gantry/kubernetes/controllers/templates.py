@@ -1,11 +1,12 @@
-"""The template controller: gives each data claim a data object with an index of its own (contract: kubernetes 1.7).
+"""Template controller: creates a data object with a unique index for each data claim (contract: kubernetes 1.7).
 
-Who calls it: ``controllers``, if templates are asked for; where Metal3's own provider runs, it does this. ::
+``controllers`` runs it if enabled; where Metal3's own provider runs, that does this work. ::
 
-    Metal3DataClaim --> Metal3Data <template>-<index> --> renderings: claims, Secrets
+    Metal3DataClaim --> Metal3Data <template>-<index> --> render_data: claims, Secrets
     deleted             deleted, with its claims      --> finalizer of the data claim
 
-The lowest free index is taken; two who take it at once make one name, and the second of them picks anew.
+A data claim gets the lowest free index. Two that choose the same index collide in the name of the data object, and the
+second one chooses again.
 """
 
 import datetime
@@ -19,18 +20,18 @@ from gantry.runtime import interface
 CLAIM_FINALIZER = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
 WORKERS = 8
 DELAY = 1.0
-"""Seconds from a change to the status of its template."""
+"""Seconds from a change to the status update of its template."""
 REST = 30.0
-"""Seconds until what is paused is looked at again."""
+"""Seconds until a paused object is checked again."""
 
 
 class TemplateController:
-    """Both halves: indexes here, texts in ``render_data``; ``seen`` and ``gone`` bring what is observed."""
+    """Controls data claims and templates here, and data objects by ``render_data``."""
 
     def __init__(
         self, runtime: interface.Runtime, carrying: apply.Carrier, *, rests: Callable[[str, str], bool]
     ) -> None:
-        """``rests`` tells whether a Cluster, by namespace and name, is paused."""
+        """``rests`` returns whether a Cluster, by namespace and name, is paused."""
         self._runtime = runtime
         self._carrier = carrying
         self._rests = rests
@@ -39,24 +40,24 @@ class TemplateController:
         self._renderer = render_data.Renderer(carrying, self._known)
 
     def seen(self, found: meta.Resource) -> None:
-        """Note an object as it is now."""
+        """Handle the current state of an object."""
         self._add(self._known.put(found))
 
     def gone(self, ref: meta.Ref) -> None:
-        """Note that there is no such object."""
+        """Handle the deletion of an object."""
         self._add(self._known.remove(ref))
 
     def _add(self, touched: set[meta.Ref]) -> None:
         for ref in touched:
-            # What is done for a template itself is its status: once for many.
+            # The only work on a template is its status: one update for many changes.
             self._queue.add(ref, after=DELAY if ref.kind == "Metal3DataTemplate" else 0.0)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile until cancelled."""
         await self._queue.run(self._work, workers=WORKERS)
 
     async def _work(self, ref: meta.Ref) -> None:
-        """Do what is to be done for an object; errors are the queue's, which tries again."""
+        """Reconcile an object; the work queue retries after errors."""
         of = self._template(ref)
         if of and (of.is_paused or self._rests(ref.namespace, of.spec.cluster_name)):
             self._queue.add(ref, after=REST)
@@ -70,13 +71,13 @@ class TemplateController:
             await self._carrier.carry(_status(of, self._known.naming(ref, data.Metal3Data), self._now))
 
     def _template(self, ref: meta.Ref) -> data.Metal3DataTemplate | None:
-        """Return the template that an object is, or belongs to, None if it has not been seen."""
+        """Return the template that an object is or refers to, None if it is not cached."""
         owned = self._known.get(ref, data.Metal3Data) or self._known.get(ref, data.Metal3DataClaim)
         of = template_cache.ref("Metal3DataTemplate", ref.namespace, owned.spec.template.name) if owned else ref
         return self._known.get(of, data.Metal3DataTemplate)
 
     async def _serve(self, claim: data.Metal3DataClaim, of: data.Metal3DataTemplate | None) -> None:
-        """Bring one data claim a step on; what is answered wakes us for the next."""
+        """Do the next step for a data claim; the answer requeues it."""
         own = next(iter(self._known.naming(claim.ref, data.Metal3Data)), None)
         if claim.is_deleting:
             await self._carrier.carry(_released(claim, own))
@@ -95,7 +96,7 @@ class TemplateController:
 
 
 def _released(claim: data.Metal3DataClaim, own: data.Metal3Data | None) -> tuple[actions.Action, ...]:
-    """Return the next step of the end of a data claim: its data object first, then its finalizer."""
+    """Return the next step of deleting a data claim: its data object first, then its finalizer."""
     if own is None:
         held = CLAIM_FINALIZER in claim.metadata.finalizers
         return (actions.without_finalizer(claim, CLAIM_FINALIZER),) if held else ()
@@ -136,10 +137,9 @@ def _data(found: data.Metal3DataTemplate, claim: data.Metal3DataClaim, index: in
 def _status(
     found: data.Metal3DataTemplate, listed: list[data.Metal3Data], now: datetime.datetime
 ) -> tuple[actions.Action, ...]:
-    """Return what tells a template which indexes are in use, in the form of its version; nothing if it knows.
+    """Return the status update of a template with the indexes in use, as its version has them; nothing if up to date.
 
-    The names of the data objects are the seed's; a server whose definition has no place for them drops them, and is
-    not told again.
+    ``dataNames`` is a field of the seed; a server whose definition lacks it prunes it, and it is not written again.
     """
     ordered = sorted(listed, key=lambda one: one.spec.index)
     used = {one.spec.claim.name: one.spec.index for one in ordered}
@@ -155,13 +155,13 @@ def _status(
 
 
 def _indexes(api_version: str, used: Mapping[str, int]) -> schema.Json | list[schema.Json]:
-    """Return the indexes by the names of the data claims, as a version of a template has them."""
+    """Return the indexes by data claim name, in the form of an API version."""
     if api_version.endswith("v1beta2"):
         return [{"name": name, "index": index} for name, index in used.items()]
     return dict(used)
 
 
 def _replacing(old: object, new: Mapping[str, object]) -> schema.Json:
-    """Return the patch that makes one map of another: a merge patch keeps what it does not name."""
+    """Return the merge patch that replaces a map, with a null for each removed key."""
     gone = {name: None for name in old if name not in new} if isinstance(old, dict) else {}
     return {**gone, **new}

@@ -1,7 +1,7 @@
-"""Queues of keys: each key that was added is worked on, by one worker at a time, and again if it was added meanwhile.
+"""Work queue: processes each key by one worker at a time, and again if it was added meanwhile.
 
-Who calls it: ``controllers``, with pools as keys: one worker for each pool at most. A key that fails is worked on again
-after a pause, which grows with its failures.
+The controllers use it, as Kubernetes controllers use client-go's. A key whose work fails is requeued with exponential
+back-off.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class Queue(Generic[KeyT]):
-    """Keys, and when each is due."""
+    """Keys with their due times."""
 
     def __init__(self, runtime: interface.Runtime) -> None:
         self._runtime = runtime
         self._due: dict[KeyT, float] = {}
-        # Keys of one moment come in the order they were added: they need not have one of their own.
+        # Keys of the same time are in the order they were added; keys need not be comparable.
         self._heap: list[tuple[float, int, KeyT]] = []
         self._numbers = itertools.count()
         self._running: set[KeyT] = set()
@@ -41,7 +41,7 @@ class Queue(Generic[KeyT]):
         return key in self._due
 
     def add(self, key: KeyT, *, after: float = 0.0) -> None:
-        """Let a key be worked on in so many seconds, or before if it is due before."""
+        """Queue a key after so many seconds, unless it is due earlier."""
         due = self._runtime.clock.monotonic() + after
         if due < self._due.get(key, due + 1):
             self._due[key] = due
@@ -49,7 +49,7 @@ class Queue(Generic[KeyT]):
             self._changed.set()
 
     async def run(self, work: Callable[[KeyT], Awaitable[None]], *, workers: int) -> None:
-        """Work on keys as they are due, on so many at once, until cancelled; what was under way is due again then."""
+        """Process due keys, by so many workers, until cancelled; then the keys in progress are queued again."""
         slots = asyncio.Semaphore(workers)
         try:
             async with asyncio.TaskGroup() as group:
@@ -68,14 +68,14 @@ class Queue(Generic[KeyT]):
             self._failures.pop(key, None)
         except errors.GantryError as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            log.warning("%s: %s", key, error)
+            log.warning("%s: %s; will retry", key, error)
             self.add(key, after=rate_limit.pause(self._runtime.random, failures))
         self._running.discard(key)
         self._changed.set()
         slots.release()
 
     async def _next(self) -> KeyT:
-        """Return the next key that is due and not being worked on."""
+        """Return the next key that is due and not in progress."""
         while True:
             self._changed.clear()
             key, wait = self._ready()
@@ -90,7 +90,7 @@ class Queue(Generic[KeyT]):
                 pass
 
     def _ready(self) -> tuple[KeyT | None, float | None]:
-        """Return a key that can be worked on, or else in how many seconds there is one; None: when one is added."""
+        """Return a due key, or else the seconds until one is due; None if only ``add`` can change that."""
         now = self._runtime.clock.monotonic()
         held: list[tuple[float, int, KeyT]] = []
         found: KeyT | None = None
