@@ -101,7 +101,7 @@ class Site:
         runtime = machine.RealRuntime()
         target = kubeconfig.from_kubeconfig(runtime, self.kubeconfig)
         tls = await kubeconfig.tls(runtime, target, folder=str(self._folder / "run"))
-        limit = rate_limit.Limit(runtime.clock, per_second=1e6, burst=1000)
+        limit = rate_limit.RateLimit(runtime.clock, per_second=1e6, burst=1000)
         made = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
         try:
             yield made

@@ -23,12 +23,12 @@ def _claim(number: int) -> ipam.IPClaim:
     return ipam.IPClaim(api_version=ipam.API_VERSION, kind="IPClaim", metadata=metadata, spec=spec)
 
 
-def _index(subnet: str, strategy: str, *, used: int) -> cache.Index:
+def _index(subnet: str, strategy: str, *, used: int) -> cache.Cache:
     """Return an index with one pool, of which the first addresses are in use."""
     spec = ipam.PoolSpec(name_prefix="p", pools=(ipam.Range(subnet=subnet),), allocation_strategy=strategy)
     metadata = meta.ObjectMeta(name="pool", namespace="default", uid="pool")
     pool = ipam.IPPool(api_version=ipam.API_VERSION, kind="IPPool", metadata=metadata, spec=spec)
-    seen = cache.Index()
+    seen = cache.Cache()
     seen.put(pool)
     network = ipaddress.ip_network(subnet)
     for number in range(1, used + 1):
@@ -48,13 +48,13 @@ def _index(subnet: str, strategy: str, *, used: int) -> cache.Index:
     return seen
 
 
-def _microseconds(seen: cache.Index, below: Callable[[int], int]) -> float:
+def _microseconds(seen: cache.Cache, below: Callable[[int], int]) -> float:
     """Return the processor time of one pick."""
     claims = [_claim(10**6 + number) for number in range(PICKS)]
     start = time.thread_time()
     found = [allocate.pick(seen, claim, below=below) for claim in claims]
     seconds = time.thread_time() - start
-    assert all(isinstance(one, pool_space.Lease) for one in found)
+    assert all(isinstance(one, pool_space.Allocation) for one in found)
     return seconds / PICKS * 1e6
 
 

@@ -145,5 +145,5 @@ def test_the_page_describes_every_option_and_every_metric() -> None:
     text = (Path(__file__).parents[2] / "docs/how-to/kubernetes-controllers.md").read_text()
     given = vars(kube._arguments(["controllers"]))
     names = {f"--{name.replace('_', '-')}" for name in given if name != "run"} - {"--leader-elect"}
-    for name in (*names, "--no-leader-elect", *metrics.DECLARED):
+    for name in (*names, "--no-leader-elect", *metrics.METRICS):
         assert f"`{name}`" in text, name

@@ -48,7 +48,7 @@ async def talking(folder: Path) -> AsyncIterator[client.Client]:
     lab.wait_until((folder / "kubeconfig").exists, "the kubeconfig")
     target = kubeconfig.from_kubeconfig(runtime, str(folder / "kubeconfig"))
     tls = await kubeconfig.tls(runtime, target, folder=str(folder))
-    limit = rate_limit.Limit(runtime.clock, per_second=1000, burst=100)
+    limit = rate_limit.RateLimit(runtime.clock, per_second=1000, burst=100)
     user = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
     try:
         yield user

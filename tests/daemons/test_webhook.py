@@ -32,7 +32,7 @@ def options(folder: Path, port: int) -> argparse.Namespace:
 async def idle() -> AsyncIterator[controllers.Controllers]:
     """Controllers that have seen nothing."""
     runtime, counts = real.RealRuntime(), metrics.Metrics()
-    limit = rate_limit.Limit(runtime.clock, per_second=1.0, burst=1)
+    limit = rate_limit.RateLimit(runtime.clock, per_second=1.0, burst=1)
     made = client.Client(runtime, kubeconfig.Access(host="x", port=1, is_tls=False), limit=limit, counts=counts)
     yield controllers.Controllers(runtime, made, scope=reflector.Scope(), counts=counts)
     await made.close()
@@ -69,7 +69,7 @@ async def until_trusted(port: int, authority: bytes, body: bytes) -> None:
 async def test_reviews_are_answered_and_a_renewed_certificate_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: controllers.Controllers
 ) -> None:
-    monkeypatch.setattr(webhook, "RENEWAL", 0.05)
+    monkeypatch.setattr(webhook, "CHECK_SECONDS", 0.05)
     port, first = ports.free(), webhooks.certificate(tmp_path)
     claim = {"uid": "u", "operation": "CREATE", "kind": {"group": "ipam.metal3.io", "kind": "IPClaim"}}
     good, bad = (json.dumps(reviewed({**claim, "object": server.claim("c", of=of)})).encode() for of in ("pool-1", ""))

@@ -75,7 +75,7 @@ async def talking(kubeconfig: Path) -> AsyncIterator[client.Client]:
     runtime = real.RealRuntime()
     target = controllers_kubeconfig.from_kubeconfig(runtime, str(kubeconfig))
     tls = await controllers_kubeconfig.tls(runtime, target, folder=str(kubeconfig.parent))
-    limit = rate_limit.Limit(runtime.clock, per_second=1000, burst=1000)
+    limit = rate_limit.RateLimit(runtime.clock, per_second=1000, burst=1000)
     made = client.Client(runtime, target, tls=tls, limit=limit, counts=metrics.Metrics())
     try:
         yield made
@@ -154,7 +154,7 @@ async def test_instances_and_claims_never_get_one_address_while_controllers_are_
     pool: schema.Json = {
         "apiVersion": ipam.API_VERSION,
         "kind": "IPPool",
-        "metadata": {"name": "lan", "annotations": {ipam.NETWORK: "net1"}},
+        "metadata": {"name": "lan", "annotations": {ipam.NETWORK_ANNOTATION: "net1"}},
         "spec": {"namePrefix": "lan", "pools": [{"subnet": "192.0.2.0/28"}]},
     }
     async with talking(kubeconfig) as talk:

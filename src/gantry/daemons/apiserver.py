@@ -40,10 +40,10 @@ log = logging.getLogger(__name__)
 DATA = "/var/lib/gantry/kube"
 PORT = 6443
 ADMIN = "admin"
-BESIDE = "gantry-kube"
+CONTROLLER_USER = "gantry-kube"
 """User name of the controllers that the server starts."""
 
-Beside = Callable[[pipe_server.Server], Awaitable[None]]
+Companion = Callable[[pipe_server.Server], Awaitable[None]]
 """Runs beside the server until stopped; its requests are answered by the pipe server."""
 
 
@@ -75,7 +75,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 
 async def serve(
-    runtime: interface.Runtime, options: argparse.Namespace, *, stop: asyncio.Event, beside: Beside | None = None
+    runtime: interface.Runtime, options: argparse.Namespace, *, stop: asyncio.Event, beside: Companion | None = None
 ) -> None:
     """Serve until ``stop``, or until ``beside`` ends; InvalidError, BusyError, ConfigurationError."""
     try:
@@ -91,7 +91,7 @@ async def serve(
     await runtime.disk.make_directory(options.data, mode=0o700)
     tokens = await _tokens(runtime, options.data)
     own = runtime.random.token(24).hex()
-    application = apiserver.Application(runtime, options.data, tokens={**tokens, own: BESIDE})
+    application = apiserver.Application(runtime, options.data, tokens={**tokens, own: CONTROLLER_USER})
     listening = http.Server(runtime, application)
     await application.open()
     try:

@@ -37,7 +37,7 @@ def add_arguments(made: argparse.ArgumentParser) -> None:
     )
 
 
-def ledger_of(runtime: interface.Runtime, options: argparse.Namespace) -> cluster_ports.Ledger | None:
+def ledger_of(runtime: interface.Runtime, options: argparse.Namespace) -> cluster_ports.ClusterPorts | None:
     """Return the port client of the configured cluster, None without one; InvalidError."""
     if options.site and not _SITE.fullmatch(options.site):
         raise errors.InvalidError(
@@ -45,4 +45,4 @@ def ledger_of(runtime: interface.Runtime, options: argparse.Namespace) -> cluste
         )
     if not options.cluster:
         return None
-    return cluster_ports.Ledger(luxi.Pool(runtime.network, options.cluster), runtime.clock, site=options.site)
+    return cluster_ports.ClusterPorts(luxi.Pool(runtime.network, options.cluster), runtime.clock, site=options.site)

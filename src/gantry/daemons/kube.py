@@ -34,11 +34,11 @@ HEALTH_PORT = 9440
 QPS = 500.0
 BURST = 1000
 BODY_LIMIT = 1 << 16
-UNLIMITED = 999_999
+UNLIMITED_QPS = 999_999
 """Requests per second of controllers started by ``gantry-kube serve``: no limit."""
-CONCURRENCY = 512
+LOCAL_CONCURRENCY = 512
 """Claims that these controllers process at a time: concurrent changes share an fsync."""
-COLLECT = (100_000, 20, 100)
+GC_THRESHOLDS = (100_000, 20, 100)
 """Arguments of ``gc.set_threshold``: rare collections, for there are many live objects and few garbage cycles."""
 LEASE_QPS = 10.0
 """Requests per second for the lease, separate from others, so that renewals never wait."""
@@ -58,7 +58,7 @@ async def control(
     *,
     options: argparse.Namespace,
     stop: asyncio.Event,
-    way: pipe.Channel | None = None,
+    way: pipe.Pipe | None = None,
 ) -> None:
     """Run the controllers of an API server until ``stop``, then release the lease.
 
@@ -66,9 +66,9 @@ async def control(
     """
     counts = metrics.Metrics()
     tls = None if way else await kubeconfig.tls(runtime, target, folder=options.run_folder)
-    limit = rate_limit.Limit(runtime.clock, per_second=options.qps, burst=options.burst)
+    limit = rate_limit.RateLimit(runtime.clock, per_second=options.qps, burst=options.burst)
     server = client.Client(runtime, target, tls=tls, http=way, limit=limit, counts=counts)
-    lease_limit = rate_limit.Limit(runtime.clock, per_second=LEASE_QPS, burst=int(LEASE_QPS))
+    lease_limit = rate_limit.RateLimit(runtime.clock, per_second=LEASE_QPS, burst=int(LEASE_QPS))
     leases = client.Client(runtime, target, tls=tls, http=way, limit=lease_limit, counts=counts)
     scope = reflector.Scope(namespace=options.namespace, watch_filter=options.watch_filter)
     made = controllers.Controllers(
@@ -119,42 +119,44 @@ async def _until(stop: asyncio.Event, *work: Coroutine[object, object, None]) ->
             task.result()
 
 
-async def _controllers(runtime: interface.Runtime, options: argparse.Namespace) -> None:
+async def _controllers_command(runtime: interface.Runtime, options: argparse.Namespace) -> None:
     if options.attended:
         target = kubeconfig.Access(host="gantry-kube serve", port=0)
-        way = pipe.Channel(*await runtime.network.inherited(limit=pipe.PIECE))
+        way = pipe.Pipe(*await runtime.network.inherited(limit=pipe.MAX_PIECE_BYTES))
     else:
         target, way = _access(runtime, options), None
         log.info("the API server is %s port %d", target.host, target.port)
-    await control(runtime, target, options=options, stop=_stopped(), way=way)
+    await control(runtime, target, options=options, stop=_stop_event(), way=way)
 
 
-async def _attend(runtime: interface.Runtime, options: argparse.Namespace, requests: channel_server.Server) -> None:
+async def _run_controllers(
+    runtime: interface.Runtime, options: argparse.Namespace, requests: channel_server.Server
+) -> None:
     """Run the controller process of an API server; ExecutionError when it exits."""
-    code = await runtime.processes.attend(_attended(options), requests.serve)
+    code = await runtime.processes.attend(_controller_command(options), requests.serve)
     raise errors.ExecutionError(f"the controllers have exited with code {code}", hint="see the log above")
 
 
-def _attended(options: argparse.Namespace) -> list[str]:
+def _controller_command(options: argparse.Namespace) -> list[str]:
     """Return the command line of the controllers that the embedded API server starts."""
     said = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
-    said += [f"--qps={UNLIMITED}", f"--concurrency={CONCURRENCY}"]
+    said += [f"--qps={UNLIMITED_QPS}", f"--concurrency={LOCAL_CONCURRENCY}"]
     flags = {"--templates": options.templates, "--debug": options.debug}
     values = {"--cluster": options.cluster, "--site": options.site}
     said += [flag for flag, is_set in flags.items() if is_set]
     return said + [f"{option}={value}" for option, value in values.items() if value]
 
 
-async def _serve(runtime: interface.Runtime, options: argparse.Namespace) -> None:
-    stop = _stopped()
+async def _serve_command(runtime: interface.Runtime, options: argparse.Namespace) -> None:
+    stop = _stop_event()
 
     async def beside(requests: channel_server.Server) -> None:
-        await _until(stop, _attend(runtime, options, requests))
+        await _until(stop, _run_controllers(runtime, options, requests))
 
     await apiserver.serve(runtime, options, stop=stop, beside=beside if options.controllers else None)
 
 
-def _stopped() -> asyncio.Event:
+def _stop_event() -> asyncio.Event:
     """Return an event that SIGTERM and SIGINT set."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -234,13 +236,13 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         "--attended", action="store_true", help="use standard input as connection; set by gantry-kube serve"
     )
     made.add_argument("--debug", action="store_true", help="log debug messages")
-    made.set_defaults(run=_controllers)
+    made.set_defaults(run=_controllers_command)
 
 
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     made = apiserver.add(commands)
     binding.add_arguments(made)
-    made.set_defaults(run=_serve)
+    made.set_defaults(run=_serve_command)
 
 
 def _run_folder() -> str:
@@ -278,7 +280,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 0 after a signal, 1 after an error."""
     options = _arguments(argv)
     logs.configure_screen(debug=options.debug)
-    gc.set_threshold(*COLLECT)
+    gc.set_threshold(*GC_THRESHOLDS)
     run: Callable[[interface.Runtime, argparse.Namespace], Coroutine[object, object, None]] = options.run
     return program.run("gantry-kube", run(real.RealRuntime(), options))
 

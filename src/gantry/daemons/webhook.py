@@ -20,7 +20,7 @@ from gantry.runtime import interface
 log = logging.getLogger(__name__)
 
 PORT = 9443
-RENEWAL = 10.0
+CHECK_SECONDS = 10.0
 """Seconds between two checks for a new certificate."""
 
 
@@ -45,7 +45,7 @@ async def serve(runtime: interface.Runtime, options: argparse.Namespace, made: c
     """Answer reviews until cancelled; ConfigurationError if the certificate cannot be used."""
     folder, known = options.webhook_cert_dir, b""
     try:
-        known = _pair(runtime, folder)
+        known = _read_pair(runtime, folder)
         tls = security.bootstrap_server_context(*_paths(folder))
     except OSError as error:
         raise errors.ConfigurationError(
@@ -58,8 +58,8 @@ async def serve(runtime: interface.Runtime, options: argparse.Namespace, made: c
     log.info("admission webhook listening on port %d", options.webhook_port)
     try:
         while True:
-            await runtime.clock.sleep(RENEWAL)
-            known = _renewed(runtime, folder, tls=tls, known=known)
+            await runtime.clock.sleep(CHECK_SECONDS)
+            known = _reload(runtime, folder, tls=tls, known=known)
     finally:
         await listening.close()
 
@@ -68,14 +68,14 @@ def _paths(folder: str) -> tuple[str, str]:
     return f"{folder}/tls.crt", f"{folder}/tls.key"
 
 
-def _pair(runtime: interface.Runtime, folder: str) -> bytes:
+def _read_pair(runtime: interface.Runtime, folder: str) -> bytes:
     return b"\n".join(runtime.disk.read(path) for path in _paths(folder))
 
 
-def _renewed(runtime: interface.Runtime, folder: str, *, tls: ssl.SSLContext, known: bytes) -> bytes:
+def _reload(runtime: interface.Runtime, folder: str, *, tls: ssl.SSLContext, known: bytes) -> bytes:
     """Load a changed certificate for new connections; return the content of the files in use."""
     try:
-        found = _pair(runtime, folder)
+        found = _read_pair(runtime, folder)
         if found == known:
             return known
         security.renew_server_context(tls, *_paths(folder))

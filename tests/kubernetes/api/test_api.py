@@ -59,7 +59,7 @@ def test_a_claim_says_pool_and_owner_and_its_address_in_either_spelling() -> Non
             "data-1",
             "p-10-0-0-1",
         )
-        assert claim.written() == body
+        assert claim.to_json() == body
 
 
 @given(st.integers(0, 2**128 - 1) | st.integers(0, 2**32) | st.integers(0, 127).map(lambda shift: 1 << shift))
@@ -99,8 +99,8 @@ def test_unknown_fields_are_listed_and_taken_away_and_defaults_filled_in() -> No
     assert definition is not None
     node = definition.schema(ipam.VERSION)
     body = pool(spec={"namePrefix": "p", "x": 1, "pools": [{"y": 2, "start": "10.0.0.1"}]}, z=3)
-    assert list(schema.unknown(node, body)) == ["spec.x", "spec.pools[0].y", "z"]
-    clean = schema.defaulted(node, schema.pruned(node, body))
+    assert list(schema.unknown_fields(node, body)) == ["spec.x", "spec.pools[0].y", "z"]
+    clean = schema.apply_defaults(node, schema.prune(node, body))
     spec = {"namePrefix": "p", "pools": [{"start": "10.0.0.1"}], "allocationStrategy": "sequential"}
     assert clean == pool(spec=spec)
 
@@ -122,9 +122,9 @@ def test_what_fits_at_once_has_nothing_unknown_nothing_wrong_and_all_its_default
     node = definition.schema(definition.versions[0], without=frozenset({"metadata", "spec", "status"} - {part}))
     body: schema.Json = {part: value}
     if schema.fits(node, body):
-        assert list(schema.unknown(node, body)) == []
+        assert list(schema.unknown_fields(node, body)) == []
         assert list(schema.check(node, body)) == []
-        assert schema.pruned(node, body) == schema.defaulted(node, body) == body
+        assert schema.prune(node, body) == schema.apply_defaults(node, body) == body
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_fields_of_kinds_that_are_not_ours_are_kept() -> None:
     definition = definitions.by_kind(capi.CLUSTER_GROUP, "Cluster")
     assert definition is not None
     body: schema.Json = {"spec": {"paused": True, "topology": {"class": "x"}}, "status": {"phase": "Provisioned"}}
-    assert schema.pruned(definition.schema("v1beta2"), body) == body
+    assert schema.prune(definition.schema("v1beta2"), body) == body
 
 
 def nodes(found: object) -> Iterator[schema.Json]:
@@ -224,7 +224,7 @@ def test_ages_are_told_as_kubectl_tells_them(seconds: float, text: str) -> None:
 
 @given(OBJECTS, OBJECTS)
 def test_the_patch_between_two_objects_makes_one_of_the_other(old: schema.Json, new: schema.Json) -> None:
-    assert patches.merged(old, patches.difference(old, new)) == new
+    assert patches.merge(old, patches.difference(old, new)) == new
     assert patches.difference(new, new) == {}
 
 
@@ -250,7 +250,7 @@ def test_a_json_patch_is_done_step_by_step_or_not_at_all() -> None:
         operation(op="copy", source="/a/b", path="/d"),
         operation(op="move", source="/a", path="/e~1f"),
     ]
-    assert patches.applied(body, steps) == {"c": "new", "d": [1, 3, 4], "e/f": {"b": [1, 3, 4]}}
+    assert patches.apply_json_patch(body, steps) == {"c": "new", "d": [1, 3, 4], "e/f": {"b": [1, 3, 4]}}
     assert body == {"a": {"b": [1, 2, 3]}, "c": "old"}
     with pytest.raises(errors.WrongStateError):
-        patches.applied(body, [operation(op="remove", path="/a"), operation(op="remove", path="/a")])
+        patches.apply_json_patch(body, [operation(op="remove", path="/a"), operation(op="remove", path="/a")])

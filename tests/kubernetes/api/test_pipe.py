@@ -26,7 +26,7 @@ class Handler:
             case "/watch":
                 return interface.HttpResponse(200, b"first", pieces=self._watch())
             case "/large":
-                return interface.HttpResponse(200, b"", pieces=_once(b"12345678" * pipe.PIECE))
+                return interface.HttpResponse(200, b"", pieces=_once(b"12345678" * pipe.MAX_PIECE_BYTES))
             case "/broken":
                 return interface.HttpResponse(200, b"", pieces=_broken())
             case "/bug":
@@ -62,7 +62,7 @@ class Ends:
 
     async def open(self) -> None:
         reader, self.writer = await asyncio.open_connection(sock=self._own)
-        self.channel = pipe.Channel(reader, self.writer)
+        self.channel = pipe.Pipe(reader, self.writer)
         ends = await asyncio.open_connection(sock=self._other)
         self.other = ends[1]
         server = answering.Server(self.handler.answer, headers={"authorization": "Bearer a"})
@@ -101,7 +101,7 @@ async def test_a_request_comes_as_it_was_sent_with_who_asks_and_its_answer_goes_
 
 
 async def test_a_large_request_reaches_who_may_refuse_it_and_ends_nothing(ends: Ends) -> None:
-    body = b"12345678" * pipe.PIECE
+    body = b"12345678" * pipe.MAX_PIECE_BYTES
     answer = await ends.channel.request("PATCH", "", 0, "/large-one", body=body, timeout=1)
     assert answer.body == b"PATCH /large-one"
     assert ends.handler.asked[0].body == body
@@ -137,7 +137,7 @@ async def test_pieces_come_as_they_are_made_until_who_asked_has_enough(ends: End
 
 async def test_a_long_piece_arrives_whole_and_the_end_is_seen(ends: Ends) -> None:
     pieces = [piece async for piece in await ends.watch("/large")]
-    assert b"".join(pieces) == b"12345678" * pipe.PIECE
+    assert b"".join(pieces) == b"12345678" * pipe.MAX_PIECE_BYTES
 
 
 async def test_a_refused_stream_has_the_refusal_as_its_only_piece(ends: Ends) -> None:

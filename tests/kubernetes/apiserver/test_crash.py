@@ -30,7 +30,7 @@ async def _opened(machine: simulated.SimulatedRuntime) -> store.Store:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_power_cut_takes_back_what_was_answered(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "ROOM", 3000)
+    monkeypatch.setattr(store, "COMPACT_BYTES", 3000)
     answered: dict[str, int] = {}
     sent: dict[str, int] = {}
 
@@ -69,7 +69,7 @@ async def _finished(machine: simulated.SimulatedRuntime) -> store.Store:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_failing_sync_takes_back_what_was_answered(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "ROOM", 1000)
+    monkeypatch.setattr(store, "COMPACT_BYTES", 1000)
     answered: dict[str, int] = {}
 
     async def work(machine: simulated.SimulatedRuntime) -> None:

@@ -70,18 +70,18 @@ async def test_a_patch_cannot_nest_deeper_than_a_body(kube: api.Api) -> None:
 
 async def test_a_body_and_an_object_have_a_largest_size(kube: api.Api) -> None:
     pool = await kube.add(api.POOLS, api.pool())
-    most = store.OBJECT_LIMIT
+    most = store.MAX_OBJECT_BYTES
     large = {"metadata": {"annotations": {"note": "x" * most}}}
     assert (await kube.patch(f"{api.POOLS}/pool-1", large)).refusal[:2] == (413, "RequestEntityTooLarge")
     assert (await kube.get(f"{api.POOLS}/pool-1")).version == pool.version
-    larger = {"metadata": {"annotations": {"note": "x" * apiserver.BODY_LIMIT}}}
+    larger = {"metadata": {"annotations": {"note": "x" * apiserver.MAX_BODY_BYTES}}}
     assert (await kube.patch(f"{api.POOLS}/pool-1", larger)).refusal[:2] == (413, "RequestEntityTooLarge")
     assert (await kube.patch(f"{api.POOLS}/pool-1", {"metadata": {"labels": {"a": "b"}}})).status == 200
 
 
 async def test_an_object_of_the_largest_size_can_be_deleted(kube: api.Api) -> None:
     body = api.pool()
-    note = "x" * (store.OBJECT_LIMIT - 2000)
+    note = "x" * (store.MAX_OBJECT_BYTES - 2000)
     body["metadata"] = {"name": "pool-1", "finalizers": ["a.b/c"], "annotations": {"note": note}}
     await kube.add(api.POOLS, body)
     assert (await kube.delete(f"{api.POOLS}/pool-1")).at("metadata.deletionTimestamp")
@@ -120,7 +120,7 @@ def _field(number: int, value: bytes) -> bytes:
 
 
 async def test_watches_beyond_the_most_are_told_to_come_later(kube: api.Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "WATCHES", 3)
+    monkeypatch.setattr(read, "MAX_WATCHES", 3)
     monkeypatch.setattr(wire, "LOOK", 0.05)
     async with AsyncExitStack() as held:
         for _ in range(3):

@@ -10,13 +10,13 @@ async def _secrets(kube: api.Api, *names: str, **labels: str) -> None:
 
 
 async def test_a_page_that_is_no_longer_known_is_expired(kube: api.Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "PAGES", 1)
+    monkeypatch.setattr(read, "MAX_PAGED_LISTS", 1)
     await _secrets(kube, *"abc")
     old = (await kube.get(f"{api.SECRETS}?limit=1")).at("metadata.continue")
     await kube.get(f"{api.SECRETS}?limit=1")
     assert (await kube.get(f"{api.SECRETS}?limit=1&continue={old}")).refusal[:2] == (410, "Expired")
     late = (await kube.get(f"{api.SECRETS}?limit=1")).at("metadata.continue")
-    monkeypatch.setattr(read, "PAGE_LIFE", -1.0)
+    monkeypatch.setattr(read, "CONTINUE_SECONDS", -1.0)
     assert (await kube.get(f"{api.SECRETS}?limit=1&continue={late}")).status == 200
     assert (await kube.get(f"{api.SECRETS}?limit=1")).at("metadata.continue") != late
     assert (await kube.get(f"{api.SECRETS}?limit=1&continue={late}")).refusal[0] == 410

@@ -32,9 +32,9 @@ def plain() -> schema.Json:
 
 
 def packed() -> Fields:
-    said = discovery.answer(PATH, openapi_v2.ASKED[1])
+    said = discovery.answer(PATH, openapi_v2.ACCEPTED_TYPES[1])
     assert said
-    assert said[1] == openapi_v2.TYPE
+    assert said[1] == openapi_v2.CONTENT_TYPE
     return fields(said[0])
 
 
@@ -62,9 +62,9 @@ def test_paths_tell_which_parameters_a_patch_takes() -> None:
     ("accept", "kind"),
     [
         ("", "application/json"),
-        (f"application/json, {openapi_v2.ASKED[1]}", "application/json"),
-        (f"text/html, {openapi_v2.ASKED[1]}, application/json", openapi_v2.TYPE),
-        (openapi_v2.TYPE, openapi_v2.TYPE),
+        (f"application/json, {openapi_v2.ACCEPTED_TYPES[1]}", "application/json"),
+        (f"text/html, {openapi_v2.ACCEPTED_TYPES[1]}, application/json", openapi_v2.CONTENT_TYPE),
+        (openapi_v2.CONTENT_TYPE, openapi_v2.CONTENT_TYPE),
     ],
 )
 def test_the_form_is_the_one_asked_for_first(accept: str, kind: str) -> None:

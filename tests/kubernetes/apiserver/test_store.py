@@ -78,7 +78,7 @@ async def test_a_bug_that_ends_the_writing_lets_nobody_wait(tmp_path: Path) -> N
         made = [asyncio.create_task(one.put(TITLE, _secret(name))) for name in ("b", "c")]
         for failed in await asyncio.gather(*made, return_exceptions=True):
             assert isinstance(failed, errors.InternalError)
-        assert not one.is_writing
+        assert not one.is_writable
         with pytest.raises(errors.InternalError, match="no longer written"):
             await one.remove(TITLE, _secret("a"))
     async with _opened(tmp_path) as again:
@@ -107,7 +107,7 @@ async def test_a_torn_end_is_cut_off_and_damage_stops_the_server(tmp_path: Path)
 
 
 async def test_a_long_file_is_replaced_by_a_shorter_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "ROOM", 20_000)
+    monkeypatch.setattr(store, "COMPACT_BYTES", 20_000)
     sizes = []
     async with _opened(tmp_path) as one:
         await one.put(TITLE, _secret("still"))
@@ -134,7 +134,7 @@ async def test_a_write_that_fails_is_as_if_it_had_not_been(tmp_path: Path, monke
                 one.put(TITLE, _secret("a", data={"x": "y"})), one.put(TITLE, _secret("b")), return_exceptions=True
             )
         assert all(isinstance(error, errors.StorageError) for error in both)
-        assert (one.tip(_key("a")), one.tip(_key("b"))) == (first, None)
+        assert (one.current(_key("a")), one.current(_key("b"))) == (first, None)
         await one.put(TITLE, _secret("b"))
     async with _opened(tmp_path) as again:
         assert (again.get(_key("a")), again.get(_key("b")) is None) == (first, False)

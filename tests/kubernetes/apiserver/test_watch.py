@@ -9,7 +9,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
 async def test_silence_is_broken_by_bookmarks(kube: api.Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "BOOKMARK", 0.05)
+    monkeypatch.setattr(read, "BOOKMARK_SECONDS", 0.05)
     async with kube.watch(api.POOLS, allowWatchBookmarks="true", resourceVersion="1") as events:
         assert [(await events.next())[0] for _ in range(2)] == ["BOOKMARK"] * 2
         await kube.add(api.POOLS, api.pool())
@@ -22,7 +22,7 @@ async def test_silence_is_broken_by_bookmarks(kube: api.Api, monkeypatch: pytest
 async def test_a_version_out_of_the_history_is_answered_by_an_error_event(
     kube: api.Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_cache, "KEPT", 5)
+    monkeypatch.setattr(watch_cache, "MAX_EVENTS", 5)
     await asyncio.gather(*(kube.add(api.SECRETS, api.secret(f"s{number}")) for number in range(12)))
     async with kube.watch(api.SECRETS, resourceVersion="1") as events:
         kind, said = await events.next()

@@ -15,14 +15,14 @@ def item(version: int, size: int) -> watch_cache.Item:
 def entered(sizes: list[int]) -> watch_cache.Collection:
     made = watch_cache.Collection()
     for version, size in enumerate(sizes, 1):
-        made.enter(item(version, size), gone=False)
+        made.add_event(item(version, size), gone=False)
     return made
 
 
 @pytest.mark.parametrize("size", [1, 1000])
 def test_the_past_is_bounded_by_events_and_by_bytes(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(watch_cache, "KEPT", 20)
-    monkeypatch.setattr(watch_cache, "ROOM", 10_000)
+    monkeypatch.setattr(watch_cache, "MAX_EVENTS", 20)
+    monkeypatch.setattr(watch_cache, "MAX_EVENT_BYTES", 10_000)
     made = entered([size] * 1000)
     kept = made.since(made.floor)
     assert 0 < len(kept) <= 2 * 20
@@ -35,7 +35,7 @@ def test_the_past_is_bounded_by_events_and_by_bytes(monkeypatch: pytest.MonkeyPa
 def test_an_object_that_is_larger_than_all_that_is_kept_is_there_and_its_event_too_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch_cache, "ROOM", 10)
+    monkeypatch.setattr(watch_cache, "MAX_EVENT_BYTES", 10)
     made = entered([1, 50])
     assert made.get("site-a", "pool-1") == item(2, 50)
     assert (made.floor, made.since(2)) == (2, [])

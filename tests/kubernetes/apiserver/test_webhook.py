@@ -18,7 +18,7 @@ class Endpoint:
     """An endpoint over an index that has seen some objects."""
 
     def __init__(self, *seen: schema.Json) -> None:
-        self.index = cache.Index()
+        self.index = cache.Cache()
         self.is_ready = True
         for one in seen:
             self.index.put(server.struct(one))

@@ -25,9 +25,9 @@ class Cluster:
     def take(self, text: str, who: str) -> bool:
         """Let an instance have an address, if nobody has it."""
         address = ranges.parse_address(text)
-        return self.held.setdefault(address, cluster_reservations.other("instance", who)) == cluster_reservations.other(
-            "instance", who
-        )
+        return self.held.setdefault(
+            address, cluster_reservations.foreign_owner("instance", who)
+        ) == cluster_reservations.foreign_owner("instance", who)
 
     def give(self, text: str) -> None:
         del self.held[ranges.parse_address(text)]
@@ -70,22 +70,22 @@ class Controller(server.Controller):
     """Reads the cluster when it begins, unless it ``is_late``, and when ``read`` is called."""
 
     cluster: Cluster = field(default_factory=Cluster)
-    left: orphan_reservations.Known = field(default_factory=dict)
+    left: orphan_reservations.OrphansSince = field(default_factory=dict)
     is_late: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.known.bonds.expect()
+        self.known.networks.expect()
         if not self.is_late:
             self.read()
 
     def read(self) -> None:
-        bonds = self.known.bonds
+        bonds = self.known.networks
         if self.cluster.is_away:
-            self.work |= bonds.lost("the cluster is unavailable: it is away")
+            self.work |= bonds.disconnect("the cluster is unavailable: it is away")
             return
         networks = [self.cluster.network()] if NAME in bonds.names else []
-        self.work |= self.known.learn(bonds.names, networks, self.cluster.reservations())
+        self.work |= self.known.update_networks(bonds.names, networks, self.cluster.reservations())
 
     def sweep(self) -> None:
         """Give up what has been left over for long enough."""
@@ -97,29 +97,29 @@ class Controller(server.Controller):
                 self._failed(action, refusal)
 
     def _request(self, action: actions.Action) -> None:
-        bonds = self.known.bonds
+        bonds = self.known.networks
         if isinstance(action, actions.Reserve):
             self.cluster.reserve(action.reservation)
-            self.work |= bonds.reserved(action.reservation)
+            self.work |= bonds.add_reservation(action.reservation)
         elif isinstance(action, actions.Release):
             if self.server.obstacle(action, self.known):
                 raise server.RefusedError(409, "Met")
             for ref in action.unless:
                 found = server.struct(self.server.objects[ref]) if ref in self.server.objects else None
-                if found and action.is_refuted(found):
-                    self.work |= self.known.met(action, found)
+                if found and action.is_needed_by(found):
+                    self.work |= self.known.handle_existing(action, found)
                     raise server.RefusedError(409, "Met")
             self.cluster.release(action.reservation)
-            self.work |= bonds.released(action.reservation)
+            self.work |= bonds.remove_reservation(action.reservation)
         else:
             super()._request(action)
 
     def _failed(self, action: actions.Action, refusal: server.RefusedError) -> None:
         if refusal.reason == "Away":
-            self.work |= self.known.bonds.lost("the cluster is unavailable: it is away")
+            self.work |= self.known.networks.disconnect("the cluster is unavailable: it is away")
         elif isinstance(action, actions.Reserve):
-            self.work |= self.known.bonds.refused(
-                action.reservation, cluster_reservations.other("the cluster:", "taken")
+            self.work |= self.known.networks.refuse_reservation(
+                action.reservation, cluster_reservations.foreign_owner("the cluster:", "taken")
             )
         elif isinstance(action, actions.Release):
             self.see()
@@ -129,5 +129,5 @@ class Controller(server.Controller):
 
 def pool(name: str = "pool-1", network: str = NAME, spec: Mapping[str, object] | None = None) -> schema.Json:
     made = server.pool(name, **spec or {})
-    server.metadata(made)["annotations"] = {ipam.NETWORK: network}
+    server.metadata(made)["annotations"] = {ipam.NETWORK_ANNOTATION: network}
     return made

@@ -79,13 +79,13 @@ class Server:
         if version and version != metadata(old)["resourceVersion"]:
             raise RefusedError(409, "Conflict")
         if subresource:
-            whole = patches.merged(old.get("status", {}), patch["status"])
+            whole = patches.merge(old.get("status", {}), patch["status"])
             assert isinstance(whole, dict)
             dropped = self.pruned if ref.group in (ipam.GROUP, data.GROUP) else ()
             status = {key: value for key, value in whole.items() if key not in dropped}
             new: object = {**old, "status": status}
         else:
-            new = patches.merged(old, {key: value for key, value in patch.items() if key != "status"})
+            new = patches.merge(old, {key: value for key, value in patch.items() if key != "status"})
         assert isinstance(new, dict)
         return self._store(ref, new) if new != old else old
 
@@ -108,11 +108,11 @@ class Server:
         return versioned
 
     def obstacle(
-        self, action: actions.Patch | actions.Delete | actions.Release, known: cache.Index
+        self, action: actions.Patch | actions.Delete | actions.Release, known: cache.Cache
     ) -> schema.Json | None:
         """Return what is there and should not be, or has changed and should not have."""
         for ref in action.absent:
-            if ref in self.objects and known.hinders(action, struct(self.objects[ref])):
+            if ref in self.objects and known.is_blocking(action, struct(self.objects[ref])):
                 return self.objects[ref]
         if action.current is None:
             return None
@@ -126,8 +126,8 @@ class Controller:
 
     server: Server
     seed: int = 0
-    known: cache.Index = field(default_factory=cache.Index)
-    told: dict[meta.Ref, reconcile_pool.Told] = field(default_factory=dict)
+    known: cache.Cache = field(default_factory=cache.Cache)
+    told: dict[meta.Ref, reconcile_pool.WrittenStatus] = field(default_factory=dict)
     work: set[meta.Ref] = field(default_factory=set)
     reports: list[actions.Report] = field(default_factory=list)
     place: int = 0
@@ -152,15 +152,15 @@ class Controller:
             decision = reconcile_claim.step(self.known, pool, now=self.server.now, below=self.below)
             if decision:
                 done = yield from self._carried(decision.steps)
-                self.work |= self.known.finished(decision.claim, again=not done)
+                self.work |= self.known.finish(decision.claim, again=not done)
                 continue
             chosen = reconcile_pool.decide(self.known, pool, now=self.server.now, told=self.told.get(pool))
             if not chosen.steps:
                 self.work.discard(pool)
-            elif (yield from self._carried(chosen.steps)) and chosen.wanted:
+            elif (yield from self._carried(chosen.steps)) and chosen.new_status:
                 seen = self.known.pool(pool)
                 if seen:
-                    self.told[pool] = reconcile_pool.Told(chosen.wanted, seen.status)
+                    self.told[pool] = reconcile_pool.WrittenStatus(chosen.new_status, seen.status)
 
     def run(self) -> None:
         for count, _ in enumerate(self.steps()):
@@ -190,12 +190,12 @@ class Controller:
 
     def _request(self, action: actions.Action) -> None:
         if isinstance(action, actions.Create):
-            self.server.create(action.address.written())
+            self.server.create(action.address.to_json())
             self._look(action.address.ref)
         elif isinstance(action, actions.Patch | actions.Delete):
             found = self.server.obstacle(action, self.known)
             if found:
-                self.work |= self.known.met(action, struct(found))
+                self.work |= self.known.handle_existing(action, struct(found))
                 raise RefusedError(409, "Met")
             if isinstance(action, actions.Patch):
                 answer = self.server.patch(action.ref, action.body, subresource=action.subresource)
@@ -214,7 +214,7 @@ class Controller:
                 body = self.server.objects.get(action.address.ref)
                 existing = struct(body) if body else None
                 assert existing is None or isinstance(existing, ipam.IPAddress | capi.IPAddress)
-                self.work |= self.known.collided(action, existing)
+                self.work |= self.known.handle_collision(action, existing)
         elif isinstance(action, actions.Patch | actions.Delete):
             self._look(action.ref)
 

@@ -198,7 +198,7 @@ def test_an_address_far_inside_an_ipv6_subnet_is_found_at_once() -> None:
     far = "2001:db8::ffff:ffff:ffff:fff0"
     api, _ = begin(
         server.pool(pools=[{"subnet": "2001:db8::/64"}], preAllocations={"b": "2001:db8::8000:0:0:1"}),
-        server.claim("a", annotations={ipam.REQUEST: far.upper()}),
+        server.claim("a", annotations={ipam.REQUEST_ANNOTATION: far.upper()}),
         server.claim("b"),
     )
     assert (server.given(api, "a"), server.given(api, "b")) == (far, "2001:db8::8000:0:0:1")

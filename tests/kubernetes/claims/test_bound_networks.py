@@ -12,7 +12,7 @@ from gantry.kubernetes.api import ipam, meta, schema
 from gantry.kubernetes.claims import actions, cluster_reservations, reconcile_claim
 
 NAMES = ["a", "b", "c", "d", "e"]
-LATER = datetime.timedelta(seconds=reconcile_claim.GRACE + 1)
+LATER = datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS + 1)
 
 
 class Site:
@@ -212,7 +212,9 @@ def test_what_a_pool_gave_out_before_it_was_bound_is_reserved() -> None:
     site.ask("a", "b")
     assert site.cluster.held == {}
     site.cluster.take("10.0.0.2", "vm1")
-    site.server.patch(ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": {ipam.NETWORK: "net1"}}})
+    site.server.patch(
+        ipam.pool_ref(server.SITE, "pool-1"), {"metadata": {"annotations": {ipam.NETWORK_ANNOTATION: "net1"}}}
+    )
     site.settle()
     site.controller.read()
     site.settle()

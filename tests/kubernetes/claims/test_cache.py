@@ -49,23 +49,23 @@ class RoomMachine(RuleBasedStateMachine):
 
     @initialize(spec=st.sampled_from(SPECS))
     def begin(self, spec: ipam.PoolSpec) -> None:
-        self.spec, self.room = spec, pool_space.Room(spec)
+        self.spec, self.room = spec, pool_space.PoolSpace(spec)
         self.held: set[tuple[ranges.Address, meta.Ref]] = set()
 
     @rule(number=st.sampled_from(NUMBERS), holder=st.sampled_from(HOLDERS))
     def hold(self, number: ranges.Address, holder: meta.Ref) -> None:
-        self.room.hold(number, holder)
+        self.room.add_owner(number, holder)
         self.held.add((number, holder))
 
     @rule(number=st.sampled_from(NUMBERS), holder=st.sampled_from(HOLDERS))
     def give(self, number: ranges.Address, holder: meta.Ref) -> None:
         self.held.discard((number, holder))
-        assert self.room.give(number, holder) == (number not in {one for one, _ in self.held})
+        assert self.room.remove_owner(number, holder) == (number not in {one for one, _ in self.held})
 
     @rule(start=st.integers(0, 10**6))
     def draw(self, start: int) -> None:
         free = plain_free(self.spec, {one for one, _ in self.held})
-        found = self.room.free(below=lambda size: start % size)
+        found = self.room.find_free(below=lambda size: start % size)
         assert str(found.address) in free if found else not free
 
     @invariant()
@@ -73,7 +73,7 @@ class RoomMachine(RuleBasedStateMachine):
         if not hasattr(self, "room"):
             return
         free = plain_free(self.spec, {one for one, _ in self.held})
-        found = self.room.free(below=None)
+        found = self.room.find_free(below=None)
         assert (str(found.address) if found else None) == next(iter(free), None)
         assert self.room.counts()[2] == len(free)
         assert self.room.has_free == bool(free)
@@ -84,7 +84,7 @@ TestRoom.settings = settings(max_examples=60, stateful_step_count=30, deadline=N
 
 
 def test_an_older_version_of_an_object_changes_nothing() -> None:
-    seen = cache.Index()
+    seen = cache.Cache()
     body = server.claim("a", uid="1", resourceVersion="7", labels={"new": "yes"})
     seen.put(server.struct(body))
     assert not seen.put(server.struct(server.claim("a", uid="1", resourceVersion="5")))
@@ -98,17 +98,17 @@ def test_whatever_comes_first_the_numbers_in_use_are_the_same() -> None:
     bodies = [server.pool(), server.pool("pool-2", namePrefix="pool-1"), server.claim("a")]
     bodies += [server.address(f"x{number}", f"10.0.0.{number}", claim="a", of=f"pool-{number}") for number in (1, 2)]
     for seed in range(10):
-        seen = cache.Index()
+        seen = cache.Cache()
         for body in random.Random(seed).sample(bodies, len(bodies)):
             seen.put(server.struct(body))
         for name in ("pool-1", "pool-2"):
-            found = seen.room_of(ipam.pool_ref(server.SITE, name))
+            found = seen.space_of(ipam.pool_ref(server.SITE, name))
             assert found is not None
-            assert sorted(map(str, found.holders)) == ["10.0.0.1", "10.0.0.2"]
+            assert sorted(map(str, found.owners)) == ["10.0.0.1", "10.0.0.2"]
 
 
 def test_claims_that_are_served_at_the_same_time_get_different_numbers() -> None:
-    seen, pool = cache.Index(), ipam.pool_ref(server.SITE, "pool-1")
+    seen, pool = cache.Cache(), ipam.pool_ref(server.SITE, "pool-1")
     seen.put(server.struct(server.pool()))
     for name in "abcdef":
         seen.put(server.struct(server.claim(name, finalizers=[ipam.CLAIM_FINALIZER])))
@@ -119,7 +119,7 @@ def test_claims_that_are_served_at_the_same_time_get_different_numbers() -> None
     assert [one.spec.address for one in made] == [f"10.0.0.{number}" for number in range(1, 5)]
     # The last two wait; a number whose claim goes before its object is made is theirs.
     for one in decisions:
-        seen.finished(one.claim)
+        seen.finish(one.claim)
     seen.remove(decisions[0].claim)
     again = reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0)
     assert again is not None
@@ -129,13 +129,13 @@ def test_claims_that_are_served_at_the_same_time_get_different_numbers() -> None
 
 
 def test_a_claim_that_is_being_served_is_not_handed_out_again_meanwhile() -> None:
-    seen, pool = cache.Index(), ipam.pool_ref(server.SITE, "pool-1")
+    seen, pool = cache.Cache(), ipam.pool_ref(server.SITE, "pool-1")
     seen.put(server.struct(server.pool()))
     seen.put(server.struct(server.claim("a", resourceVersion="1")))
     assert reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0)
     seen.put(server.struct(server.claim("a", resourceVersion="2")))
     assert reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0) is None
-    assert seen.finished(ipam_claim("a")) == {pool}
+    assert seen.finish(ipam_claim("a")) == {pool}
     assert reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0)
 
 
@@ -145,7 +145,7 @@ def ipam_claim(name: str) -> meta.Ref:
 
 def test_a_claim_that_waits_gives_up_what_was_booked_for_it() -> None:
     # Or it waits for itself: an event that was late made the number look taken after it was booked.
-    known = cache.Index()
+    known = cache.Cache()
     uid = {"uid": "u", "resourceVersion": "1"}
     bodies = {
         name: {**body, "metadata": {**server.metadata(body), **uid}}
@@ -168,20 +168,20 @@ def test_a_claim_that_waits_gives_up_what_was_booked_for_it() -> None:
 
     first = step()
     assert isinstance(first.steps[0], actions.Patch)
-    known.finished(first.claim, again=True)
+    known.finish(first.claim, again=True)
     known.put(old)
     waits = step()
     assert waits.claim.name == "one"
     claim = known.claim(waits.claim)
     assert claim
-    assert known.booked(claim) is None
-    known.finished(waits.claim)
+    assert known.assumed_address(claim) is None
+    known.finish(waits.claim)
     assert pool.ref in known.remove(old.ref)
     assert isinstance(step().steps[0], actions.Patch)
 
 
 def test_a_cluster_that_has_gone_is_waited_for_like_one_that_has_not_come() -> None:
-    known = cache.Index()
+    known = cache.Cache()
     cluster = server.struct(server.cluster("edge"))
     bodies = (server.pool(clusterName="edge"), server.claim("one"))
     known.put(cluster)

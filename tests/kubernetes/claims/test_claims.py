@@ -26,7 +26,7 @@ def ref(name: str, kind: str = "IPClaim") -> meta.Ref:
 
 
 def noted(text: str) -> schema.Json:
-    return {ipam.REQUEST: text}
+    return {ipam.REQUEST_ANNOTATION: text}
 
 
 def ready(api: server.Server, name: str) -> meta.Condition:
@@ -91,7 +91,7 @@ def test_a_subnet_gives_the_bounds_and_its_ends_gateway_and_dns_server_are_never
     subnet = [{"subnet": "10.0.0.0/29", "gateway": "10.0.0.6", "dnsServers": ["10.0.0.2"]}]
     api, _ = begin(server.pool(pools=subnet), *(server.claim(name) for name in "abcd"))
     assert [server.given(api, name) for name in "abcd"] == ["10.0.0.1", "10.0.0.3", "10.0.0.4", "10.0.0.5"]
-    assert server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress"))).written()["spec"]["prefix"] == 29  # type: ignore[index]
+    assert server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress"))).to_json()["spec"]["prefix"] == 29  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -423,7 +423,7 @@ def test_what_a_claim_leaves_behind_that_went_while_nobody_looked_is_collected_a
         owners = [{"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid} for one in left]
         api.patch(ref("pool-1-10-0-0-1", "IPAddress"), {"metadata": {"ownerReferences": owners}})
     assert ref("pool-1-10-0-0-1", "IPAddress") in api.objects
-    api.now += datetime.timedelta(seconds=reconcile_claim.GRACE)
+    api.now += datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS)
     server.Controller(api).settle()
     assert ref("pool-1-10-0-0-1", "IPAddress") not in api.objects
 
@@ -538,7 +538,7 @@ def test_an_address_that_the_cluster_gave_to_another_is_told_with_its_holder() -
     assert isinstance(claim, ipam.IPClaim)
     number = pool_space.parse("10.0.0.7")
     assert number
-    told = reconcile_claim.conflict(claim, number, meta.Ref("", "Instance", "", "web1"))
+    told = reconcile_claim.conflict_event(claim, number, meta.Ref("", "Instance", "", "web1"))
     assert (told.about, told.warning, told.reason) == (claim.ref, True, "AddressConflict")
     assert "10.0.0.7" in told.message
     assert "web1" in told.message

@@ -165,7 +165,7 @@ class World:
         self.controllers[which] = server.Controller(self.server, seed=len(self.server.log))
         self.running[which] = None
 
-    def is_hindered(self, action: actions.Action, known: cache.Index) -> bool:
+    def is_hindered(self, action: actions.Action, known: cache.Cache) -> bool:
         if not isinstance(action, actions.Patch | actions.Delete):
             return False
         gone = action.current is not None and action.current.ref not in self.server.objects
@@ -177,7 +177,7 @@ class World:
         action = self.late.pop(self.random.randrange(len(self.late)))
         with contextlib.suppress(server.RefusedError):
             if isinstance(action, actions.Create):
-                self.server.create(action.address.written())
+                self.server.create(action.address.to_json())
             elif isinstance(action, actions.Patch):
                 self.server.patch(action.ref, action.body, subresource=action.subresource)
             elif isinstance(action, actions.Delete):
@@ -212,7 +212,7 @@ class World:
             if USER in server.struct(body).metadata.finalizers:
                 held = [one for one in server.struct(body).metadata.finalizers if one != USER]
                 self.server.patch(ref, {"metadata": {"finalizers": held}})
-        self.server.now += datetime.timedelta(seconds=reconcile_claim.GRACE + 1)
+        self.server.now += datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS + 1)
         began, many = self.server.writes, len(self.server.objects)
         server.Controller(self.server).settle()
         assert self.server.writes - began <= 8 * many, "it takes more writes than there is work"

@@ -87,7 +87,7 @@ def test_counts_and_the_exhausted_condition_say_how_full_it_is() -> None:
 def test_the_counts_of_a_huge_pool_end_at_the_largest_integer() -> None:
     api = server.Server()
     begin(api, "a", pools=[{"subnet": "2001:db8::/64"}])
-    assert (status(api).total, status(api).used) == (reconcile_pool.COUNT_LIMIT, 1)
+    assert (status(api).total, status(api).used) == (reconcile_pool.MAX_COUNT, 1)
 
 
 @pytest.mark.promise("claims-15")
@@ -130,7 +130,7 @@ def test_fields_that_a_server_does_not_know_are_not_written_again_and_again() ->
 
 
 def test_a_status_that_would_be_too_large_says_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcile_pool, "LIMIT", 80)
+    monkeypatch.setattr(reconcile_pool, "MAX_MAP_BYTES", 80)
     api = server.Server()
     begin(api, *"abcd")
     seen = status(api)
@@ -156,7 +156,7 @@ def test_a_status_with_what_a_server_notes_of_its_fields_can_be_stored() -> None
 
 
 def test_what_is_allocated_in_advance_leaves_less_room_for_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcile_pool, "LIMIT", 150)
+    monkeypatch.setattr(reconcile_pool, "MAX_MAP_BYTES", 150)
     api = server.Server()
     begin(api, *"abcd", preAllocations={name: f"10.0.0.{number}" for number, name in enumerate("abcd", 1)})
     assert (len(status(api).indexes), status(api).allocations, status(api).used) == (2, {}, 4)

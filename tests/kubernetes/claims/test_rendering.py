@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.real]
 HERE = Path(__file__).parent
 PINNED = HERE / "rendering.txt"
 MACS = {"52:54:00:12:00:01": "em1", "52:54:00:12:00:02": "em2"}
-GIFTS = {**test_template.GIFTS, "alone": template.Given("198.51.100.7", 28)}
+GIFTS = {**test_template.GIFTS, "alone": template.PoolValues("198.51.100.7", 28)}
 
 
 class Judgement(NamedTuple):
@@ -67,7 +67,7 @@ def judges() -> Judges:
     return Judges()
 
 
-def rendered(spec: schema.Json, version: str = "v1beta1", gifts: template.Gifts = GIFTS) -> schema.Json:
+def rendered(spec: schema.Json, version: str = "v1beta1", gifts: template.ValuesByPool = GIFTS) -> schema.Json:
     return template.network_data(test_template.read(spec, version=version), test_template.MACHINE, gifts)
 
 
@@ -116,6 +116,6 @@ def test_a_single_address_is_read_though_the_schema_knows_no_such_netmask(judges
 
 
 def test_a_route_without_a_gateway_is_not_rendered() -> None:
-    gifts = {**GIFTS, "front": template.Given("192.0.2.10", 26)}
+    gifts = {**GIFTS, "front": template.PoolValues("192.0.2.10", 26)}
     with pytest.raises(errors.NotFoundError, match=r"pool front has no gateway.*0\.0\.0\.0/0"):
         rendered(test_template.SPEC, gifts=gifts)

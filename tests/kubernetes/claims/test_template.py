@@ -11,10 +11,10 @@ from gantry.kubernetes.api import capi, data, definitions, ipam, meta, schema
 from gantry.kubernetes.claims import template
 
 GIFTS = {
-    "front": template.Given("192.0.2.10", 26, "192.0.2.1", ("192.0.2.2", "192.0.2.3")),
-    "front6": template.Given("2001:db8:7::10", 64, "2001:db8:7::1"),
-    "alone": template.Given("198.51.100.7", 32),
-    "long": template.Given("198.51.100.8", 64),
+    "front": template.PoolValues("192.0.2.10", 26, "192.0.2.1", ("192.0.2.2", "192.0.2.3")),
+    "front6": template.PoolValues("2001:db8:7::10", 64, "2001:db8:7::1"),
+    "alone": template.PoolValues("198.51.100.7", 32),
+    "long": template.PoolValues("198.51.100.8", 64),
 }
 
 SPEC: schema.Json = {
@@ -246,7 +246,7 @@ def test_metadata_asks_the_pool_of_the_kind_that_it_says() -> None:
     (claim,) = template.claims(asked, MACHINE)
     assert isinstance(claim, capi.IPAddressClaim)
     assert claim.spec.pool_ref.kind == "InClusterIPPool"
-    gifts = {"other": template.Given("192.0.2.77", 24)}
+    gifts = {"other": template.PoolValues("192.0.2.77", 24)}
     assert template.metadata(asked, MACHINE, gifts)["ip"] == "192.0.2.77"
 
 
@@ -261,11 +261,11 @@ def test_what_the_claims_got_is_what_the_texts_say() -> None:
     with pytest.raises(errors.NotFoundError, match="no address has been allocated from pool front yet"):
         template.network_data(asked, MACHINE, {})
     (claim,) = template.claims(asked, MACHINE)
-    api.create(claim.written())
+    api.create(claim.to_json())
     server.Controller(api).settle()
     got = server.struct(api.get(meta.Ref(ipam.GROUP, "IPAddress", server.SITE, "front-10-0-0-1")))
     assert isinstance(got, ipam.IPAddress)
-    made = template.network_data(asked, MACHINE, {"front": template.given(got)})
+    made = template.network_data(asked, MACHINE, {"front": template.values_of(got)})
     assert made["networks"] == [
         {
             "type": "ipv4",

@@ -10,15 +10,15 @@ def claim(name: str) -> meta.Ref:
     return meta.Ref(ipam.GROUP, "IPClaim", server.SITE, name)
 
 
-def taken(found: work_order.Lanes) -> list[str]:
+def taken(found: work_order.WorkOrder) -> list[str]:
     out = []
-    while one := found.take_first() or found.take():
+    while one := found.pop_first() or found.pop():
         out.append(one.name)
     return out
 
 
 def test_what_is_on_its_way_comes_first_and_what_nobody_waits_for_last() -> None:
-    found = work_order.Lanes()
+    found = work_order.WorkOrder()
     found.add(claim("gone"), work_order.LAST)
     found.update([claim("a"), claim("b"), claim("a")])
     found.add(claim("begun"), work_order.BEGUN)
@@ -27,22 +27,22 @@ def test_what_is_on_its_way_comes_first_and_what_nobody_waits_for_last() -> None
 
 
 def test_a_claim_is_due_once_and_changes_its_lane() -> None:
-    found = work_order.Lanes()
-    for lane in (work_order.DUE, work_order.LAST, work_order.BEGUN):
-        found.add(claim("a"), lane)
+    found = work_order.WorkOrder()
+    for priority in (work_order.DUE, work_order.LAST, work_order.BEGUN):
+        found.add(claim("a"), priority)
     found.add(claim("b"))
-    found.drop(claim("b"))
-    found.drop(claim("never"))
+    found.discard(claim("b"))
+    found.discard(claim("never"))
     assert list(found) == [claim("a")]
     assert taken(found) == ["a"]
 
 
 def test_the_last_lane_moves_while_there_is_always_other_work() -> None:
-    found = work_order.Lanes()
+    found = work_order.WorkOrder()
     found.add(claim("gone"), work_order.LAST)
-    for number in range(2 * work_order.PATIENCE):
+    for number in range(2 * work_order.LAST_EVERY):
         found.add(claim(f"c{number}"), work_order.BEGUN)
-        found.take_first()
+        found.pop_first()
         if claim("gone") not in found:
             return
     raise AssertionError("it starves")
@@ -85,7 +85,7 @@ def test_a_claim_that_waits_has_its_finalizer_before_its_turn_comes() -> None:
 
 
 def test_a_claim_that_changes_while_it_is_worked_on_is_decided_about_again() -> None:
-    known = cache.Index()
+    known = cache.Cache()
     bodies = {"pool": server.pool(), "one": server.claim("one")}
     for body in bodies.values():
         version = {"uid": "u", "resourceVersion": "1"}
@@ -95,7 +95,7 @@ def test_a_claim_that_changes_while_it_is_worked_on_is_decided_about_again() -> 
     changed = {"uid": "u", "resourceVersion": "2", "finalizers": [ipam.CLAIM_FINALIZER]}
     known.put(server.struct({**bodies["one"], "metadata": {**server.metadata(bodies["one"]), **changed}}))
     assert reconcile_claim.step(known, pool, now=server.BEGIN, below=lambda _: 0) is None
-    assert known.finished(claim("one")) == {pool}
+    assert known.finish(claim("one")) == {pool}
     again = reconcile_claim.step(known, pool, now=server.BEGIN, below=lambda _: 0)
     assert again
     assert isinstance(again.steps[0], actions.Create)

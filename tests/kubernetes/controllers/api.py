@@ -218,7 +218,7 @@ class Site:
     def client(self, name: str, *, qps: float = 1000.0) -> client.Client:
         runtime = self.world.machine(name)
         target = kubeconfig.Access(host="api", port=PORT, is_tls=False)
-        limit = rate_limit.Limit(runtime.clock, per_second=qps, burst=100)
+        limit = rate_limit.RateLimit(runtime.clock, per_second=qps, burst=100)
         return client.Client(runtime, target, tls=None, limit=limit, counts=self.counts[name])
 
     def start(
@@ -228,7 +228,7 @@ class Site:
         watch_filter: str = "",
         elects: bool = False,
         with_templates: bool = False,
-        cluster: cluster_ports.Ledger | None = None,
+        cluster: cluster_ports.ClusterPorts | None = None,
     ) -> None:
         """Run controllers on a machine, from the beginning."""
         runtime = self.world.machine(name)

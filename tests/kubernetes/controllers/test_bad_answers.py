@@ -60,11 +60,11 @@ def test_what_lies_too_deep_is_left_out_and_what_looks_like_brackets_is_kept() -
         deep: msgspec.Raw = msgspec.Raw()
 
     body = b'{"text": "\\"}]{[\\\\", "deep": %s, "last": [1, 2]}' % DEEP
-    found = client.parsed(body, Shape)
+    found = client.decode(body, Shape)
     assert (found.text, found.last) == ('"}]{[\\', [1, 2])
     assert msgspec.json.decode(found.deep)
     with pytest.raises(client.UnknownError):
-        client.parsed(b'{"text": %s' % DEEP, Shape)
+        client.decode(b'{"text": %s' % DEEP, Shape)
 
 
 def test_names_that_somebody_wrote_into_a_status_lead_nowhere_else(site: api.Site) -> None:

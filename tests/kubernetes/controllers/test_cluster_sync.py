@@ -50,7 +50,7 @@ class House:
         runtime = self.lab.world.machine(HERE)
         socket = cluster.FOLDERS.luxi_socket
         self.site.start(
-            HERE, cluster=cluster_ports.Ledger(luxi.Pool(runtime.network, socket), runtime.clock, site=name)
+            HERE, cluster=cluster_ports.ClusterPorts(luxi.Pool(runtime.network, socket), runtime.clock, site=name)
         )
 
     async def create(self, name: str, ip: str = "pool") -> bool:
@@ -150,12 +150,12 @@ def test_another_site_is_a_stranger(house: House) -> None:
         house.start("site-a")
         await house.site.until(lambda: "a" in house.given())
         runtime = house.lab.world.machine(HERE)
-        theirs = cluster_ports.Ledger(
+        theirs = cluster_ports.ClusterPorts(
             luxi.Pool(runtime.network, cluster.FOLDERS.luxi_socket), runtime.clock, site="site-b"
         )
         (net,), reservations = await theirs.read(["net1"])
         assert reservations == []
-        assert [str(who) for who in net.taken.values()] == [f"port IPClaim {server.SITE}/a"]
+        assert [str(who) for who in net.used.values()] == [f"port IPClaim {server.SITE}/a"]
 
     house.lab.run(check())
 

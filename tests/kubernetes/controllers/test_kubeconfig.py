@@ -16,9 +16,9 @@ def world() -> Iterator[simulated.World]:
 
 
 async def mounted(machine: interface.Runtime, token: str) -> None:
-    await machine.disk.make_directory(kubeconfig.MOUNT)
+    await machine.disk.make_directory(kubeconfig.SERVICE_ACCOUNT_FOLDER)
     for name, text in (("ca.crt", "authority"), ("namespace", "site\n"), ("token", token)):
-        await machine.disk.write(f"{kubeconfig.MOUNT}/{name}", text.encode())
+        await machine.disk.write(f"{kubeconfig.SERVICE_ACCOUNT_FOLDER}/{name}", text.encode())
 
 
 def test_a_pod_is_told_by_its_environment_and_files(world: simulated.World) -> None:
@@ -44,8 +44,10 @@ def test_a_token_that_changes_is_shown_within_two_minutes_and_paths_have_the_pre
         machine = world.machine("pod")
         await mounted(machine, "one\n")
         await world.machine("api").network.serve_http("", 80, handler, tls=None, body_limit=100)
-        target = kubeconfig.Access(host="api", port=80, prefix="/k8s", token_file=f"{kubeconfig.MOUNT}/token")
-        limit = rate_limit.Limit(machine.clock, per_second=10, burst=10)
+        target = kubeconfig.Access(
+            host="api", port=80, prefix="/k8s", token_file=f"{kubeconfig.SERVICE_ACCOUNT_FOLDER}/token"
+        )
+        limit = rate_limit.RateLimit(machine.clock, per_second=10, burst=10)
         asking = client.Client(machine, target, tls=None, limit=limit, counts=metrics.Metrics())
         await asking.get("/api")
         await mounted(machine, "two\n")
@@ -59,7 +61,7 @@ def test_a_token_that_changes_is_shown_within_two_minutes_and_paths_have_the_pre
 def test_a_silent_or_broken_answer_is_told_apart_from_a_refusal(world: simulated.World) -> None:
     async def check() -> None:
         machine = world.machine("pod")
-        limit = rate_limit.Limit(machine.clock, per_second=10, burst=10)
+        limit = rate_limit.RateLimit(machine.clock, per_second=10, burst=10)
         target = kubeconfig.Access(host="nobody", port=80)
         asking = client.Client(machine, target, tls=None, limit=limit, counts=metrics.Metrics())
         with pytest.raises(client.UnknownError, match="nobody"):

@@ -97,7 +97,7 @@ def test_objects_of_today_fit_the_definitions_and_are_kept_as_they_are(path: Pat
             # The one default, which says what is done anyway.
             body["spec"].setdefault("allocationStrategy", "sequential")
         node = definition.schema(version)
-        kept = schema.defaulted(node, schema.pruned(node, body))
+        kept = schema.apply_defaults(node, schema.prune(node, body))
         assert kept == body
         assert list(definitions.check(definition, version, body)) == []
         checked += 1

@@ -17,7 +17,7 @@ def world() -> Iterator[simulated.World]:
 
 def test_a_key_is_worked_on_by_one_worker_and_again_if_it_is_added_meanwhile(world: simulated.World) -> None:
     async def check() -> None:
-        keys: workqueue.Queue[str] = workqueue.Queue(world.machine("m"))
+        keys: workqueue.WorkQueue[str] = workqueue.WorkQueue(world.machine("m"))
         running, ended = set[str](), list[str]()
 
         async def work(key: str) -> None:
@@ -43,7 +43,7 @@ def test_a_key_is_worked_on_by_one_worker_and_again_if_it_is_added_meanwhile(wor
 
 def test_a_key_that_is_added_for_later_waits_unless_it_is_added_for_sooner(world: simulated.World) -> None:
     async def check() -> None:
-        keys: workqueue.Queue[str] = workqueue.Queue(world.machine("m"))
+        keys: workqueue.WorkQueue[str] = workqueue.WorkQueue(world.machine("m"))
         at: dict[str, float] = {}
 
         async def work(key: str) -> None:
@@ -64,7 +64,7 @@ def test_a_key_that_is_added_for_later_waits_unless_it_is_added_for_sooner(world
 
 def test_a_key_that_fails_is_tried_again_after_longer_and_longer_pauses(world: simulated.World) -> None:
     async def check() -> None:
-        keys: workqueue.Queue[str] = workqueue.Queue(world.machine("m"))
+        keys: workqueue.WorkQueue[str] = workqueue.WorkQueue(world.machine("m"))
         times: list[float] = []
 
         async def work(key: str) -> None:
@@ -76,7 +76,7 @@ def test_a_key_that_fails_is_tried_again_after_longer_and_longer_pauses(world: s
         await world.clock.sleep(600)
         pauses = [later - sooner for sooner, later in itertools.pairwise(times)]
         assert pauses[0] < 0.2
-        assert rate_limit.LONGEST / 2 <= pauses[-1] <= rate_limit.LONGEST + 0.1
+        assert rate_limit.MAX_DELAY_SECONDS / 2 <= pauses[-1] <= rate_limit.MAX_DELAY_SECONDS + 0.1
         assert len(pauses) < 60
         task.cancel()
 
@@ -85,7 +85,7 @@ def test_a_key_that_fails_is_tried_again_after_longer_and_longer_pauses(world: s
 
 def test_what_was_under_way_when_the_work_was_cancelled_is_due_when_it_goes_on(world: simulated.World) -> None:
     async def check() -> None:
-        keys: workqueue.Queue[str] = workqueue.Queue(world.machine("m"))
+        keys: workqueue.WorkQueue[str] = workqueue.WorkQueue(world.machine("m"))
         begun: list[str] = []
 
         async def work(key: str) -> None:
@@ -106,14 +106,14 @@ def test_what_was_under_way_when_the_work_was_cancelled_is_due_when_it_goes_on(w
 
 def test_requests_go_at_the_rate_of_the_limit_after_a_burst_and_rest_when_told(world: simulated.World) -> None:
     async def check() -> None:
-        limit = rate_limit.Limit(world.clock, per_second=10, burst=5)
+        limit = rate_limit.RateLimit(world.clock, per_second=10, burst=5)
         for _ in range(5):
             await limit.take()
         assert world.clock.monotonic() == 0
         for _ in range(20):
             await limit.take()
         assert 1.9 <= world.clock.monotonic() <= 2.1
-        limit.hold(30)
+        limit.pause(30)
         await limit.take()
         assert world.clock.monotonic() >= 32
 

@@ -83,7 +83,7 @@ class IPAddressClaim(meta.Resource, frozen=True):
     @property
     def requested(self) -> str:
         """The address that the annotation requests, which may be invalid; empty for any."""
-        return self.metadata.annotations.get(ipam.REQUEST, "")
+        return self.metadata.annotations.get(ipam.REQUEST_ANNOTATION, "")
 
     @property
     def cluster(self) -> str:
@@ -147,7 +147,7 @@ class Cluster(meta.Resource, frozen=True):
     spec: ClusterSpec = ClusterSpec()
 
     @property
-    def rests(self) -> bool:
+    def is_cluster_paused(self) -> bool:
         """Whether the Cluster is paused, by its spec or by the annotation."""
         return self.spec.paused or self.is_paused
 

@@ -13,12 +13,12 @@ from gantry.kubernetes.api import meta, schema
 GROUP = "infrastructure.cluster.x-k8s.io"
 HOST_GROUP = "metal3.io"
 FINALIZER = "metal3data.infrastructure.cluster.x-k8s.io"
-V1 = ("v1beta1",)
-V2 = ("v1beta2",)
+V1BETA1 = ("v1beta1",)
+V1BETA2 = ("v1beta2",)
 
 OBJECTS = ("machine", "metal3machine", "baremetalhost")
 
-Key = Annotated[str, schema.Rule(required=True)]
+ItemKey = Annotated[str, schema.Rule(required=True)]
 Object = Annotated[str, schema.Rule(required=True, enum=OBJECTS)]
 Length = Annotated[int, schema.Rule(minimum=0, maximum=128)]
 Mtu = Annotated[int, schema.Rule(maximum=9000, default=1500)]
@@ -27,21 +27,21 @@ Mtu = Annotated[int, schema.Rule(maximum=9000, default=1500)]
 class String(meta.Plain, frozen=True):
     """A fixed value."""
 
-    key: Key = ""
+    key: ItemKey = ""
     value: Annotated[str, schema.Rule(required=True)] = ""
 
 
 class ObjectName(meta.Plain, frozen=True):
     """The name of an object."""
 
-    key: Key = ""
+    key: ItemKey = ""
     object: Object = ""
 
 
 class Index(meta.Plain, frozen=True):
     """A number derived from the index of the data object: prefix, offset + index * step, suffix."""
 
-    key: Key = ""
+    key: ItemKey = ""
     offset: Annotated[int, schema.Rule(minimum=0)] = 0
     step: Annotated[int, schema.Rule(default=1)] = 1
     prefix: str = ""
@@ -51,13 +51,13 @@ class Index(meta.Plain, frozen=True):
 class Namespace(meta.Plain, frozen=True):
     """The namespace of the data object."""
 
-    key: Key = ""
+    key: ItemKey = ""
 
 
 class FromPool(meta.Plain, frozen=True):
     """A value of the address allocated from a pool."""
 
-    key: Key = ""
+    key: ItemKey = ""
     name: Annotated[str, schema.Rule(required=True)] = ""
     api_group: str = ""
     kind: str = ""
@@ -66,7 +66,7 @@ class FromPool(meta.Plain, frozen=True):
 class FromHostInterface(meta.Plain, frozen=True):
     """The MAC address of a network interface of the host."""
 
-    key: Key = ""
+    key: ItemKey = ""
     interface: str = ""
     from_boot_mac: bool = msgspec.field(default=False, name="fromBootMAC")
 
@@ -74,7 +74,7 @@ class FromHostInterface(meta.Plain, frozen=True):
 class FromLabel(meta.Plain, frozen=True):
     """A label of an object."""
 
-    key: Key = ""
+    key: ItemKey = ""
     object: Object = ""
     label: Annotated[str, schema.Rule(required=True)] = ""
 
@@ -82,13 +82,13 @@ class FromLabel(meta.Plain, frozen=True):
 class FromAnnotation(meta.Plain, frozen=True):
     """An annotation of an object."""
 
-    key: Key = ""
+    key: ItemKey = ""
     object: Object = ""
     annotation: Annotated[str, schema.Rule(required=True)] = ""
 
 
-Pools1 = Annotated[tuple[FromPool, ...], schema.Rule(only=V1)]
-Pools2 = Annotated[tuple[FromPool, ...], schema.Rule(only=V2)]
+Pools1 = Annotated[tuple[FromPool, ...], schema.Rule(only=V1BETA1)]
+Pools2 = Annotated[tuple[FromPool, ...], schema.Rule(only=V1BETA2)]
 
 
 class MetaData(meta.Plain, frozen=True):

@@ -19,10 +19,10 @@ POOL_FINALIZER = "ippool.ipam.metal3.io"
 CLAIM_FINALIZER = "ipclaim.ipam.metal3.io"
 ADDRESS_FINALIZER = "ipaddress.ipam.metal3.io"
 
-REQUEST = "ipAddress"
+REQUEST_ANNOTATION = "ipAddress"
 """The annotation of a claim that requests a particular address."""
 
-NETWORK = "gantry/network"
+NETWORK_ANNOTATION = "gantry/network"
 """The annotation of a pool that binds it to a network of a Gantry cluster, by name."""
 
 SEQUENTIAL = "sequential"
@@ -47,7 +47,7 @@ Servers = Annotated[tuple[Text, ...], schema.Rule(text="DNS servers of an addres
 Prefix = Annotated[int, schema.Rule(text="prefix length of an address; 0: none", minimum=0, maximum=128)]
 Gateway = Annotated[str, schema.Rule(text="gateway of an address", pattern=ADDRESS)]
 Reference = Annotated[meta.ObjectReference, schema.Rule(required=True, atomic=True)]
-Given = Annotated[dict[str, Text], schema.Rule(text="addresses by claim name")]
+AddressByClaim = Annotated[dict[str, Text], schema.Rule(text="addresses by claim name")]
 
 
 class Range(meta.Plain, frozen=True):
@@ -72,7 +72,7 @@ class PoolSpec(meta.Plain, frozen=True):
     allocation_strategy: Annotated[
         str, schema.Rule(text="which free address a claim gets", enum=(SEQUENTIAL, RANDOM), default=SEQUENTIAL)
     ] = ""
-    pre_allocations: Given = {}
+    pre_allocations: AddressByClaim = {}
     excluded_addresses: Annotated[
         tuple[str, ...],
         schema.Rule(text="addresses, FIRST-LAST ranges and CIDRs only for pre-allocation", max_items=4096),
@@ -86,7 +86,7 @@ class PoolStatus(meta.Plain, frozen=True):
     """Status of a pool, for users; the IPAddress objects are authoritative. Counts are limited to 64-bit integers."""
 
     last_updated: Annotated[str, schema.Rule(text="when allocations last changed", format="date-time")] = ""
-    indexes: Given = {}
+    indexes: AddressByClaim = {}
     allocations: Annotated[dict[str, Text], schema.Rule(text="addresses by claim name, including pre-allocations")] = {}
     addresses: Annotated[dict[str, str], schema.Rule(text="IPAddress objects by claim name")] = {}
     total: Annotated[int | None, schema.Rule(text="allocatable addresses of the ranges", format="int64")] = None
@@ -105,7 +105,7 @@ class IPPool(meta.Resource, frozen=True):
     @property
     def network(self) -> str:
         """The network of a Gantry cluster that the pool is bound to, empty for none."""
-        return self.metadata.annotations.get(NETWORK, "").strip()
+        return self.metadata.annotations.get(NETWORK_ANNOTATION, "").strip()
 
 
 class ClaimSpec(meta.Plain, frozen=True):
@@ -150,7 +150,7 @@ class IPClaim(meta.Resource, frozen=True):
     @property
     def requested(self) -> str:
         """The address that the annotation requests, which may be invalid; empty for any."""
-        return self.metadata.annotations.get(REQUEST, "")
+        return self.metadata.annotations.get(REQUEST_ANNOTATION, "")
 
     @property
     def cluster(self) -> str:

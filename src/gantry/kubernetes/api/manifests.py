@@ -39,7 +39,7 @@ def crd(definition: definitions.Definition) -> schema.Json:
 
 
 def _version(definition: definitions.Definition, version: str) -> schema.Json:
-    whole = schema.rendered(definition.schema(version))
+    whole = schema.to_openapi(definition.schema(version))
     properties = whole["properties"]
     assert isinstance(properties, dict)
     head = {"metadata": {"type": "object"}}

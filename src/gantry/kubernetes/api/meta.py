@@ -20,10 +20,10 @@ CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"
 WATCH_LABEL = "cluster.x-k8s.io/watch-filter"
 PAUSED = "cluster.x-k8s.io/paused"
-COLLECTOR = ("foregroundDeletion", "orphan")
+COLLECTOR_FINALIZERS = ("foregroundDeletion", "orphan")
 """Finalizers of the API server's garbage collector; they do not mean that an object is in use."""
 
-TIME = "%Y-%m-%dT%H:%M:%SZ"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Ref(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -125,7 +125,7 @@ class Resource(Plain, frozen=True):
         """Whether the object is deleted and has no finalizer left, so that the server removes it."""
         return self.is_deleting and not self.metadata.finalizers
 
-    def written(self) -> schema.Json:
+    def to_json(self) -> schema.Json:
         """Return the object as JSON, without default values."""
         return msgspec.json.decode(msgspec.json.encode(self), type=schema.Json)
 
@@ -173,7 +173,7 @@ def _without_nulls(value: object) -> object:
 
 def stamp(now: datetime.datetime) -> str:
     """Format a time as Kubernetes does: UTC, in seconds."""
-    return now.astimezone(datetime.UTC).strftime(TIME)
+    return now.astimezone(datetime.UTC).strftime(TIME_FORMAT)
 
 
 def moment(text: str) -> datetime.datetime | None:

@@ -11,7 +11,7 @@ from gantry.kubernetes.api import definitions, schema
 
 INFO: schema.Json = {"title": "Kubernetes", "version": "v1.30.0"}
 _METHODS = ("post", "put", "patch")
-_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
+_QUERY_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
 def name_of(definition: definitions.Definition, version: str) -> str:
@@ -47,7 +47,7 @@ def _kind(definition: definitions.Definition, version: str) -> schema.Json:
 
 
 def _model(definition: definitions.Definition, version: str) -> schema.Json:
-    described = schema.rendered(definition.schema(version))
+    described = schema.to_openapi(definition.schema(version))
     return {
         **described,
         "description": definition.text or definition.kind,
@@ -71,7 +71,7 @@ def _paths(definition: definitions.Definition, version: str, schemas: str) -> sc
 def _method(definition: definitions.Definition, version: str, method: str, schemas: str) -> schema.Json:
     text: schema.Json = {"type": "string"}
     listed: list[schema.Json] = [
-        {"name": name, "in": "query", **({"schema": text} if schemas else text)} for name in _PARAMETERS
+        {"name": name, "in": "query", **({"schema": text} if schemas else text)} for name in _QUERY_PARAMETERS
     ]
     out: schema.Json = {
         "x-kubernetes-action": method,

@@ -28,7 +28,7 @@ def difference(old: schema.Json, new: schema.Json) -> schema.Json:
     return patch
 
 
-def merged(value: object, patch: object) -> object:
+def merge(value: object, patch: object) -> object:
     """Apply a merge patch to a value."""
     if not isinstance(patch, dict):
         return patch
@@ -37,7 +37,7 @@ def merged(value: object, patch: object) -> object:
         if one is None:
             out.pop(key, None)
         else:
-            out[key] = merged(out.get(key), one)
+            out[key] = merge(out.get(key), one)
     return out
 
 
@@ -50,49 +50,49 @@ class Operation(msgspec.Struct, frozen=True, rename={"source": "from"}):
     value: object = None
 
 
-COPIED = 3 << 20
+MAX_COPIED_BYTES = 3 << 20
 """Maximum total bytes that the copy operations of a JSON patch may copy."""
 
 _INDEX = re.compile("0|[1-9][0-9]*")
 
 
-def applied(value: object, operations: Sequence[Operation]) -> object:
+def apply_json_patch(value: object, operations: Sequence[Operation]) -> object:
     """Apply a JSON patch; WrongStateError if a path does not exist or a test fails.
 
     NoRoomError if it copies too much: copying a value into itself doubles it each time.
     """
-    whole, left = {"": copy.deepcopy(value)}, COPIED
+    whole, left = {"": copy.deepcopy(value)}, MAX_COPIED_BYTES
     for one in operations:
         given = copy.deepcopy(one.value)
         match one.op:
             case "add":
                 _add(whole, one.path, given)
             case "remove":
-                _take(whole, one.path)
+                _remove(whole, one.path)
             case "replace":
-                _take(whole, one.path)
+                _remove(whole, one.path)
                 _add(whole, one.path, given)
             case "move":
-                _add(whole, one.path, _take(whole, one.source))
+                _add(whole, one.path, _remove(whole, one.source))
             case "copy":
-                found = _at(whole, one.source)
+                found = _value_at(whole, one.source)
                 left -= len(msgspec.json.encode(found))
                 if left < 0:
-                    raise errors.NoRoomError(f"the patch copies more than {COPIED} bytes")
+                    raise errors.NoRoomError(f"the patch copies more than {MAX_COPIED_BYTES} bytes")
                 _add(whole, one.path, copy.deepcopy(found))
             case "test":
-                if _at(whole, one.path) != given:
+                if _value_at(whole, one.path) != given:
                     raise errors.WrongStateError(f"testing value {one.path} failed")
     return whole[""]
 
 
-def _steps(pointer: str) -> list[str]:
+def _keys(pointer: str) -> list[str]:
     """Split a JSON pointer into its keys; the first is empty and refers to the document."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
 
 
-def _at(value: object, pointer: str, *, up: int = 0) -> object:
-    steps = _steps(pointer)
+def _value_at(value: object, pointer: str, *, up: int = 0) -> object:
+    steps = _keys(pointer)
     for step in steps[: len(steps) - up]:
         if isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
             value = value[int(step)]
@@ -104,7 +104,7 @@ def _at(value: object, pointer: str, *, up: int = 0) -> object:
 
 
 def _add(whole: object, pointer: str, value: object) -> None:
-    parent, step = _at(whole, pointer, up=1), _steps(pointer)[-1]
+    parent, step = _value_at(whole, pointer, up=1), _keys(pointer)[-1]
     if isinstance(parent, dict):
         parent[step] = value
     elif isinstance(parent, list) and step == "-":
@@ -115,9 +115,9 @@ def _add(whole: object, pointer: str, value: object) -> None:
         raise errors.WrongStateError(f"the path {pointer} does not exist")
 
 
-def _take(whole: object, pointer: str) -> object:
-    parent, step = _at(whole, pointer, up=1), _steps(pointer)[-1]
-    found = _at(whole, pointer)
+def _remove(whole: object, pointer: str) -> object:
+    parent, step = _value_at(whole, pointer, up=1), _keys(pointer)[-1]
+    found = _value_at(whole, pointer)
     if isinstance(parent, dict):
         del parent[step]
     elif isinstance(parent, list):

@@ -23,11 +23,11 @@ from gantry.runtime import interface
 
 CANCEL = "CANCEL"
 """Method of a message that cancels the request of this number."""
-PIECE = 1 << 20
+MAX_PIECE_BYTES = 1 << 20
 """Maximum bytes of one read, and of a piece of an answer."""
-TOGETHER = 64
+MAX_BATCH = 64
 """Maximum messages in one write, so that the other side can begin with them meanwhile."""
-_SIZE = 4
+_LENGTH_BYTES = 4
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -58,7 +58,7 @@ _ANSWER = msgspec.msgpack.Decoder(Answer)
 Message = TypeVar("Message", Request, Answer)
 
 
-class Outlet:
+class MessageWriter:
     """Sends messages, batched per turn of the event loop."""
 
     def __init__(self, writer: interface.Writer) -> None:
@@ -70,8 +70,8 @@ class Outlet:
         content = _ENCODE(message)
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._waiting += (len(content).to_bytes(_SIZE, "big"), content)
-        if len(self._waiting) >= 2 * TOGETHER:
+        self._waiting += (len(content).to_bytes(_LENGTH_BYTES, "big"), content)
+        if len(self._waiting) >= 2 * MAX_BATCH:
             self._flush()
 
     def _flush(self) -> None:
@@ -85,15 +85,15 @@ async def messages(
 ) -> AsyncGenerator[list[Message], None]:
     """Yield received messages, in lists, until the connection ends; ProtocolError for an invalid one."""
     left = bytearray()
-    while piece := await reader.read(PIECE):
+    while piece := await reader.read(MAX_PIECE_BYTES):
         left += piece
         found, begin = list[Message](), 0
-        while begin + _SIZE <= len(left):
-            end = begin + _SIZE + int.from_bytes(left[begin : begin + _SIZE], "big")
+        while begin + _LENGTH_BYTES <= len(left):
+            end = begin + _LENGTH_BYTES + int.from_bytes(left[begin : begin + _LENGTH_BYTES], "big")
             if end > len(left):
                 break
             try:
-                found.append(decoder.decode(left[begin + _SIZE : end]))
+                found.append(decoder.decode(left[begin + _LENGTH_BYTES : end]))
             except msgspec.DecodeError as error:
                 raise errors.ProtocolError(f"a message cannot be read: {error}") from None
             begin = end
@@ -101,7 +101,7 @@ async def messages(
         yield found
 
 
-class Channel(interface.HttpClient):
+class Pipe(interface.HttpClient):
     """The client end; hosts, ports and timeouts are ignored.
 
     There are no timeouts, because the server is on the same machine and answers each request when it is done. Pieces
@@ -110,9 +110,9 @@ class Channel(interface.HttpClient):
 
     def __init__(self, reader: interface.Reader, writer: interface.Writer) -> None:
         self._writer = writer
-        self._outlet = Outlet(writer)
-        self._issued = 0
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._messages = MessageWriter(writer)
+        self._last_number = 0
+        self._pending: dict[int, asyncio.Future[Answer]] = {}
         self._streams: dict[int, asyncio.Queue[Answer | None]] = {}
         self._reading = asyncio.ensure_future(self._read(reader))
 
@@ -128,9 +128,9 @@ class Channel(interface.HttpClient):
         headers: Mapping[str, str] | None = None,
     ) -> interface.HttpResponse:
         """Send a request; ConnectionResetError."""
-        number = self._number()
-        asked = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._outlet.send(Request(number, method, path, body, dict(headers or {})))
+        number = self._next_number()
+        asked = self._pending[number] = asyncio.get_running_loop().create_future()
+        self._messages.send(Request(number, method, path, body, dict(headers or {})))
         answer = await asked
         return interface.HttpResponse(answer.status, answer.body, answer.content_type, answer.headers)
 
@@ -138,11 +138,11 @@ class Channel(interface.HttpClient):
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> interface.HttpResponse:
         """Send a GET and return when its answer begins; ConnectionResetError."""
-        number = self._number()
+        number = self._next_number()
         stream = self._streams[number] = asyncio.Queue()
-        self._outlet.send(Request(number, "GET", path, b"", dict(headers or {}), is_stream=True))
+        self._messages.send(Request(number, "GET", path, b"", dict(headers or {}), is_stream=True))
         try:
-            first = await _next(stream)
+            first = await _next_answer(stream)
         except BaseException:
             self._forget(number)
             raise
@@ -152,9 +152,9 @@ class Channel(interface.HttpClient):
     async def _pieces(self, number: int, stream: asyncio.Queue[Answer | None]) -> AsyncGenerator[bytes, None]:
         try:
             while True:
-                answer = await _next(stream)
+                answer = await _next_answer(stream)
                 if answer.status:
-                    raise _over()
+                    raise _closed_error()
                 if answer.body:
                     yield answer.body
                 if answer.is_last:
@@ -165,13 +165,13 @@ class Channel(interface.HttpClient):
     def _forget(self, number: int) -> None:
         del self._streams[number]
         if not self._reading.done():
-            self._outlet.send(Request(number, CANCEL))
+            self._messages.send(Request(number, CANCEL))
 
-    def _number(self) -> int:
+    def _next_number(self) -> int:
         if self._reading.done():
-            raise _over()
-        self._issued += 1
-        return self._issued
+            raise _closed_error()
+        self._last_number += 1
+        return self._last_number
 
     async def ended(self) -> None:
         """Return when the server has closed the connection; ProtocolError if it sent an invalid message."""
@@ -187,28 +187,28 @@ class Channel(interface.HttpClient):
         try:
             async for batch in messages(reader, _ANSWER):
                 for answer in batch:
-                    self._take(answer)
+                    self._deliver(answer)
         finally:
-            for asked in self._asked.values():
+            for asked in self._pending.values():
                 if not asked.done():
-                    asked.set_exception(_over())
+                    asked.set_exception(_closed_error())
             for stream in self._streams.values():
                 stream.put_nowait(None)
 
-    def _take(self, answer: Answer) -> None:
-        if asked := self._asked.pop(answer.number, None):
+    def _deliver(self, answer: Answer) -> None:
+        if asked := self._pending.pop(answer.number, None):
             if not asked.done():
                 asked.set_result(answer)
         elif stream := self._streams.get(answer.number):
             stream.put_nowait(answer)
 
 
-async def _next(stream: asyncio.Queue[Answer | None]) -> Answer:
+async def _next_answer(stream: asyncio.Queue[Answer | None]) -> Answer:
     answer = await stream.get()
     if answer is None:
-        raise _over()
+        raise _closed_error()
     return answer
 
 
-def _over() -> ConnectionResetError:
+def _closed_error() -> ConnectionResetError:
     return ConnectionResetError("the connection to the API server is closed")

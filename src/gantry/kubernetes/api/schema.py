@@ -2,8 +2,8 @@
 
 A resource is declared once, as a struct. ``meta.read`` checks types only, so that objects accepted by laxer definitions
 can still be read; further constraints are in the ``Rule`` of a field. ``of`` builds a ``Node`` from both, from which
-everything else is derived: the schema in custom resource definitions and in OpenAPI (``rendered``), defaulting, pruning
-and validation.
+everything else is derived: the schema in custom resource definitions and in OpenAPI (``to_openapi``), defaulting,
+pruning and validation.
 
 ``definitions`` and the embedded API server call it. Pure. The texts of a ``Cause`` are those of Kubernetes, because
 users search for them (contract: kubernetes, samples).
@@ -125,7 +125,7 @@ def _properties(kind: type[msgspec.Struct], version: str) -> Iterator[tuple[str,
             yield field.encode_name, node
 
 
-def rendered(node: Node, *, preserve: bool = True) -> Json:
+def to_openapi(node: Node, *, preserve: bool = True) -> Json:
     """Return the schema in OpenAPI form; ``preserve`` adds ``x-kubernetes-preserve-unknown-fields`` to free objects."""
     rule = node.rule
     said: Json = {
@@ -135,7 +135,7 @@ def rendered(node: Node, *, preserve: bool = True) -> Json:
         "enum": list(rule.enum),
         "format": rule.format,
         "required": node.required,
-        "properties": {name: rendered(one, preserve=preserve) for name, one in node.properties.items()},
+        "properties": {name: to_openapi(one, preserve=preserve) for name, one in node.properties.items()},
     }
     numbers: Json = {
         "minimum": rule.minimum,
@@ -148,7 +148,7 @@ def rendered(node: Node, *, preserve: bool = True) -> Json:
     out = {key: value for key, value in said.items() if value}
     out.update((key, value) for key, value in numbers.items() if value is not None)
     if node.items is not None:
-        out["items" if node.type == "array" else "additionalProperties"] = rendered(node.items, preserve=preserve)
+        out["items" if node.type == "array" else "additionalProperties"] = to_openapi(node.items, preserve=preserve)
     if node.free and preserve:
         out["x-kubernetes-preserve-unknown-fields"] = True
     if rule.atomic:
@@ -159,7 +159,7 @@ def rendered(node: Node, *, preserve: bool = True) -> Json:
 def fits(node: Node, value: object) -> bool:
     """Return whether a value is valid, has no unknown field, and lacks none that has a default: a fast path.
 
-    Otherwise call ``unknown``, ``pruned``, ``defaulted`` and ``check``, which also handle nulls.
+    Otherwise call ``unknown_fields``, ``prune``, ``apply_defaults`` and ``check``, which also handle nulls.
     """
     if not node.type:
         return True
@@ -182,42 +182,42 @@ def fits(node: Node, value: object) -> bool:
     return True
 
 
-def defaulted(node: Node, value: object) -> object:
+def apply_defaults(node: Node, value: object) -> object:
     """Return the value with defaults filled in for absent and null fields."""
     if isinstance(value, dict) and not node.free:
         children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
-        out = {key: defaulted(child, one) if child else one for key, child, one in children}
+        out = {key: apply_defaults(child, one) if child else one for key, child, one in children}
         for name, child in node.properties.items():
             if out.get(name) is None and child.rule.default is not None:
                 out[name] = child.rule.default
         return out
     if isinstance(value, list) and node.items is not None:
-        return [defaulted(node.items, one) for one in value]
+        return [apply_defaults(node.items, one) for one in value]
     return value
 
 
-def pruned(node: Node, value: object) -> object:
+def prune(node: Node, value: object) -> object:
     """Return the value without unknown fields."""
     if isinstance(value, dict) and not node.free:
         children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
-        return {key: pruned(child, one) for key, child, one in children if child is not None}
+        return {key: prune(child, one) for key, child, one in children if child is not None}
     if isinstance(value, list) and node.items is not None:
-        return [pruned(node.items, one) for one in value]
+        return [prune(node.items, one) for one in value]
     return value
 
 
-def unknown(node: Node, value: object, path: str = "") -> Iterator[str]:
-    """Yield the paths of unknown fields, which ``pruned`` removes."""
+def unknown_fields(node: Node, value: object, path: str = "") -> Iterator[str]:
+    """Yield the paths of unknown fields, which ``prune`` removes."""
     if isinstance(value, dict) and not node.free:
         for key, one in value.items():
             child = node.properties.get(key) or node.items
             if child is None:
-                yield _member(path, key)
+                yield _child_path(path, key)
             else:
-                yield from unknown(child, one, _member(path, key))
+                yield from unknown_fields(child, one, _child_path(path, key))
     elif isinstance(value, list) and node.items is not None:
         for place, one in enumerate(value):
-            yield from unknown(node.items, one, f"{path}[{place}]")
+            yield from unknown_fields(node.items, one, f"{path}[{place}]")
 
 
 def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
@@ -225,7 +225,7 @@ def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
     if not node.type:
         return
     if not isinstance(value, _PYTHON[node.type]) or (isinstance(value, bool) and node.type != "boolean"):
-        given = _name(value)
+        given = _type_name(value)
         text = f'Invalid value: "{given}": {path} in body must be of type {node.type}: "{given}"'
         yield Cause(TYPE, path, text)
         return
@@ -233,11 +233,11 @@ def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
     if isinstance(value, dict):
         for name in node.required:
             if value.get(name) is None:
-                yield Cause(REQUIRED, _member(path, name), "Required value")
+                yield Cause(REQUIRED, _child_path(path, name), "Required value")
         for key, one in value.items():
             child = node.properties.get(key) or node.items
             if child is not None and one is not None:
-                yield from check(child, one, _member(path, key))
+                yield from check(child, one, _child_path(path, key))
     elif isinstance(value, list) and node.items is not None:
         for place, one in enumerate(value):
             yield from check(node.items, one, f"{path}[{place}]")
@@ -249,29 +249,29 @@ def _check_rule(rule: Rule, value: object, path: str) -> Iterator[Cause]:
             known = ", ".join(f'"{one}"' for one in rule.enum)
             yield Cause(UNSUPPORTED, path, f"Unsupported value: {json.dumps(value)}: supported values: {known}")
         if rule.min_length is not None and len(value) < rule.min_length:
-            yield _bad(path, value, f"should be at least {rule.min_length} chars long")
+            yield _invalid(path, value, f"should be at least {rule.min_length} chars long")
         if rule.max_length is not None and len(value) > rule.max_length:
-            yield _bad(path, value, f"should be at most {rule.max_length} chars long")
+            yield _invalid(path, value, f"should be at most {rule.max_length} chars long")
         if rule.pattern and not re.fullmatch(rule.pattern, value):
-            yield _bad(path, value, f"should match '{rule.pattern}'")
+            yield _invalid(path, value, f"should match '{rule.pattern}'")
     elif isinstance(value, int):
         if rule.minimum is not None and value < rule.minimum:
-            yield _bad(path, value, f"should be greater than or equal to {rule.minimum}")
+            yield _invalid(path, value, f"should be greater than or equal to {rule.minimum}")
         if rule.maximum is not None and value > rule.maximum:
-            yield _bad(path, value, f"should be less than or equal to {rule.maximum}")
+            yield _invalid(path, value, f"should be less than or equal to {rule.maximum}")
     elif isinstance(value, list) and rule.max_items is not None and len(value) > rule.max_items:
         yield Cause(TOO_MANY, path, f"Too many: {len(value)}: must have at most {rule.max_items} items")
 
 
-def _bad(path: str, value: object, what: str) -> Cause:
+def _invalid(path: str, value: object, what: str) -> Cause:
     return Cause(INVALID, path, f"Invalid value: {json.dumps(value)}: {path} in body {what}")
 
 
-def _member(path: str, name: str) -> str:
+def _child_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _name(value: object) -> str:
+def _type_name(value: object) -> str:
     """Return the name that Kubernetes uses for the type of a JSON value."""
     kinds = [name for name, kind in _PYTHON.items() if isinstance(value, kind)]
     if isinstance(value, bool):

@@ -35,14 +35,14 @@ def cells(definition: definitions.Definition, body: schema.Json, *, now: datetim
 
 
 def _cell(column: definitions.Column, body: schema.Json, now: datetime.datetime) -> object:
-    found = next(iter(_found(body, column.path)), None)
+    found = next(iter(_value_at(body, column.path)), None)
     if column.type == "date":
         moment = meta.moment(str(found)) if found else None
         return age((now - moment).total_seconds()) if moment else "<unknown>"
     return found
 
 
-def _found(value: object, path: str) -> Iterator[object]:
+def _value_at(value: object, path: str) -> Iterator[object]:
     """Yield the value at a JSON path, if there is one."""
     for part in _PARTS.finditer(path):
         key, field, wanted = part.groups()

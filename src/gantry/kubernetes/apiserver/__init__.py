@@ -41,12 +41,12 @@ from gantry.kubernetes.apiserver import (
 )
 from gantry.runtime import interface
 
-BODY_LIMIT = 3 << 20
+MAX_BODY_BYTES = 3 << 20
 """Maximum bytes of a request body, as in other API servers."""
 
 _HEALTH = ("healthz", "livez", "readyz")
 _APPLY = "application/apply-patch+yaml"
-_VALIDATIONS = (write.STRICT, write.WARN, write.IGNORE)
+_FIELD_VALIDATIONS = (write.STRICT, write.WARN, write.IGNORE)
 
 Parameters = Mapping[str, list[str]]
 
@@ -58,12 +58,12 @@ class Application:
 
     def __init__(self, runtime: interface.Runtime, folder: str, *, tokens: Mapping[str, str] | None = None) -> None:
         self._clock = runtime.clock
-        self._names = None if tokens is None else {token.encode(): name for token, name in tokens.items()}
+        self._users = None if tokens is None else {token.encode(): name for token, name in tokens.items()}
         self._store = store.Store(runtime, folder)
-        rules = admission.Guard(self._store.tip)
+        rules = admission.Admission(self._store.current)
         self._writer = write.Writer(runtime, self._store, rules)
         self._reader = read.Reader(runtime, self._store)
-        self._collector = garbage_collector.Collector(runtime, self._store, self._writer, rules)
+        self._collector = garbage_collector.GarbageCollector(runtime, self._store, self._writer, rules)
 
     async def open(self) -> None:
         """Load the stored objects and start; BusyError, ConfigurationError."""
@@ -80,9 +80,9 @@ class Application:
         parts, query = http.split(raw.path)
         if parts[:1] and parts[0] in _HEALTH:
             return self._health()
-        self._let_in(raw, trace)
-        if len(raw.body) > BODY_LIMIT:
-            raise status_errors.too_large("the body of a request", BODY_LIMIT)
+        self._authenticate(raw, trace)
+        if len(raw.body) > MAX_BODY_BYTES:
+            raise status_errors.too_large("the body of a request", MAX_BODY_BYTES)
         accept = raw.headers.get("accept", "")
         found = discovery.answer(parts, accept) if raw.method in ("GET", "HEAD") else None
         if found:
@@ -104,23 +104,23 @@ class Application:
         return interface.HttpResponse(error.status, content_types.ENCODE(body) + b"\n")
 
     def _health(self) -> interface.HttpResponse:
-        if self._store.is_writing:
+        if self._store.is_writable:
             return interface.HttpResponse(200, b"ok", "text/plain")
         return interface.HttpResponse(500, b"the object store has failed; restart the server", "text/plain")
 
-    def _let_in(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
-        if self._names is None:
+    def _authenticate(self, raw: interface.HttpRequest, trace: http.Trace) -> None:
+        if self._users is None:
             return
         scheme, _, shown = raw.headers.get("authorization", "").partition(" ")
         given = shown.strip().encode()
-        for token, name in self._names.items():
+        for token, name in self._users.items():
             if scheme.lower() == "bearer" and hmac.compare_digest(token, given):
                 trace.user = name
                 return
         raise status_errors.StatusError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
 
     def _view(self, raw: interface.HttpRequest, target: resources.Target, query: Parameters) -> content_types.View:
-        chosen = content_types.chosen(raw.headers.get("accept", ""))
+        chosen = content_types.negotiate(raw.headers.get("accept", ""))
         include = _text(query, "includeObject") or "Metadata"
         return content_types.View(target, chosen, now=self._clock.now(), include=include)
 
@@ -130,7 +130,11 @@ class Application:
         if _flag(query, "watch"):
             pieces = self._reader.watch(target, asked, view)
             return interface.HttpResponse(200, b"", "application/json", pieces=pieces)
-        body = view.one(self._reader.one(target).body) if target.name else self._reader.many(target, asked, view)
+        body = (
+            view.encode_object(self._reader.get_object(target).body)
+            if target.name
+            else self._reader.list_objects(target, asked, view)
+        )
         return interface.HttpResponse(200, body, view.content_type)
 
     async def _write(
@@ -139,11 +143,15 @@ class Application:
         options = _options(raw, query)
         match raw.method, bool(target.name):
             case "POST", False:
-                body = await self._writer.create(target, content_types.mapping(content_types.decoded(raw)), options)
-                return self._written(raw, target, query, body=body, options=options, status=HTTPStatus.CREATED)
+                body = await self._writer.create(
+                    target, content_types.json_object(content_types.decode_body(raw)), options
+                )
+                return self._write_response(raw, target, query, body=body, options=options, status=HTTPStatus.CREATED)
             case "PUT", True:
-                body = await self._writer.update(target, content_types.mapping(content_types.decoded(raw)), options)
-                return self._written(raw, target, query, body=body, options=options)
+                body = await self._writer.update(
+                    target, content_types.json_object(content_types.decode_body(raw)), options
+                )
+                return self._write_response(raw, target, query, body=body, options=options)
             case "PATCH", True:
                 return await self._patch(raw, target, query, options=options)
             case "DELETE", _ if not target.subresource:
@@ -158,13 +166,13 @@ class Application:
             if not _text(query, "fieldManager"):
                 cause = schema.Cause(schema.REQUIRED, "fieldManager", "Required value: is required for apply patch")
                 raise _options_invalid("PatchOptions", cause)
-            config = content_types.mapping(content_types.from_yaml(raw.body))
+            config = content_types.json_object(content_types.decode_yaml(raw.body))
             body, is_new = await self._writer.apply(target, config, options)
             status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-            return self._written(raw, target, query, body=body, options=options, status=status)
-        change = bodies.patch_of(kind, content_types.decoded(raw) if kind.endswith("json") else None, target)
+            return self._write_response(raw, target, query, body=body, options=options, status=status)
+        change = bodies.patch_of(kind, content_types.decode_body(raw) if kind.endswith("json") else None, target)
         body = await self._writer.change(target, change, options)
-        return self._written(raw, target, query, body=body, options=options)
+        return self._write_response(raw, target, query, body=body, options=options)
 
     async def _delete(
         self, raw: interface.HttpRequest, target: resources.Target, query: Parameters, *, options: write.Options
@@ -173,10 +181,10 @@ class Application:
         dry_run = options.dry_run or bool(how.dry_run)
         if not target.name:
             return await self._delete_all(raw, target, query, how=how, dry_run=dry_run)
-        item = self._reader.one(target)
+        item = self._reader.get_object(target)
         body = await self._writer.delete(target, how, dry_run=dry_run)
         if body is not None:
-            return self._written(raw, target, query, body=body, options=options)
+            return self._write_response(raw, target, query, body=body, options=options)
         definition = target.definition
         details = {"name": target.name, "group": definition.group, "kind": definition.plural, "uid": item.uid}
         told = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
@@ -192,7 +200,7 @@ class Application:
         dry_run: bool,
     ) -> interface.HttpResponse:
         view = self._view(raw, target, query)
-        items = self._reader.matching(target, _query(query))
+        items = self._reader.select(target, _query(query))
         each = (msgspec.structs.replace(target, namespace=one.key.namespace, name=one.key.name) for one in items)
         done = await asyncio.gather(
             *(self._writer.delete(one, how, dry_run=dry_run) for one in each), return_exceptions=True
@@ -200,9 +208,9 @@ class Application:
         for error in done:
             if isinstance(error, BaseException) and not _is_absence(error):
                 raise error
-        return interface.HttpResponse(200, view.many(items, {}), view.content_type)
+        return interface.HttpResponse(200, view.encode_list(items, {}), view.content_type)
 
-    def _written(
+    def _write_response(
         self,
         raw: interface.HttpRequest,
         target: resources.Target,
@@ -215,7 +223,7 @@ class Application:
         view = self._view(raw, target, query)
         said = ", ".join('299 - "{}"'.format(one.replace("\\", "\\\\").replace('"', '\\"')) for one in options.warnings)
         headers = {"Warning": said} if said else {}
-        return interface.HttpResponse(status, view.one(body), view.content_type, headers)
+        return interface.HttpResponse(status, view.encode_object(body), view.content_type, headers)
 
 
 def _is_absence(error: BaseException) -> bool:
@@ -237,9 +245,9 @@ def _query(query: Parameters) -> read.Query:
         fields=_text(query, "fieldSelector"),
         version=_text(query, "resourceVersion"),
         match=_text(query, "resourceVersionMatch"),
-        limit=read.number(_text(query, "limit"), "limit"),
+        limit=read.parse_number(_text(query, "limit"), "limit"),
         token=_text(query, "continue"),
-        timeout=read.number(_text(query, "timeoutSeconds"), "timeoutSeconds"),
+        timeout=read.parse_number(_text(query, "timeoutSeconds"), "timeoutSeconds"),
         bookmarks=_flag(query, "allowWatchBookmarks"),
         initial=_flag(query, "sendInitialEvents"),
     )
@@ -247,8 +255,8 @@ def _query(query: Parameters) -> read.Query:
 
 def _options(raw: interface.HttpRequest, query: Parameters) -> write.Options:
     validation = _text(query, "fieldValidation") or write.WARN
-    if validation not in _VALIDATIONS:
-        listed = ", ".join(f'"{one}"' for one in _VALIDATIONS)
+    if validation not in _FIELD_VALIDATIONS:
+        listed = ", ".join(f'"{one}"' for one in _FIELD_VALIDATIONS)
         text = f'Unsupported value: "{validation}": supported values: {listed}'
         raise _options_invalid("Options", schema.Cause(schema.UNSUPPORTED, "fieldValidation", text))
     if any(one != "All" for one in query.get("dryRun", [])):
@@ -272,7 +280,7 @@ def _options_invalid(kind: str, cause: schema.Cause) -> status_errors.StatusErro
 def _deletion(raw: interface.HttpRequest, query: Parameters) -> write.Deletion:
     """Return the delete options, from the body and the query."""
     try:
-        how = msgspec.convert(content_types.decoded(raw) if raw.body else {}, write.Deletion)
+        how = msgspec.convert(content_types.decode_body(raw) if raw.body else {}, write.Deletion)
     except msgspec.ValidationError as error:
         raise status_errors.bad(f"invalid DeleteOptions: {error}") from None
     policy = how.propagation_policy or _text(query, "propagationPolicy") or None

@@ -21,25 +21,25 @@ _CLAIMS = f"ipaddressclaims.{capi.GROUP}"
 POOLS = f"ippools.{ipam.GROUP}"
 
 
-class Guard:
+class Admission:
     """Applies the admission rules; ``find`` returns a stored object."""
 
     def __init__(self, find: Callable[[watch_cache.Key], watch_cache.Item | None]) -> None:
         self._find = find
-        self._held: dict[meta.Ref, dict[watch_cache.Key, actions.Address]] = {}
-        self._pools: dict[watch_cache.Key, meta.Ref] = {}
+        self._addresses: dict[meta.Ref, dict[watch_cache.Key, actions.Address]] = {}
+        self._pool_by_key: dict[watch_cache.Key, meta.Ref] = {}
 
-    def see(self, item: watch_cache.Item, *, gone: bool) -> None:
+    def update(self, item: watch_cache.Item, *, gone: bool) -> None:
         """Update the index of addresses after a stored change."""
         kind = _ADDRESSES.get(item.key.title)
         if kind is None:
             return
-        known = self._pools.get(item.key)
+        known = self._pool_by_key.get(item.key)
         if gone and known:
-            held = self._held[known]
-            del self._pools[item.key], held[item.key]
+            held = self._addresses[known]
+            del self._pool_by_key[item.key], held[item.key]
             if not held:
-                del self._held[known]
+                del self._addresses[known]
         elif not gone and not known:
             # The fields that are used here are immutable.
             try:
@@ -49,11 +49,11 @@ class Guard:
                 log.warning("ignoring unreadable address %s %s/%s: %s", key.title, key.namespace, key.name, error)
                 return
             assert isinstance(address, ipam.IPAddress | capi.IPAddress)
-            self._pools[item.key] = address.pool
-            self._held.setdefault(address.pool, {})[item.key] = address
+            self._pool_by_key[item.key] = address.pool
+            self._addresses.setdefault(address.pool, {})[item.key] = address
 
-    def _in_use(self, pool: meta.Ref) -> Iterable[actions.Address]:
-        return self._held.get(pool, {}).values()
+    def _addresses_in(self, pool: meta.Ref) -> Iterable[actions.Address]:
+        return self._addresses.get(pool, {}).values()
 
     def _claim_of(self, claim: meta.Ref) -> meta.Resource | None:
         item = self._find(watch_cache.Key(_CLAIMS, claim.namespace, claim.name))
@@ -65,7 +65,7 @@ class Guard:
         """Return why an object that fits its schema is rejected; InvalidError if it cannot be read."""
         before = meta.read(old, definition.resource) if old else None
         after = meta.read(new, definition.resource)
-        return admission.review(after, before, in_use=self._in_use, claim_of=self._claim_of)
+        return admission.review(after, before, in_use=self._addresses_in, claim_of=self._claim_of)
 
 
 def warnings(new: schema.Json, others: Iterable[watch_cache.Item]) -> list[str]:

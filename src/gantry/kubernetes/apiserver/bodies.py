@@ -20,7 +20,7 @@ def in_version(target: resources.Target, item: watch_cache.Item) -> schema.Json:
     return stored
 
 
-def typed(target: resources.Target, body: schema.Json) -> schema.Json:
+def with_type(target: resources.Target, body: schema.Json) -> schema.Json:
     """Return a body with its ``apiVersion`` and ``kind``; StatusError 400 if wrong, or missing and required."""
     version, kind, wanted = body.get("apiVersion"), body.get("kind"), target.api_version
     if target.definition not in resources.BUILT_IN and not kind:
@@ -36,7 +36,7 @@ def typed(target: resources.Target, body: schema.Json) -> schema.Json:
     return {**body, "apiVersion": wanted, "kind": target.definition.kind}
 
 
-def confined(target: resources.Target, new: schema.Json, old: schema.Json) -> schema.Json:
+def limit_update(target: resources.Target, new: schema.Json, old: schema.Json) -> schema.Json:
     """Return the new object, limited to the parts that a write to the object, or to its status, may change."""
     definition = target.definition
     if target.subresource:
@@ -51,40 +51,40 @@ def confined(target: resources.Target, new: schema.Json, old: schema.Json) -> sc
     return out | {key: old[key] for key in fixed if key in old}
 
 
-def applicable(target: resources.Target, config: schema.Json) -> schema.Json:
+def limit_apply(target: resources.Target, config: schema.Json) -> schema.Json:
     """Return the parts of an applied configuration that take effect on the object, or on its status."""
     if target.subresource:
         return {"metadata": {}, "status": config.get("status", {})}
-    return confined(target, config, {})
+    return limit_update(target, config, {})
 
 
-def changed(new: schema.Json, old: schema.Json) -> set[str]:
+def changed_fields(new: schema.Json, old: schema.Json) -> set[str]:
     """Return the names of the top-level fields that a write adds, changes or removes, without metadata."""
     return {
-        key for key in {**old, **new} if key != "metadata" and (key not in new or not _is_as_in(old, key, new[key]))
+        key for key in {**old, **new} if key != "metadata" and (key not in new or not _is_unchanged(old, key, new[key]))
     }
 
 
-def settled(new: schema.Json, old: schema.Json) -> frozenset[str]:
+def unchanged_fields(new: schema.Json, old: schema.Json) -> frozenset[str]:
     """Return the names of the top-level fields that a write leaves unchanged."""
-    return frozenset(key for key, value in new.items() if _is_as_in(old, key, value))
+    return frozenset(key for key, value in new.items() if _is_unchanged(old, key, value))
 
 
-def _is_as_in(old: schema.Json, key: str, value: object) -> bool:
+def _is_unchanged(old: schema.Json, key: str, value: object) -> bool:
     return key in old and (old[key] is value or old[key] == value)
 
 
-def is_content(definition: definitions.Definition, part: str) -> bool:
+def is_generation_field(definition: definitions.Definition, part: str) -> bool:
     """Return whether a change of a top-level field increments the generation."""
     return part not in ("apiVersion", "kind", "metadata") and not (part == "status" and definition.has_status)
 
 
-def encoded(secret: schema.Json) -> schema.Json:
+def encode_secret(secret: schema.Json) -> schema.Json:
     """Return a Secret with its write-only ``stringData`` converted into ``data``."""
-    given = content_types.mapping(secret.get("stringData") or {}, "stringData")
+    given = content_types.json_object(secret.get("stringData") or {}, "stringData")
     data = {key: base64.b64encode(str(value).encode()).decode() for key, value in given.items()}
     out = {"type": "Opaque", **{key: value for key, value in secret.items() if key != "stringData"}}
-    return {**out, "data": {**content_types.mapping(secret.get("data") or {}, "data"), **data}} if data else out
+    return {**out, "data": {**content_types.json_object(secret.get("data") or {}, "data"), **data}} if data else out
 
 
 def patch_of(kind: str, body: object, target: resources.Target) -> Change:
@@ -94,22 +94,22 @@ def patch_of(kind: str, body: object, target: resources.Target) -> Change:
             steps = msgspec.convert(body, list[patches.Operation])
         except msgspec.ValidationError as error:
             raise status_errors.bad(f"a JSON patch must be a list of operations: {error}") from None
-        return lambda old: _stepped(old, steps)
+        return lambda old: _apply_json_patch(old, steps)
     # For the built-in kinds, a strategic merge patch has the same effect as a merge patch.
     if kind == "application/merge-patch+json" or (
         kind == "application/strategic-merge-patch+json" and target.definition in resources.BUILT_IN
     ):
-        patch = content_types.mapping(body, "a merge patch")
-        return lambda old: patches.merged(old, patch)
+        patch = content_types.json_object(body, "a merge patch")
+        return lambda old: patches.merge(old, patch)
     accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
     raise status_errors.StatusError(
         415, f"the body of the request was in an unknown format - accepted media types include: {accepted}"
     )
 
 
-def _stepped(old: schema.Json, steps: list[patches.Operation]) -> object:
+def _apply_json_patch(old: schema.Json, steps: list[patches.Operation]) -> object:
     try:
-        new = patches.applied(old, steps)
+        new = patches.apply_json_patch(old, steps)
     except RecursionError:
         raise status_errors.bad("the patched object is nested too deep") from None
     except errors.NoRoomError as error:
@@ -120,7 +120,7 @@ def _stepped(old: schema.Json, steps: list[patches.Operation]) -> object:
     return new
 
 
-def conflicting(met: list[managed_fields.Conflict]) -> status_errors.StatusError:
+def conflict_error(met: list[managed_fields.Conflict]) -> status_errors.StatusError:
     """Return the error for an apply that conflicts with other field managers."""
     several = f"{len(met)} conflicts" if len(met) > 1 else "1 conflict"
     said = "\n".join(f"- {one}" for one in met) if len(met) > 1 else str(met[0])

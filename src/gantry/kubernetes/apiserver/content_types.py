@@ -17,7 +17,7 @@ from gantry.kubernetes.api import schema, tables
 from gantry.kubernetes.apiserver import protobuf, resources, status_errors, watch_cache
 from gantry.runtime import interface
 
-DEPTH = 100
+MAX_DEPTH = 100
 """Maximum nesting of a body, because stored objects are processed recursively."""
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
@@ -31,7 +31,7 @@ _FORMS = {
 ENCODE = msgspec.json.Encoder().encode
 
 
-class Media(msgspec.Struct, frozen=True):
+class AcceptEntry(msgspec.Struct, frozen=True):
     """An entry of an Accept header: a content type, with its parameters ``as``, ``g`` and ``v``."""
 
     kind: str
@@ -50,18 +50,18 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def accepted(header: str) -> Iterator[Media]:
+def accept_entries(header: str) -> Iterator[AcceptEntry]:
     """Yield the entries of an Accept header, in order."""
     for entry in header.split(",") if header.strip() else ["*/*"]:
         kind, *listed = (part.strip() for part in entry.split(";"))
         said = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in listed)}
-        yield Media(kind.lower(), said.get("as", ""), said.get("g", ""), said.get("v", ""))
+        yield AcceptEntry(kind.lower(), said.get("as", ""), said.get("g", ""), said.get("v", ""))
 
 
 @functools.lru_cache(256)
-def chosen(header: str) -> Media:
+def negotiate(header: str) -> AcceptEntry:
     """Return the first supported entry of an Accept header; StatusError 406 if there is none."""
-    for one in accepted(header):
+    for one in accept_entries(header):
         if one.kind in _FORMS and (not one.view or (one.view in _VIEWS and one.group == "meta.k8s.io")):
             return msgspec.structs.replace(one, kind=_FORMS[one.kind])
     raise status_errors.StatusError(
@@ -69,18 +69,18 @@ def chosen(header: str) -> Media:
     )
 
 
-def decoded(raw: interface.HttpRequest) -> object:
+def decode_body(raw: interface.HttpRequest) -> object:
     """Decode a body by its content type: JSON (the default), YAML, Protocol Buffers; StatusError 400, 415."""
     kind = raw.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/yaml", "application/apply-patch+yaml"):
-        return from_yaml(raw.body)
+        return decode_yaml(raw.body)
     if kind == "application/vnd.kubernetes.protobuf":
-        return _from_protobuf(raw.body)
+        return _decode_protobuf(raw.body)
     try:
         value = msgspec.json.decode(raw.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise status_errors.bad(f"the body of the request cannot be read: {error}") from None
-    if raw.body.count(b"{") + raw.body.count(b"[") > DEPTH:
+    if raw.body.count(b"{") + raw.body.count(b"[") > MAX_DEPTH:
         check_depth(value)
     return value
 
@@ -88,17 +88,17 @@ def decoded(raw: interface.HttpRequest) -> object:
 def check_depth(value: object) -> None:
     """Reject a value that is nested too deep; StatusError 400."""
     level = [value]
-    for _ in range(DEPTH):
+    for _ in range(MAX_DEPTH):
         lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         level = [inside for one in lists for inside in one]
         if not level:
             return
-    raise status_errors.bad(f"more than {DEPTH} levels of nesting")
+    raise status_errors.bad(f"more than {MAX_DEPTH} levels of nesting")
 
 
-def _from_protobuf(body: bytes) -> object:
+def _decode_protobuf(body: bytes) -> object:
     try:
-        found = protobuf.decoded(body)
+        found = protobuf.decode(body)
     except ValueError as error:
         raise status_errors.bad(f"the body of the request cannot be read: {error}") from None
     if found is None:
@@ -110,7 +110,7 @@ def _from_protobuf(body: bytes) -> object:
     return found
 
 
-def from_yaml(body: bytes) -> object:
+def decode_yaml(body: bytes) -> object:
     """Decode a YAML document; StatusError 400."""
     try:
         _check_events(yaml.parse(body, _Loader))
@@ -124,13 +124,13 @@ def _check_events(events: Iterable[yaml.Event]) -> None:
     depth = 0
     for one in events:
         depth += isinstance(one, yaml.CollectionStartEvent) - isinstance(one, yaml.CollectionEndEvent)
-        if depth > DEPTH:
-            raise status_errors.bad(f"error parsing YAML: more than {DEPTH} levels of nesting")
+        if depth > MAX_DEPTH:
+            raise status_errors.bad(f"error parsing YAML: more than {MAX_DEPTH} levels of nesting")
         if isinstance(one, yaml.AliasEvent):
             raise status_errors.bad("error parsing YAML: aliases (*) are not supported")
 
 
-def mapping(value: object, what: str = "the body of the request") -> schema.Json:
+def json_object(value: object, what: str = "the body of the request") -> schema.Json:
     """Return a value that must be a JSON object; StatusError 400."""
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return value
@@ -140,7 +140,7 @@ def mapping(value: object, what: str = "the body of the request") -> schema.Json
 class View:
     """Encodes objects of a collection as a request accepts them; ``now`` is the time for ages."""
 
-    def __init__(self, target: resources.Target, media: Media, *, now: float, include: str = "Metadata") -> None:
+    def __init__(self, target: resources.Target, media: AcceptEntry, *, now: float, include: str = "Metadata") -> None:
         self._target = target
         self._media = media
         self._include = include
@@ -151,31 +151,31 @@ class View:
         """The content type of the answer."""
         return self._media.kind
 
-    def own(self, body: bytes) -> bytes:
+    def versioned(self, body: bytes) -> bytes:
         """Return a stored object in the version of the request, as JSON."""
         stored, wanted = resources.api_version(self._target.definition), self._target.api_version
-        return body if stored == wanted else _begun(wanted) + body[len(_begun(stored)) :]
+        return body if stored == wanted else _json_start(wanted) + body[len(_json_start(stored)) :]
 
-    def one(self, body: bytes) -> bytes:
+    def encode_object(self, body: bytes) -> bytes:
         """Encode one object."""
-        return self._form(self._shown(body))
+        return self._encode_format(self._encode_view(body))
 
-    def many(self, items: Sequence[watch_cache.Item], metadata: schema.Json) -> bytes:
+    def encode_list(self, items: Sequence[watch_cache.Item], metadata: schema.Json) -> bytes:
         """Encode a list."""
         view = self._media.view
         if view == TABLE:
-            return self._form(self._table([one.body for one in items], metadata))
+            return self._encode_format(self._table([one.body for one in items], metadata))
         kind = f"{PARTIAL}List" if view else f"{self._target.definition.kind}List"
         version = self._meta_version if view else self._target.api_version
         head = {"kind": kind, "apiVersion": version, "metadata": metadata}
-        whole = b'%s,"items":[%s]}' % (ENCODE(head)[:-1], b",".join(self._shown(one.body) for one in items))
-        return self._form(whole)
+        whole = b'%s,"items":[%s]}' % (ENCODE(head)[:-1], b",".join(self._encode_view(one.body) for one in items))
+        return self._encode_format(whole)
 
-    def event(self, kind: str, body: bytes) -> bytes:
+    def encode_event(self, kind: str, body: bytes) -> bytes:
         """Encode a watch event as a line."""
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._shown(body))
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self._encode_view(body))
 
-    def bookmark(self, version: int, *, initial: bool = False) -> bytes:
+    def encode_bookmark(self, version: int, *, initial: bool = False) -> bytes:
         """Encode a bookmark of a watch; ``initial``: at the end of the initial events."""
         metadata: schema.Json = {"resourceVersion": str(version), "creationTimestamp": None}
         if initial:
@@ -183,24 +183,24 @@ class View:
         definition = self._target.definition
         head = {"apiVersion": resources.api_version(definition), "kind": definition.kind, "metadata": metadata}
         if self._media.view != TABLE:
-            return self.event("BOOKMARK", ENCODE(head))
+            return self.encode_event("BOOKMARK", ENCODE(head))
         return b'{"type":"BOOKMARK","object":%s}\n' % self._table([], {"resourceVersion": str(version)})
 
     @property
     def _meta_version(self) -> str:
         return f"meta.k8s.io/{self._media.version or 'v1'}"
 
-    def _form(self, body: bytes) -> bytes:
+    def _encode_format(self, body: bytes) -> bytes:
         if self._media.kind == representation.JSON:
             return body + b"\n"
         return representation.written(msgspec.json.decode(body), representation.YAML)
 
-    def _shown(self, body: bytes) -> bytes:
+    def _encode_view(self, body: bytes) -> bytes:
         if self._media.view == TABLE:
             return self._table([body], {})
         if self._media.view:
             return ENCODE(self._partial(msgspec.json.decode(body, type=schema.Json)))
-        return self.own(body)
+        return self.versioned(body)
 
     def _partial(self, body: schema.Json) -> schema.Json:
         return {"kind": PARTIAL, "apiVersion": self._meta_version, "metadata": body["metadata"]}
@@ -209,12 +209,12 @@ class View:
         definition = self._target.definition
         now, rows = datetime.datetime.fromtimestamp(self._now, datetime.UTC), []
         for raw in bodies:
-            body = msgspec.json.decode(self.own(raw), type=schema.Json)
+            body = msgspec.json.decode(self.versioned(raw), type=schema.Json)
             row: schema.Json = {"cells": tables.cells(definition, body, now=now)}
             if self._include != "None":
                 row["object"] = body if self._include == "Object" else self._partial(body)
             rows.append(row)
-            metadata = metadata or {"resourceVersion": mapping(body["metadata"])["resourceVersion"]}
+            metadata = metadata or {"resourceVersion": json_object(body["metadata"])["resourceVersion"]}
         return ENCODE(
             {
                 "kind": TABLE,
@@ -226,6 +226,6 @@ class View:
         )
 
 
-def _begun(api_version: str) -> bytes:
+def _json_start(api_version: str) -> bytes:
     """Return the beginning of the JSON of an object."""
     return b'{"apiVersion":"%s"' % api_version.encode()

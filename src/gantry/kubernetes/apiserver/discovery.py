@@ -33,11 +33,11 @@ def answer(parts: tuple[str, ...], accept: str) -> tuple[bytes, str] | None:
     if parts == ("openapi", "v2"):
         known = (
             one.kind
-            for one in content_types.accepted(accept)
-            if one.kind in (*openapi_v2.ASKED, "application/json", "*/*")
+            for one in content_types.accept_entries(accept)
+            if one.kind in (*openapi_v2.ACCEPTED_TYPES, "application/json", "*/*")
         )
-        if next(known, "") in openapi_v2.ASKED:
-            return _swagger(), openapi_v2.TYPE
+        if next(known, "") in openapi_v2.ACCEPTED_TYPES:
+            return _swagger(), openapi_v2.CONTENT_TYPE
     found = _document(parts, accept)
     return (content_types.ENCODE(found[0]), found[1]) if found else None
 
@@ -62,7 +62,7 @@ def _document(parts: tuple[str, ...], accept: str) -> tuple[schema.Json, str] | 
 
 
 def _root(*, is_core: bool, accept: str) -> tuple[schema.Json, str]:
-    for one in content_types.accepted(accept):
+    for one in content_types.accept_entries(accept):
         if one.view == _LIST and one.group == _GROUP and one.version in _AGGREGATED:
             kind = f"application/json;g={_GROUP};v={one.version};as={_LIST}"
             return _aggregated(is_core, one.version), kind
@@ -70,11 +70,11 @@ def _root(*, is_core: bool, accept: str) -> tuple[schema.Json, str]:
             break
     if is_core:
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}, "application/json"
-    listed = [_group(name) for name in _names(is_core=False)]
+    listed = [_group(name) for name in _group_names(is_core=False)]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}, "application/json"
 
 
-def _names(*, is_core: bool) -> list[str]:
+def _group_names(*, is_core: bool) -> list[str]:
     return [one for one in dict.fromkeys(group for group, _, _ in resources.groups()) if is_core == (one == "")]
 
 
@@ -114,11 +114,11 @@ def _resources(group: str, version: str) -> schema.Json:
 @functools.cache
 def _aggregated(is_core: bool, form: str) -> schema.Json:
     items = []
-    for name in _names(is_core=is_core):
+    for name in _group_names(is_core=is_core):
         versions = [
             {
                 "version": version,
-                "resources": [_discovered(one, version) for one in members],
+                "resources": [_aggregated_resource(one, version) for one in members],
                 "freshness": "Current",
             }
             for group, version, members in resources.groups()
@@ -128,7 +128,7 @@ def _aggregated(is_core: bool, form: str) -> schema.Json:
     return {"kind": _LIST, "apiVersion": f"{_GROUP}/{form}", "metadata": {}, "items": items}
 
 
-def _discovered(one: definitions.Definition, version: str) -> schema.Json:
+def _aggregated_resource(one: definitions.Definition, version: str) -> schema.Json:
     kind = {"group": one.group, "version": version, "kind": one.kind}
     out: schema.Json = {
         "resource": one.plural,
@@ -151,21 +151,21 @@ def _openapi_v2() -> schema.Json:
 
 @functools.cache
 def _swagger() -> bytes:
-    return openapi_v2.encoded(_openapi_v2())
+    return openapi_v2.encode(_openapi_v2())
 
 
 @functools.cache
 def _openapi_v3(path: str) -> schema.Json:
     for group, version, members in resources.groups():
-        if path == _place(group, version):
+        if path == _group_path(group, version):
             return openapi.group(members, version)
     if path:
         raise status_errors.no_resource()
-    listed = [_place(group, version) for group, version, _ in resources.groups()]
+    listed = [_group_path(group, version) for group, version, _ in resources.groups()]
     return {"paths": {one: {"serverRelativeURL": f"/openapi/v3/{one}?hash={_hash(one)}"} for one in listed}}
 
 
-def _place(group: str, version: str) -> str:
+def _group_path(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 

@@ -22,30 +22,30 @@ from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
 
-EVENT_LIFE = 3600.0
+EVENT_SECONDS = 3600.0
 """Seconds that an Event stays after its last change."""
 
-ROUND = 30.0
+CHECK_SECONDS = 30.0
 """Seconds between two checks for old Events."""
 
-PAUSE = 5.0
+RETRY_SECONDS = 5.0
 """Seconds to wait before a retry after the store has failed."""
 
 _NAMESPACES = resources.NAMESPACES.plural
 
 
-class Collector:
+class GarbageCollector:
     """Garbage collection; ``open`` after the store, ``close`` before it."""
 
     def __init__(
-        self, runtime: interface.Runtime, objects: store.Store, writer: write.Writer, rules: admission.Guard
+        self, runtime: interface.Runtime, objects: store.Store, writer: write.Writer, rules: admission.Admission
     ) -> None:
         self._clock = runtime.clock
         self._store = objects
         self._writer = writer
         self._rules = rules
-        self._there: dict[str, watch_cache.Key] = {}
-        self._owned: dict[str, dict[watch_cache.Key, None]] = {}
+        self._key_by_uid: dict[str, watch_cache.Key] = {}
+        self._dependents: dict[str, dict[watch_cache.Key, None]] = {}
         self._queue: dict[watch_cache.Key, None] = {}
         self._events: deque[tuple[float, watch_cache.Key, int]] = deque()
         self._wake = asyncio.Event()
@@ -53,10 +53,10 @@ class Collector:
 
     async def open(self) -> None:
         """Check all stored objects, create the default namespaces, and start."""
-        self._store.observer = self._see
-        for item in self._store.everything():
-            self._take(item)
-        self._look(item.key for item in self._store.everything() if item.owners or _waits(item))
+        self._store.observer = self._observe
+        for item in self._store.all_items():
+            self._add_item(item)
+        self._enqueue(item.key for item in self._store.all_items() if item.owners or _awaits_collector(item))
         self._task = asyncio.create_task(self._run())
         for name in resources.DEFAULT_NAMESPACES:
             if self._store.get(watch_cache.Key(_NAMESPACES, "", name)) is None:
@@ -69,71 +69,71 @@ class Collector:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _take(self, item: watch_cache.Item) -> None:
-        self._there[item.uid] = item.key
+    def _add_item(self, item: watch_cache.Item) -> None:
+        self._key_by_uid[item.uid] = item.key
         for owner in item.owners:
-            self._owned.setdefault(owner, {})[item.key] = None
+            self._dependents.setdefault(owner, {})[item.key] = None
         if item.key.title == resources.EVENTS.plural:
             self._events.append((self._clock.monotonic(), item.key, item.version))
-        self._rules.see(item, gone=False)
+        self._rules.update(item, gone=False)
 
-    def _drop(self, item: watch_cache.Item) -> None:
+    def _remove_item(self, item: watch_cache.Item) -> None:
         for owner in item.owners:
-            owned = self._owned.get(owner, {})
+            owned = self._dependents.get(owner, {})
             owned.pop(item.key, None)
             if not owned:
-                self._owned.pop(owner, None)
+                self._dependents.pop(owner, None)
 
-    def _see(self, event: watch_cache.Event) -> None:
+    def _observe(self, event: watch_cache.Event) -> None:
         """Observe a stored change."""
         item = event.item
         if event.old:
-            self._drop(event.old)
+            self._remove_item(event.old)
         if event.gone:
-            self._there.pop(item.uid, None)
-            self._rules.see(event.old or item, gone=True)
+            self._key_by_uid.pop(item.uid, None)
+            self._rules.update(event.old or item, gone=True)
             concerned = [
-                *self._owned.get(item.uid, ()),
-                *(self._there[one] for one in item.owners if one in self._there),
+                *self._dependents.get(item.uid, ()),
+                *(self._key_by_uid[one] for one in item.owners if one in self._key_by_uid),
             ]
             home = self._store.get(watch_cache.Key(_NAMESPACES, "", item.key.namespace))
-            self._look(concerned + ([home.key] if home and home.is_deleting else []))
+            self._enqueue(concerned + ([home.key] if home and home.is_deleting else []))
         else:
-            self._take(item)
-            if _waits(item) or (item.owners and item.owners != (event.old.owners if event.old else ())):
-                self._look([item.key])
+            self._add_item(item)
+            if _awaits_collector(item) or (item.owners and item.owners != (event.old.owners if event.old else ())):
+                self._enqueue([item.key])
 
-    def _look(self, keys: Iterable[watch_cache.Key]) -> None:
+    def _enqueue(self, keys: Iterable[watch_cache.Key]) -> None:
         self._queue.update(dict.fromkeys(keys))
         self._wake.set()
 
     async def _run(self) -> None:
         while True:
-            await self._waited()
+            await self._wait()
             try:
                 await self._expire()
                 while self._queue:
-                    await self._consider(next(iter(self._queue)))
+                    await self._process(next(iter(self._queue)))
             except errors.StorageError as error:
                 log.error("garbage collection failed, will retry: %s", error)
-                await self._clock.sleep(PAUSE)
+                await self._clock.sleep(RETRY_SECONDS)
                 self._wake.set()
 
-    async def _waited(self) -> None:
+    async def _wait(self) -> None:
         """Wait for work, at most until the next check for old Events."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ROUND):
+            async with asyncio.timeout(CHECK_SECONDS):
                 await self._wake.wait()
         self._wake.clear()
 
     async def _expire(self) -> None:
-        while self._events and self._events[0][0] < self._clock.monotonic() - EVENT_LIFE:
+        while self._events and self._events[0][0] < self._clock.monotonic() - EVENT_SECONDS:
             _, key, version = self._events.popleft()
-            item = self._store.tip(key)
+            item = self._store.current(key)
             if item and item.version == version:
-                await self._writer.vanish(item)
+                await self._writer.remove(item)
 
-    async def _consider(self, key: watch_cache.Key) -> None:
+    async def _process(self, key: watch_cache.Key) -> None:
         """Process an object that is being deleted or has lost an owner; ignore StatusError, it has changed again."""
         del self._queue[key]
         item = self._store.get(key)
@@ -141,55 +141,55 @@ class Collector:
             return
         try:
             if item.is_deleting:
-                await self._finish(item)
-            elif not all(self._is_here(item, uid) for uid in item.owners):
-                await self._bereave(item)
+                await self._continue_deletion(item)
+            elif not all(self._owner_exists(item, uid) for uid in item.owners):
+                await self._remove_missing_owners(item)
         except status_errors.StatusError as refusal:
             log.info("%s %s/%s: %s", key.title, key.namespace, key.name, refusal)
         except errors.StorageError:
             self._queue[key] = None
             raise
 
-    def _is_here(self, item: watch_cache.Item, uid: str) -> bool:
+    def _owner_exists(self, item: watch_cache.Item, uid: str) -> bool:
         """Return whether an owner exists, in the namespace of the object or cluster-scoped."""
-        found = self._there.get(uid)
+        found = self._key_by_uid.get(uid)
         return found is not None and found.namespace in ("", item.key.namespace)
 
-    def _may_be_there(self, item: watch_cache.Item, owner: schema.Json) -> bool:
+    def _owner_may_exist(self, item: watch_cache.Item, owner: schema.Json) -> bool:
         """Return whether an owner exists, or is of a kind that is not served."""
         uid = str(owner["uid"])
-        if uid in self._there:
-            return self._is_here(item, uid)
+        if uid in self._key_by_uid:
+            return self._owner_exists(item, uid)
         return not resources.is_served(str(owner["apiVersion"]).rpartition("/")[0], str(owner["kind"]))
 
-    async def _bereave(self, item: watch_cache.Item) -> None:
+    async def _remove_missing_owners(self, item: watch_cache.Item) -> None:
         """Remove the references to owners that are gone; delete the object if no other owner is left."""
         owners = _owners(item)
-        gone = [one for one in owners if not self._may_be_there(item, one)]
+        gone = [one for one in owners if not self._owner_may_exist(item, one)]
         if gone == owners:
             await self._delete(item.key)
             return
         for one in gone:
-            await self._writer.disown(write.target_of(item.key), str(one["uid"]))
+            await self._writer.remove_owner(write.target_of(item.key), str(one["uid"]))
 
-    async def _finish(self, item: watch_cache.Item) -> None:
+    async def _continue_deletion(self, item: watch_cache.Item) -> None:
         """Continue the deletion of an object that waits for the garbage collector."""
         finalizers = item.finalizers
-        owned = [one for one in list(self._owned.get(item.uid, ())) if self._store.get(one)]
+        owned = [one for one in list(self._dependents.get(item.uid, ())) if self._store.get(one)]
         target = write.target_of(item.key)
         if write.ORPHAN in finalizers:
-            await asyncio.gather(*(self._writer.disown(write.target_of(one), item.uid) for one in owned))
-            await self._writer.release(target, write.ORPHAN)
+            await asyncio.gather(*(self._writer.remove_owner(write.target_of(one), item.uid) for one in owned))
+            await self._writer.remove_finalizer(target, write.ORPHAN)
         elif write.FOREGROUND in finalizers:
             blocking = [one for one in owned if self._blocks(one, item.uid)]
             await asyncio.gather(*map(self._delete, owned))
             if not blocking:
-                await self._writer.release(target, write.FOREGROUND)
+                await self._writer.remove_finalizer(target, write.FOREGROUND)
         elif item.key.title == _NAMESPACES:
-            inside = [one for one in self._store.everything() if one.key.namespace == item.key.name]
+            inside = [one for one in self._store.all_items() if one.key.namespace == item.key.name]
             await asyncio.gather(*(self._delete(one.key) for one in inside))
             if not inside and not finalizers:
-                await self._writer.vanish(item)
+                await self._writer.remove(item)
 
     def _blocks(self, key: watch_cache.Key, owner: str) -> bool:
         item = self._store.get(key)
@@ -203,7 +203,7 @@ class Collector:
         await self._writer.delete(write.target_of(key), how)
 
 
-def _waits(item: watch_cache.Item) -> bool:
+def _awaits_collector(item: watch_cache.Item) -> bool:
     """Return whether the deletion of an object waits for the garbage collector."""
     ours = item.key.title == _NAMESPACES or not {write.ORPHAN, write.FOREGROUND}.isdisjoint(item.finalizers)
     return item.is_deleting and ours

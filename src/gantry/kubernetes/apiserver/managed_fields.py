@@ -18,20 +18,20 @@ Path = tuple[str, ...]
 
 APPLY = "Apply"
 UPDATE = "Update"
-_SUCCESSORS = {("kubectl-client-side-apply", "kubectl")}
+_TAKEOVERS = {("kubectl-client-side-apply", "kubectl")}
 """Managers, and who takes their fields over without a conflict: server-side from client-side kubectl apply."""
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
 _LIST = msgspec.json.Encoder().encode
 _LISTED = msgspec.json.Decoder(list[schema.Json])
-_NONE: schema.Json = {}
+_EMPTY: schema.Json = {}
 _METADATA = ("finalizers", "ownerReferences")
 _MAPS = ("labels", "annotations")
 _HEAD = ("apiVersion", "kind", "metadata")
 _DEEP = ("spec", "status")
 
 
-class Owner(msgspec.Struct, frozen=True):
+class FieldManager(msgspec.Struct, frozen=True):
     """A field manager: its name, operation (``APPLY``, ``UPDATE``) and subresource."""
 
     manager: str
@@ -42,7 +42,7 @@ class Owner(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True):
     """An entry of managed fields: the fields of a manager, with the API version and time of its last write."""
 
-    owner: Owner
+    owner: FieldManager
     api_version: str
     time: str
     paths: frozenset[Path]
@@ -74,13 +74,13 @@ def _read(listed: Iterable[schema.Json]) -> Iterator[Entry]:
         said = {key: value for key, value in one.items() if isinstance(value, str)}
         tree = one.get("fieldsV1")
         if said.get("manager") and isinstance(tree, dict):
-            owner = Owner(said["manager"], said.get("operation", UPDATE), said.get("subresource", ""))
-            paths = _known(_ENCODE(tree))
+            owner = FieldManager(said["manager"], said.get("operation", UPDATE), said.get("subresource", ""))
+            paths = _decode_fields(_ENCODE(tree))
             yield Entry(owner, said.get("apiVersion", ""), said.get("time", ""), paths)
 
 
 @functools.lru_cache(4096)
-def _known(tree: bytes) -> frozenset[Path]:
+def _decode_fields(tree: bytes) -> frozenset[Path]:
     """Decode the fields of an entry; cached, because thousands of objects of one client have the same."""
     return frozenset(_paths(msgspec.json.decode(tree, type=schema.Json), ()))
 
@@ -98,7 +98,7 @@ def _paths(tree: Mapping[str, object], above: Path) -> Iterator[Path]:
             yield path
 
 
-def written(entries: Iterable[Entry]) -> list[schema.Json]:
+def to_managed_fields(entries: Iterable[Entry]) -> list[schema.Json]:
     """Return entries as ``managedFields``, without empty ones."""
     return [_entry(one) for one in entries if one.paths]
 
@@ -125,37 +125,37 @@ def _tree(paths: frozenset[Path]) -> schema.Json:
     return tree
 
 
-def updated(
-    listed: object, old: schema.Json, new: schema.Json, *, owner: Owner, api_version: str, now: str
+def after_update(
+    listed: object, old: schema.Json, new: schema.Json, *, owner: FieldManager, api_version: str, now: str
 ) -> list[schema.Json]:
     """Return ``managedFields`` (currently ``listed``) after an update: its manager alone owns the changed fields.
 
     Do not modify the result: it is shared by thousands of objects that one client writes in the same way.
     """
-    before, after = (fields(one) for one in _different(old, new))
+    before, after = (fields(one) for one in _changed_parts(old, new))
     changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
     removed = frozenset(path for path in before if path not in after)
-    return _updated(_LIST(listed or []), changed, removed, Entry(owner, api_version, now, changed))
+    return _after_update(_LIST(listed or []), changed, removed, Entry(owner, api_version, now, changed))
 
 
 # A small cache: the keys contain the time, and ``listed`` may be as long as an object.
 @functools.lru_cache(256)
-def _updated(listed: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry) -> list[schema.Json]:
+def _after_update(listed: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry) -> list[schema.Json]:
     entries = list(_read(_LISTED.decode(listed)))
     touched = changed | removed
     if not touched:
-        return written(entries)
+        return to_managed_fields(entries)
     mine = next((one for one in entries if one.owner == entry.owner), None)
     others = [_without(one, touched) for one in entries if one.owner != entry.owner]
     paths = ((mine.paths if mine else frozenset()) | changed) - removed
-    return written([*others, msgspec.structs.replace(entry, paths=paths)])
+    return to_managed_fields([*others, msgspec.structs.replace(entry, paths=paths)])
 
 
-def _different(old: schema.Json, new: schema.Json) -> tuple[schema.Json, schema.Json]:
+def _changed_parts(old: schema.Json, new: schema.Json) -> tuple[schema.Json, schema.Json]:
     """Return the top-level fields in which two objects differ, and their metadata if it differs."""
     first: schema.Json = {}
     second: schema.Json = {}
-    before, after = (cast("schema.Json", one.get("metadata") or _NONE) for one in (old, new))
+    before, after = (cast("schema.Json", one.get("metadata") or _EMPTY) for one in (old, new))
     for name in (*_METADATA, *_MAPS):
         if before.get(name) != after.get(name):
             first["metadata"], second["metadata"] = before, after
@@ -174,7 +174,7 @@ def _without(one: Entry, paths: Iterable[Path]) -> Entry:
 class Conflict(msgspec.Struct, frozen=True):
     """A field of another manager with a different value."""
 
-    owner: Owner
+    owner: FieldManager
     api_version: str
     path: Path
 
@@ -187,20 +187,22 @@ class Conflict(msgspec.Struct, frozen=True):
         return f'conflict with "{self.owner.manager}" using {self.api_version}: {self.field}'
 
 
-def conflicts(entries: Iterable[Entry], old: schema.Json, config: schema.Json, *, owner: Owner) -> list[Conflict]:
+def conflicts(
+    entries: Iterable[Entry], old: schema.Json, config: schema.Json, *, owner: FieldManager
+) -> list[Conflict]:
     """Return the conflicts of an apply with other managers."""
     before = fields(old)
     differing = {path for path, value in fields(config).items() if path not in before or before[path] != value}
     return [
         Conflict(one.owner, one.api_version, path)
         for one in entries
-        if one.owner != owner and (one.owner.manager, owner.manager) not in _SUCCESSORS
+        if one.owner != owner and (one.owner.manager, owner.manager) not in _TAKEOVERS
         for path in sorted(one.paths & differing)
     ]
 
 
-def applied(
-    entries: list[Entry], old: schema.Json, config: schema.Json, *, owner: Owner, api_version: str, now: str
+def after_apply(
+    entries: list[Entry], old: schema.Json, config: schema.Json, *, owner: FieldManager, api_version: str, now: str
 ) -> tuple[schema.Json, list[Entry]]:
     """Return the object and the entries after an apply, without a check for conflicts."""
     before, wanted = fields(old), fields(config)

@@ -21,7 +21,7 @@ _PART = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = rf"({_SUBDOMAIN}/)?{_PART}"
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
-_GENERATED = 63
+_MAX_GENERATED_LENGTH = 63
 """Maximum length of a name generated from a ``generateName``."""
 
 
@@ -34,7 +34,7 @@ class _Owner(msgspec.Struct):
     block: bool | None = msgspec.field(name="blockOwnerDeletion", default=None)
 
 
-class _Known(msgspec.Struct, rename="camel"):
+class _Fields(msgspec.Struct, rename="camel"):
     """The fields of metadata, with their types."""
 
     name: str = ""
@@ -54,13 +54,13 @@ class _Known(msgspec.Struct, rename="camel"):
     self_link: str = ""
 
 
-_FIELDS = {one.encode_name for one in msgspec.structs.fields(_Known)} - {"selfLink"}
-_SERVERS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_FIELDS = {one.encode_name for one in msgspec.structs.fields(_Fields)} - {"selfLink"}
+_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 """Fields that only the server sets."""
-_NONE: schema.Json = {}
+_EMPTY: schema.Json = {}
 
 
-def read(body: schema.Json, old: schema.Json = _NONE) -> schema.Json:
+def read(body: schema.Json, old: schema.Json = _EMPTY) -> schema.Json:
     """Return the metadata of a body, without nulls; StatusError 400 for a field of the wrong type.
 
     Values shared with ``old`` metadata, which has been checked before, are not checked again.
@@ -71,7 +71,7 @@ def read(body: schema.Json, old: schema.Json = _NONE) -> schema.Json:
     clean = {key: value for key, value in given.items() if value is not None}
     fresh = {key: value for key, value in clean.items() if old.get(key) is not value}
     try:
-        msgspec.convert(fresh, _Known)
+        msgspec.convert(fresh, _Fields)
     except msgspec.ValidationError as error:
         raise status_errors.bad(f"metadata cannot be read: {error}") from None
     return clean
@@ -82,7 +82,7 @@ def of(body: schema.Json) -> schema.Json:
     return cast("schema.Json", body["metadata"])
 
 
-def texts(metadata: schema.Json, field: str) -> list[str]:
+def string_list(metadata: schema.Json, field: str) -> list[str]:
     """Return a field that is a list of strings."""
     return cast("list[str]", metadata.get(field, []))
 
@@ -92,27 +92,27 @@ def owners(metadata: schema.Json) -> list[schema.Json]:
     return cast("list[schema.Json]", metadata.get("ownerReferences", []))
 
 
-def unknown(metadata: schema.Json) -> list[str]:
+def unknown_fields(metadata: schema.Json) -> list[str]:
     """Return the paths of unknown fields."""
     return [f"metadata.{one}" for one in metadata if one not in _FIELDS and one != "selfLink"]
 
 
-def ordered(body: schema.Json, metadata: schema.Json) -> schema.Json:
+def in_stored_form(body: schema.Json, metadata: schema.Json) -> schema.Json:
     """Return an object with this metadata in stored form: version first, no empty or unknown metadata fields."""
-    kept = {key: value for key, value in metadata.items() if key in _FIELDS and (value or value == 0)}
-    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **body, "metadata": kept}
+    for_update = {key: value for key, value in metadata.items() if key in _FIELDS and (value or value == 0)}
+    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **body, "metadata": for_update}
 
 
-def born(metadata: schema.Json, *, uid: str, now: str) -> schema.Json:
+def for_create(metadata: schema.Json, *, uid: str, now: str) -> schema.Json:
     """Return the metadata of a new object."""
-    kept = {key: value for key, value in metadata.items() if key not in (*_SERVERS, "resourceVersion")}
-    return {**kept, "uid": uid, "creationTimestamp": now, "generation": 1}
+    for_update = {key: value for key, value in metadata.items() if key not in (*_SERVER_FIELDS, "resourceVersion")}
+    return {**for_update, "uid": uid, "creationTimestamp": now, "generation": 1}
 
 
-def kept(metadata: schema.Json, old: schema.Json) -> schema.Json:
+def for_update(metadata: schema.Json, old: schema.Json) -> schema.Json:
     """Return the metadata after an update: the fields of the server are kept."""
     out = {"managedFields": old.get("managedFields", []), **metadata}
-    for key in _SERVERS:
+    for key in _SERVER_FIELDS:
         if key in old:
             out[key] = old[key]
         else:
@@ -127,10 +127,10 @@ def is_same(metadata: schema.Json, old: schema.Json) -> bool:
     return mine == before
 
 
-def generated(prefix: str, below: Callable[[int], int]) -> str:
+def generate_name(prefix: str, below: Callable[[int], int]) -> str:
     """Return a name with this prefix and five random characters."""
     tail = "".join(_SUFFIX[below(len(_SUFFIX))] for _ in range(SUFFIX_LENGTH))
-    return prefix[: _GENERATED - SUFFIX_LENGTH] + tail
+    return prefix[: _MAX_GENERATED_LENGTH - SUFFIX_LENGTH] + tail
 
 
 def check(definition: definitions.Definition, metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
@@ -162,7 +162,7 @@ def check(definition: definitions.Definition, metadata: schema.Json, old: schema
         yield from _key("metadata.labels", key)
     for key in cast("dict[str, str]", metadata.get("annotations", {})):
         yield from _key("metadata.annotations", key.lower())
-    for place, key in enumerate(texts(metadata, "finalizers")):
+    for place, key in enumerate(string_list(metadata, "finalizers")):
         yield from _key(f"metadata.finalizers[{place}]", key)
     for place, one in enumerate(owners(metadata)):
         for field in ("apiVersion", "kind", "name", "uid"):
@@ -193,7 +193,7 @@ def _bad(field: str, value: str, text: str) -> schema.Cause:
 
 def _new_finalizers(metadata: schema.Json, old: schema.Json) -> Iterator[schema.Cause]:
     """Yield a violation if finalizers are added to an object that is being deleted."""
-    added = sorted(set(texts(metadata, "finalizers")) - set(texts(old, "finalizers")))
+    added = sorted(set(string_list(metadata, "finalizers")) - set(string_list(old, "finalizers")))
     if added:
         listed = ", ".join(f'"{one}"' for one in added)
         text = (

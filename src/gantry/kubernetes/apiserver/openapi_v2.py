@@ -10,62 +10,66 @@ import msgspec
 
 from gantry.kubernetes.api import schema
 
-TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-ASKED = (TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+ACCEPTED_TYPES = (CONTENT_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 """The types that clients accept; the second is not a valid content type and is never answered."""
 _METHODS = {"put": 3, "post": 4, "patch": 8}
 
 
-def encoded(document: schema.Json) -> bytes:
+def encode(document: schema.Json) -> bytes:
     """Encode a document of version 2."""
-    info = _map(document["info"])
-    paths = (_message(2, _named(path, _item(_map(one)))) for path, one in _map(document["paths"]).items())
+    info = _as_object(document["info"])
+    paths = (
+        _message(2, _named_value(path, _item(_as_object(one)))) for path, one in _as_object(document["paths"]).items()
+    )
     return b"".join(
         [
             _text(1, document["swagger"]),
             _message(2, _text(1, info["title"]) + _text(2, info["version"])),
             _message(8, b"".join(paths)),
-            _message(9, _schemas(_map(document["definitions"]))),
+            _message(9, _schemas(_as_object(document["definitions"]))),
         ]
     )
 
 
 def _item(item: schema.Json) -> bytes:
-    return b"".join(_message(number, _method(_map(item[name]))) for name, number in _METHODS.items() if name in item)
+    return b"".join(
+        _message(number, _method(_as_object(item[name]))) for name, number in _METHODS.items() if name in item
+    )
 
 
 def _method(said: schema.Json) -> bytes:
     """Encode the query parameters and the extensions of a method."""
-    listed = [one for one in map(_map, _list(said["parameters"])) if one["in"] == "query"]
+    listed = [one for one in map(_as_object, _as_list(said["parameters"])) if one["in"] == "query"]
     queries = (_text(2, one["in"]) + _text(4, one["name"]) + _text(6, one["type"]) for one in listed)
     return b"".join(_message(8, _message(1, _message(2, _message(3, one)))) for one in queries) + _extensions(13, said)
 
 
 def _schemas(named: schema.Json) -> bytes:
-    return b"".join(_message(1, _named(name, _schema(_map(one)))) for name, one in named.items())
+    return b"".join(_message(1, _named_value(name, _schema(_as_object(one)))) for name, one in named.items())
 
 
 def _schema(node: schema.Json) -> bytes:
     out = [_text(4, node["description"])] if node.get("description") else []
-    out += [_text(19, name) for name in _list(node.get("required", []))]
+    out += [_text(19, name) for name in _as_list(node.get("required", []))]
     if "additionalProperties" in node:
-        out.append(_message(21, _message(1, _schema(_map(node["additionalProperties"])))))
+        out.append(_message(21, _message(1, _schema(_as_object(node["additionalProperties"])))))
     if node.get("type"):
         out.append(_message(22, _text(1, node["type"])))
     if "items" in node:
-        out.append(_message(23, _message(1, _schema(_map(node["items"])))))
+        out.append(_message(23, _message(1, _schema(_as_object(node["items"])))))
     if "properties" in node:
-        out.append(_message(25, _schemas(_map(node["properties"]))))
+        out.append(_message(25, _schemas(_as_object(node["properties"]))))
     return b"".join([*out, _extensions(31, node)])
 
 
 def _extensions(number: int, node: schema.Json) -> bytes:
     """Encode the fields that begin with ``x-``; their values are YAML, of which JSON is a subset."""
     listed: Iterable[tuple[str, object]] = ((name, one) for name, one in node.items() if name.startswith("x-"))
-    return b"".join(_message(number, _named(name, _text(2, msgspec.json.encode(one)))) for name, one in listed)
+    return b"".join(_message(number, _named_value(name, _text(2, msgspec.json.encode(one)))) for name, one in listed)
 
 
-def _named(name: str, value: bytes) -> bytes:
+def _named_value(name: str, value: bytes) -> bytes:
     return _text(1, name) + _message(2, value)
 
 
@@ -86,9 +90,9 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def _map(value: object) -> schema.Json:
+def _as_object(value: object) -> schema.Json:
     return msgspec.convert(value, schema.Json)
 
 
-def _list(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return msgspec.convert(value, list[object])

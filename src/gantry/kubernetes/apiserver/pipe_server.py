@@ -31,7 +31,7 @@ class Server:
 
         While the client does not read answers, no more requests are read.
         """
-        end = _End(self._handler, writer, self._headers)
+        end = _Connection(self._handler, writer, self._headers)
         try:
             async for batch in pipe.messages(reader, _REQUEST):
                 for request in batch:
@@ -41,14 +41,14 @@ class Server:
             await end.close()
 
 
-class _End:
+class _Connection:
     """A connection with its requests."""
 
     def __init__(self, handler: interface.HttpHandler, writer: interface.Writer, headers: Mapping[str, str]) -> None:
         self._handler = handler
         self._writer = writer
         self._headers = headers
-        self._outlet = pipe.Outlet(writer)
+        self._outlet = pipe.MessageWriter(writer)
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def take(self, request: pipe.Request) -> None:
@@ -92,6 +92,6 @@ class _End:
         self._outlet.send(pipe.Answer(number, 0, b""))
 
     def _send_piece(self, number: int, piece: bytes) -> None:
-        for begin in range(0, len(piece), pipe.PIECE):
-            part = piece[begin : begin + pipe.PIECE]
+        for begin in range(0, len(piece), pipe.MAX_PIECE_BYTES):
+            part = piece[begin : begin + pipe.MAX_PIECE_BYTES]
             self._outlet.send(pipe.Answer(number, 0, part, is_last=False))

@@ -49,7 +49,7 @@ _TYPE: Message = {1: ("apiVersion", "text"), 2: ("kind", "text")}
 _ENVELOPE: Message = {1: ("type", _TYPE)}
 
 
-def decoded(body: bytes) -> schema.Json | None:
+def decode(body: bytes) -> schema.Json | None:
     """Decode a body, None for another kind; ValueError if it is malformed."""
     if not body.startswith(MAGIC):
         raise ValueError("missing the magic number of Kubernetes Protocol Buffers")
@@ -113,13 +113,15 @@ def _message(data: bytes, known: Message) -> schema.Json:
             out[name] = value.decode()
         elif kind in ("map", "data"):
             key, content = _pair(value)
-            _into(out, name, {})[key] = base64.b64encode(content).decode() if kind == "data" else content.decode()
+            _nested_object(out, name, {})[key] = (
+                base64.b64encode(content).decode() if kind == "data" else content.decode()
+            )
         elif kind == "texts":
-            _listed(out, name).append(value.decode())
+            _nested_list(out, name).append(value.decode())
         elif isinstance(kind, Mapping):
             inside = _message(value, kind)
             if several:
-                _listed(out, name).append(inside)
+                _nested_list(out, name).append(inside)
             else:
                 out[name] = inside
     return out
@@ -130,13 +132,13 @@ def _pair(data: bytes) -> tuple[str, bytes]:
     return found.get(1, b"").decode(), found.get(2, b"")
 
 
-def _into(out: schema.Json, name: str, new: schema.Json) -> schema.Json:
+def _nested_object(out: schema.Json, name: str, new: schema.Json) -> schema.Json:
     inside = out.setdefault(name, new)
     assert isinstance(inside, dict)
     return inside
 
 
-def _listed(out: schema.Json, name: str) -> list[object]:
+def _nested_list(out: schema.Json, name: str) -> list[object]:
     listed = out.setdefault(name, [])
     assert isinstance(listed, list)
     return listed

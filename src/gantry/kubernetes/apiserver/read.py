@@ -19,19 +19,19 @@ from gantry.kubernetes.api import schema
 from gantry.kubernetes.apiserver import content_types, resources, selectors, status_errors, store, watch_cache
 from gantry.runtime import interface
 
-PAGES = 64
+MAX_PAGED_LISTS = 64
 """Maximum number of paginated lists that can be continued; beyond it the oldest is dropped."""
 
-PAGE_LIFE = 300.0
+CONTINUE_SECONDS = 300.0
 """Seconds for which a continue token is valid."""
 
-BOOKMARK = 60.0
+BOOKMARK_SECONDS = 60.0
 """Seconds without an event after which a watch gets a bookmark, if it allows them."""
 
-WATCH = 300
+WATCH_SECONDS = 300
 """Minimum default timeout of a watch in seconds; the maximum is twice as much."""
 
-WATCHES = 1000
+MAX_WATCHES = 1000
 """Maximum concurrent watches; beyond it the server answers 429."""
 
 EXACT = "Exact"
@@ -68,68 +68,73 @@ class Reader:
         self._pages: OrderedDict[str, _Page] = OrderedDict()
         self._watches = 0
 
-    def one(self, target: resources.Target) -> watch_cache.Item:
+    def get_object(self, target: resources.Target) -> watch_cache.Item:
         """Return an object; StatusError 404."""
         found = self._store.get(watch_cache.Key(status_errors.title(target.definition), target.namespace, target.name))
         if found is None:
             raise status_errors.missing(target.definition, target.name)
         return found
 
-    def matching(self, target: resources.Target, query: Query) -> list[watch_cache.Item]:
+    def select(self, target: resources.Target, query: Query) -> list[watch_cache.Item]:
         """Return the objects of a collection that match the selectors, sorted by namespace and name."""
-        wanted = selectors.wanted(target, query.labels, query.fields)
+        wanted = selectors.predicate(target, query.labels, query.fields)
         collection = self._store.collection(status_errors.title(target.definition))
         return sorted(filter(wanted, collection.items(target.namespace)), key=lambda one: one.key)
 
-    def many(self, target: resources.Target, query: Query, view: content_types.View) -> bytes:
+    def list_objects(self, target: resources.Target, query: Query, view: content_types.View) -> bytes:
         """Return a list, or a page of one; StatusError 400, 410."""
-        page = self._continued(query.token) if query.token else self._begun(target, query)
+        page = self._continue(query.token) if query.token else self._first_page(target, query)
         metadata: schema.Json = {"resourceVersion": str(page.version)}
         shown, rest = page.rest, page.rest[query.limit :]
         if query.limit and rest:
             shown = page.rest[: query.limit]
-            metadata |= {"continue": self._keep(_Page(page.version, rest, page.until)), "remainingItemCount": len(rest)}
-        return view.many(shown, metadata)
+            metadata |= {
+                "continue": self._store_page(_Page(page.version, rest, page.until)),
+                "remainingItemCount": len(rest),
+            }
+        return view.encode_list(shown, metadata)
 
-    def _begun(self, target: resources.Target, query: Query) -> _Page:
-        version = number(query.version, "resourceVersion")
+    def _first_page(self, target: resources.Target, query: Query) -> _Page:
+        version = parse_number(query.version, "resourceVersion")
         if version > self._store.version or (query.match == EXACT and version != self._store.version):
             raise status_errors.expired(
                 f"resource version {version} is not available, current is {self._store.version}"
             )
-        return _Page(self._store.version, self.matching(target, query), self._clock.monotonic() + PAGE_LIFE)
+        return _Page(self._store.version, self.select(target, query), self._clock.monotonic() + CONTINUE_SECONDS)
 
-    def _continued(self, token: str) -> _Page:
+    def _continue(self, token: str) -> _Page:
         try:
             name = base64.urlsafe_b64decode(token).decode()
         except (binascii.Error, ValueError):
             raise status_errors.bad("continue key is not valid") from None
-        self._forget()
+        self._drop_pages()
         if name not in self._pages:
             raise status_errors.expired("The provided continue parameter is too old. Start a new list without it.")
         return self._pages[name]
 
-    def _keep(self, page: _Page) -> str:
+    def _store_page(self, page: _Page) -> str:
         name = self._random.uuid()
         self._pages[name] = page
-        self._forget()
+        self._drop_pages()
         return base64.urlsafe_b64encode(name.encode()).decode()
 
-    def _forget(self) -> None:
+    def _drop_pages(self) -> None:
         """Drop paginated lists that are too many or too old: they keep old objects in memory."""
         now = self._clock.monotonic()
-        while self._pages and (len(self._pages) > PAGES or next(iter(self._pages.values())).until < now):
+        while self._pages and (len(self._pages) > MAX_PAGED_LISTS or next(iter(self._pages.values())).until < now):
             self._pages.popitem(last=False)
 
     def watch(self, target: resources.Target, query: Query, view: content_types.View) -> AsyncGenerator[bytes, None]:
         """Return the lines of a watch; StatusError 400 for invalid parameters."""
-        wanted = selectors.wanted(target, query.labels, query.fields)
-        version = number(query.version, "resourceVersion")
-        return self._counted(self._lines(target, query, view, wanted=wanted, version=version))
+        wanted = selectors.predicate(target, query.labels, query.fields)
+        version = parse_number(query.version, "resourceVersion")
+        return self._count_watch(self._lines(target, query, view, wanted=wanted, version=version))
 
-    async def _counted(self, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        if self._watches >= WATCHES:
-            yield _ended(status_errors.StatusError(429, f"too many watches, the maximum is {WATCHES}; try again later"))
+    async def _count_watch(self, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        if self._watches >= MAX_WATCHES:
+            yield _error_line(
+                status_errors.StatusError(429, f"too many watches, the maximum is {MAX_WATCHES}; try again later")
+            )
             return
         self._watches += 1
         try:
@@ -145,42 +150,42 @@ class Reader:
         query: Query,
         view: content_types.View,
         *,
-        wanted: watch_cache.Wanted,
+        wanted: watch_cache.Predicate,
         version: int,
     ) -> AsyncGenerator[bytes, None]:
         collection = self._store.collection(status_errors.title(target.definition))
-        ends = self._clock.monotonic() + (query.timeout or WATCH + self._random.below(WATCH))
+        ends = self._clock.monotonic() + (query.timeout or WATCH_SECONDS + self._random.below(WATCH_SECONDS))
         if version == 0 or query.initial:
             version = self._store.version
             listed = sorted(filter(wanted, collection.items(target.namespace)), key=lambda one: one.key)
-            yield b"".join(view.event("ADDED", one.body) for one in listed)
+            yield b"".join(view.encode_event("ADDED", one.body) for one in listed)
             if query.initial and query.bookmarks:
-                yield view.bookmark(version, initial=True)
+                yield view.encode_bookmark(version, initial=True)
         elif version > self._store.version:
-            yield _ended(status_errors.expired(f"too large resource version: {version} ({self._store.version})"))
+            yield _error_line(status_errors.expired(f"too large resource version: {version} ({self._store.version})"))
             return
         while True:
             try:
                 events = collection.since(version)
             except status_errors.StatusError as error:
-                yield _ended(error)
+                yield _error_line(error)
                 return
             version = events[-1].item.version if events else version
-            lines = b"".join(_told(events, wanted, view))
+            lines = b"".join(_event_lines(events, wanted, view))
             if lines:
                 yield lines
                 continue
             left = ends - self._clock.monotonic()
-            if left > 0 and await self._waited(collection, min(left, BOOKMARK)):
+            if left > 0 and await self._wait(collection, min(left, BOOKMARK_SECONDS)):
                 continue
             if query.bookmarks:
                 # All events of this collection up to the version of the store have been sent.
                 version = self._store.version
-                yield view.bookmark(version)
-            if left <= BOOKMARK:
+                yield view.encode_bookmark(version)
+            if left <= BOOKMARK_SECONDS:
                 return
 
-    async def _waited(self, collection: watch_cache.Collection, seconds: float) -> bool:
+    async def _wait(self, collection: watch_cache.Collection, seconds: float) -> bool:
         """Wait for a change; return whether there was one in time."""
         try:
             async with asyncio.timeout(seconds):
@@ -190,18 +195,20 @@ class Reader:
         return True
 
 
-def _told(events: Iterable[watch_cache.Event], wanted: watch_cache.Wanted, view: content_types.View) -> Iterable[bytes]:
+def _event_lines(
+    events: Iterable[watch_cache.Event], wanted: watch_cache.Predicate, view: content_types.View
+) -> Iterable[bytes]:
     for event in events:
-        kind = event.seen(wanted)
+        kind = event.event_type(wanted)
         if kind:
-            yield view.event(kind, event.item.body)
+            yield view.encode_event(kind, event.item.body)
 
 
-def _ended(error: status_errors.StatusError) -> bytes:
+def _error_line(error: status_errors.StatusError) -> bytes:
     return b'{"type":"ERROR","object":%s}\n' % content_types.ENCODE(status_errors.body(error))
 
 
-def number(text: str, name: str) -> int:
+def parse_number(text: str, name: str) -> int:
     """Parse a numeric parameter, 0 if empty; StatusError 400."""
     if not _NUMBER.fullmatch(text):
         raise status_errors.bad(f'Invalid value: "{text:.40}": {name} must be a number')

@@ -19,9 +19,14 @@ _TERM = re.compile(
     )\s*(?:,|$)""",
     re.VERBOSE,
 )
-_OF_EVENTS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_EVENT_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _FIELDS = {
-    resources.EVENTS.plural: ("reason", "type", "reportingComponent", *(f"involvedObject.{one}" for one in _OF_EVENTS)),
+    resources.EVENTS.plural: (
+        "reason",
+        "type",
+        "reportingComponent",
+        *(f"involvedObject.{one}" for one in _EVENT_FIELDS),
+    ),
     resources.NAMESPACES.plural: ("status.phase",),
 }
 
@@ -33,7 +38,7 @@ class Term(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
     negated: bool = False
 
-    def fits(self, value: str | None) -> bool:
+    def matches(self, value: str | None) -> bool:
         """Return whether a value, None if absent, satisfies the requirement."""
         found = value is not None if not self.values else value in self.values
         return found != self.negated
@@ -62,7 +67,7 @@ def _term(found: re.Match[str]) -> Term:
     return Term(found["key"])
 
 
-def wanted(target: resources.Target, labels: str, fields: str) -> watch_cache.Wanted:
+def predicate(target: resources.Target, labels: str, fields: str) -> watch_cache.Predicate:
     """Return a predicate for the objects of a target that match the selectors; StatusError 400."""
     by_label, by_field = terms(labels), terms(fields)
     known = _FIELDS.get(target.definition.plural, ()) if not target.definition.group else ()
@@ -72,15 +77,15 @@ def wanted(target: resources.Target, labels: str, fields: str) -> watch_cache.Wa
 
     namespace, name = target.namespace, target.name
 
-    def fits(item: watch_cache.Item) -> bool:
+    def matches(item: watch_cache.Item) -> bool:
         if (namespace and item.key.namespace != namespace) or (name and item.key.name != name):
             return False
         for term in by_label:
-            if not term.fits(item.labels.get(term.key)):
+            if not term.matches(item.labels.get(term.key)):
                 return False
-        return not by_field or all(term.fits(_field(item, term.key)) for term in by_field)
+        return not by_field or all(term.matches(_field(item, term.key)) for term in by_field)
 
-    return fits
+    return matches
 
 
 def _field(item: watch_cache.Item, path: str) -> str:

@@ -26,7 +26,7 @@ _REASONS = {
     429: "TooManyRequests",
     503: "ServiceUnavailable",
 }
-CAUSES = 100
+MAX_CAUSES = 100
 """Maximum number of causes in an error, and of fields in a warning."""
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -104,8 +104,8 @@ def conflict(definition: definitions.Definition, name: str, why: str = MODIFIED)
 
 
 def invalid(definition: definitions.Definition, name: str, causes: Iterable[schema.Cause]) -> StatusError:
-    """Return the error for invalid fields, with the first ``CAUSES`` causes: 422."""
-    listed = list(itertools.islice(causes, CAUSES))
+    """Return the error for invalid fields, with the first ``MAX_CAUSES`` causes: 422."""
+    listed = list(itertools.islice(causes, MAX_CAUSES))
     said = ", ".join(map(str, listed))
     kind = f"{definition.kind}.{definition.group}" if definition.group else definition.kind
     message = f'{kind} "{name}" is invalid: {f"[{said}]" if len(listed) > 1 else said}'

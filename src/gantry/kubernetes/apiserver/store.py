@@ -5,10 +5,10 @@ r"""Store of the embedded API server: all objects in memory, each change in a fi
         {"title": ..., "object": {...}}                 a created or changed object
         {"title": ..., "object": {...}, "gone": true}   the last version of a deleted object
 
-``open``, then writes, then ``close``. A write is based on ``tip``, which includes pending changes, and returns when it
-is durable; changes that are pending together share one frame and one fsync. ``get`` and ``collection`` return durable
-objects only. When the file is several times larger than its objects, it is atomically replaced by one that begins with
-all objects; a crash leaves the old one or the new one.
+``open``, then writes, then ``close``. A write is based on ``current``, which includes pending changes, and returns when
+it is durable; changes that are pending together share one frame and one fsync. ``get`` and ``collection`` return
+durable objects only. When the file is several times larger than its objects, it is atomically replaced by one that
+begins with all objects; a crash leaves the old one or the new one.
 
 Invariant: a resource version is used once, and versions are stored, and become visible, in order.
 """
@@ -29,13 +29,13 @@ from gantry.state import frame, journal
 
 log = logging.getLogger(__name__)
 
-ROOM = 16 << 20
+COMPACT_BYTES = 16 << 20
 """Minimum bytes of changes before the file is compacted."""
 
-OBJECT_LIMIT = 3 << 19
+MAX_OBJECT_BYTES = 3 << 19
 """Maximum bytes of an object, as in etcd."""
 
-GROWTH = 4
+COMPACT_FACTOR = 4
 """Size of the file, as a multiple of the objects' size, before it is compacted."""
 
 
@@ -64,7 +64,7 @@ class _Change(msgspec.Struct, frozen=True):
     ticket: asyncio.Future[None]
 
 
-def _item(title: str, said: schema.Json, body: bytes) -> watch_cache.Item:
+def _to_item(title: str, said: schema.Json, body: bytes) -> watch_cache.Item:
     """Build an item from the metadata and the JSON of an object."""
     name, namespace, version, uid = (
         cast("str", said.get(key, "")) for key in ("name", "namespace", "resourceVersion", "uid")
@@ -76,7 +76,7 @@ def _item(title: str, said: schema.Json, body: bytes) -> watch_cache.Item:
         labels=cast("dict[str, str]", said.get("labels", {})),
         owners=tuple(cast("str", one["uid"]) for one in metadata.owners(said)),
         is_deleting="deletionTimestamp" in said,
-        finalizers=tuple(metadata.texts(said, "finalizers")),
+        finalizers=tuple(metadata.string_list(said, "finalizers")),
         body=body,
     )
 
@@ -89,15 +89,15 @@ class Store:
         self._folder = folder
         self._path = f"{folder}/objects.log"
         self._collections = {status_errors.title(one): watch_cache.Collection() for one in resources.SERVED}
-        self._tip: dict[watch_cache.Key, watch_cache.Item | None] = {}
+        self._current: dict[watch_cache.Key, watch_cache.Item | None] = {}
         self._pending: list[_Change] = []
         self._wake = asyncio.Event()
-        self._issued = 0
+        self._last_version = 0
         self._size = 0
         self._digest = frame.GENESIS
         self._lock: interface.FileLock | None = None
         self._journal: journal.Journal | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._writer: asyncio.Task[None] | None = None
         self.version = 0
         self.observer: Observer = lambda event: None
 
@@ -113,20 +113,20 @@ class Store:
         else:
             await self._rewrite()
         await self._file()
-        self._writing = asyncio.create_task(self._write())
-        self._writing.add_done_callback(self._ended)
+        self._writer = asyncio.create_task(self._write())
+        self._writer.add_done_callback(self._writer_ended)
 
     @property
-    def is_writing(self) -> bool:
+    def is_writable(self) -> bool:
         """Whether changes can be stored: not after ``close``, nor after the writer has failed."""
-        return self._writing is not None and not self._writing.done()
+        return self._writer is not None and not self._writer.done()
 
     async def close(self) -> None:
         """Store pending changes and stop."""
-        if self._writing:
+        if self._writer:
             await asyncio.gather(*(one.ticket for one in self._pending), return_exceptions=True)
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
         if self._journal:
             self._journal.close()
         if self._lock:
@@ -136,7 +136,7 @@ class Store:
         """Return the collection with a title."""
         return self._collections[title]
 
-    def everything(self) -> Iterable[watch_cache.Item]:
+    def all_items(self) -> Iterable[watch_cache.Item]:
         """Yield all objects."""
         for one in self._collections.values():
             yield from one.items()
@@ -145,9 +145,9 @@ class Store:
         """Return the durable version of an object."""
         return self._collections[key.title].get(key.namespace, key.name)
 
-    def tip(self, key: watch_cache.Key) -> watch_cache.Item | None:
+    def current(self, key: watch_cache.Key) -> watch_cache.Item | None:
         """Return an object with pending changes, on which writes are based."""
-        return self._tip[key] if key in self._tip else self.get(key)
+        return self._current[key] if key in self._current else self.get(key)
 
     async def put(self, title: str, body: schema.Json) -> watch_cache.Item:
         """Store an object with the next version; StorageError if that fails, and then nothing has changed.
@@ -155,22 +155,22 @@ class Store:
         StatusError 413 if it is too large, except when it is being deleted. InternalError if the writer has failed; the
         outcome of pending changes is unknown then.
         """
-        return await self._enter(title, body, gone=False)
+        return await self._queue_change(title, body, gone=False)
 
     async def remove(self, title: str, body: schema.Json) -> watch_cache.Item:
         """Remove an object; watches get ``body`` with the next version. Errors as for ``put``."""
-        return await self._enter(title, body, gone=True)
+        return await self._queue_change(title, body, gone=True)
 
-    async def _enter(self, title: str, body: schema.Json, *, gone: bool) -> watch_cache.Item:
-        if not self.is_writing:
+    async def _queue_change(self, title: str, body: schema.Json, *, gone: bool) -> watch_cache.Item:
+        if not self.is_writable:
             raise errors.InternalError(f"{self._path} is no longer written", hint="restart the server")
-        self._issued += 1
-        said = {**metadata.of(body), "resourceVersion": str(self._issued)}
-        item = _item(title, said, _ENCODE({**body, "metadata": said}))
-        if len(item.body) > OBJECT_LIMIT and not item.is_deleting:
-            raise status_errors.too_large("the object", OBJECT_LIMIT)
+        self._last_version += 1
+        said = {**metadata.of(body), "resourceVersion": str(self._last_version)}
+        item = _to_item(title, said, _ENCODE({**body, "metadata": said}))
+        if len(item.body) > MAX_OBJECT_BYTES and not item.is_deleting:
+            raise status_errors.too_large("the object", MAX_OBJECT_BYTES)
         change = _Change(item, gone, asyncio.get_running_loop().create_future())
-        self._tip[item.key] = None if gone else item
+        self._current[item.key] = None if gone else item
         self._pending.append(change)
         self._wake.set()
         # If the caller is cancelled here, the change is stored all the same.
@@ -197,8 +197,8 @@ class Store:
             # Wake watches last: a controller of ours then knows its own changes from the answers.
             for title in {one.item.key.title: None for one in group}:
                 self._collections[title].wake()
-            if file.written > self._size * GROWTH + ROOM:
-                await self._shorten()
+            if file.written > self._size * COMPACT_FACTOR + COMPACT_BYTES:
+                await self._compact()
 
     async def _file(self) -> journal.Journal:
         """Return the file, and reopen it after it was replaced, even if that was interrupted."""
@@ -216,9 +216,9 @@ class Store:
     def _publish(self, change: _Change) -> None:
         item = change.item
         self.version = item.version
-        event = self._collections[item.key.title].enter(item, gone=change.gone)
-        if item.key in self._tip and self._tip[item.key] is (None if change.gone else item):
-            del self._tip[item.key]
+        event = self._collections[item.key.title].add_event(item, gone=change.gone)
+        if item.key in self._current and self._current[item.key] is (None if change.gone else item):
+            del self._current[item.key]
         self.observer(event)
         if not change.ticket.done():
             change.ticket.set_result(None)
@@ -227,12 +227,12 @@ class Store:
         """Fail all pending changes: later ones are based on earlier ones."""
         log.error("%s cannot be written: %s", self._path, error)
         failed, self._pending = self._pending, []
-        self._tip.clear()
+        self._current.clear()
         for one in failed:
             if not one.ticket.done():
                 one.ticket.set_exception(errors.StorageError(f"{self._path} cannot be written: {error.strerror}"))
 
-    def _ended(self, writing: asyncio.Task[None]) -> None:
+    def _writer_ended(self, writing: asyncio.Task[None]) -> None:
         """Fail all pending changes after a bug has ended the writer."""
         error = None if writing.cancelled() else writing.exception()
         if error:
@@ -241,16 +241,16 @@ class Store:
             if not one.ticket.done():
                 one.ticket.set_exception(errors.InternalError(f"{self._path} is no longer written: {error!r}"))
 
-    async def _shorten(self) -> None:
+    async def _compact(self) -> None:
         try:
             await self._rewrite()
         except OSError as error:
             log.warning("%s cannot be compacted: %s", self._path, error)
-            self._size += ROOM
+            self._size += COMPACT_BYTES
 
     async def _rewrite(self) -> None:
         """Compact: replace the file by one that begins with all objects."""
-        items = list(self.everything())
+        items = list(self.all_items())
         header = _ENCODE(_Header(self.version, len(items)))
         records = (_ENCODE(_Record(one.key.title, msgspec.Raw(one.body))) for one in items)
         line = frame.pack(frame.GENESIS, [header, *records])
@@ -278,7 +278,7 @@ class Store:
             raise self._damaged(error) from None
         # A previous fsync may have failed, and the kernel reports that only once, so rewrite the file.
         await self._disk.write(self._path, found[:good], mode=0o600)
-        self._issued = self.version
+        self._last_version = self.version
 
     def _replay(self, one: frame.Frame, *, is_first: bool) -> None:
         records = list(one.records)
@@ -292,12 +292,12 @@ class Store:
             for place, raw in enumerate(records):
                 record = _RECORD.decode(raw)
                 body = bytes(record.object)
-                item = _item(record.title, metadata.of(resources.value(body)), body)
+                item = _to_item(record.title, metadata.of(resources.value(body)), body)
                 collection = self._collections[record.title]
                 if place < count:
                     collection.load(item)
                 else:
-                    collection.enter(item, gone=record.gone)
+                    collection.add_event(item, gone=record.gone)
                     self.version = item.version
         except (*frame.UNREADABLE, KeyError, IndexError, ValueError) as error:
             raise frame.DamageError(one.offset, f"a record cannot be read: {error}") from None

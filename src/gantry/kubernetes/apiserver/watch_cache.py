@@ -13,9 +13,9 @@ import msgspec
 
 from gantry.kubernetes.apiserver import status_errors
 
-KEPT = 10_000
+MAX_EVENTS = 10_000
 """Number of events kept, unless they are too large; at twice as many the older ones are dropped."""
-ROOM = 64 << 20
+MAX_EVENT_BYTES = 64 << 20
 """Bytes of the objects in the events kept; at twice as many the older ones are dropped."""
 
 
@@ -40,7 +40,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     finalizers: tuple[str, ...] = ()
 
 
-Wanted = Callable[[Item], bool]
+Predicate = Callable[[Item], bool]
 """Returns whether an object matches a request."""
 
 
@@ -51,7 +51,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     item: Item
     gone: bool
 
-    def seen(self, wanted: Wanted) -> str:
+    def event_type(self, wanted: Predicate) -> str:
         """Return the event type for a watch of these objects: ADDED, MODIFIED, DELETED, or empty for no event."""
         before = self.old is not None and wanted(self.old)
         after = not self.gone and wanted(self.item)
@@ -86,7 +86,7 @@ class Collection:
         """Add an object from before the first event."""
         self._items.setdefault(item.key.namespace, {})[item.key.name] = item
 
-    def enter(self, item: Item, *, gone: bool) -> Event:
+    def add_event(self, item: Item, *, gone: bool) -> Event:
         """Add a durable change; ``wake`` then wakes the watches."""
         key = item.key
         event = Event(self.get(key.namespace, key.name), item, gone)
@@ -99,14 +99,14 @@ class Collection:
             self.load(item)
         self._events.append(event)
         self._bytes += len(item.body)
-        if len(self._events) >= 2 * KEPT or self._bytes >= 2 * ROOM:
+        if len(self._events) >= 2 * MAX_EVENTS or self._bytes >= 2 * MAX_EVENT_BYTES:
             self._shorten()
         return event
 
     def _shorten(self) -> None:
         """Drop the oldest events until the others are within the limits."""
         count = 0
-        while len(self._events) - count > KEPT or self._bytes > ROOM:
+        while len(self._events) - count > MAX_EVENTS or self._bytes > MAX_EVENT_BYTES:
             self._bytes -= len(self._events[count].item.body)
             count += 1
         self.floor = self._events[count - 1].item.version

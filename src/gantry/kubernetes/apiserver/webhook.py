@@ -63,7 +63,7 @@ class Application:
 
     id_header = ("Audit-Id", "")
 
-    def __init__(self, seen: cache.Index, *, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, seen: cache.Cache, *, is_ready: Callable[[], bool]) -> None:
         self._index = seen
         self._is_ready = is_ready
 

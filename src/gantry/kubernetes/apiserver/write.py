@@ -35,8 +35,8 @@ WARN = "Warn"
 IGNORE = "Ignore"
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-_WAITS = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
-_TRIES = 8
+_FINALIZERS = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
+_MAX_GENERATE_ATTEMPTS = 8
 """Number of names generated from a ``generateName`` before AlreadyExists is answered."""
 
 
@@ -68,7 +68,7 @@ class Deletion(msgspec.Struct, rename="camel"):
 class Writer:
     """Writes objects to a store."""
 
-    def __init__(self, runtime: interface.Runtime, objects: store.Store, rules: admission.Guard) -> None:
+    def __init__(self, runtime: interface.Runtime, objects: store.Store, rules: admission.Admission) -> None:
         self._clock = runtime.clock
         self._random = runtime.random
         self._store = objects
@@ -80,8 +80,8 @@ class Writer:
         prefix = given.get("generateName")
         if given.get("name") or not prefix:
             return await self._create(target, body, given, options)
-        for _ in range(_TRIES - 1):
-            named = {**given, "name": metadata.generated(str(prefix), self._random.below)}
+        for _ in range(_MAX_GENERATE_ATTEMPTS - 1):
+            named = {**given, "name": metadata.generate_name(str(prefix), self._random.below)}
             try:
                 return await self._create(target, body, named, options)
             except status_errors.StatusError as error:
@@ -99,30 +99,30 @@ class Writer:
         operation: str = managed_fields.UPDATE,
     ) -> bytes:
         definition, name = target.definition, str(given.get("name", ""))
-        placed = self._placed(target, given)
+        placed = self._with_namespace(target, given)
         if given.get("resourceVersion"):
             raise status_errors.bad("resourceVersion should not be set on objects to be created")
         self._check_namespace(target, name)
-        made = metadata.born(placed, uid=self._random.uuid(), now=self._now())
-        new = {**bodies.typed(target, body), "metadata": made}
+        made = metadata.for_create(placed, uid=self._random.uuid(), now=self._now())
+        new = {**bodies.with_type(target, body), "metadata": made}
         if definition.has_status:
             new.pop("status", None)
         if definition is resources.NAMESPACES:
             new |= {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-        checked = self._admitted(target, new, None, options)
-        there = self._store.tip(_key(target, name))
+        checked = self._admit(target, new, None, options)
+        there = self._store.current(_object_key(target, name))
         if there:
             raise status_errors.exists(definition, name, is_deleting=there.is_deleting)
         written = body if operation == managed_fields.APPLY else checked
-        owned = managed_fields.updated(
+        owned = managed_fields.after_update(
             given.get("managedFields"),
             {},
             written,
-            owner=_owner(target, options, operation),
+            owner=_field_manager(target, options, operation),
             api_version=target.api_version,
             now=self._now(),
         )
-        return await self._stored(target, checked, owned, options)
+        return await self._store_object(target, checked, owned, options)
 
     async def update(self, target: resources.Target, body: schema.Json, options: Options) -> bytes:
         """Replace an object, or its status, and return it; StatusError."""
@@ -141,23 +141,23 @@ class Writer:
 
     async def change(self, target: resources.Target, change: bodies.Change, options: Options) -> bytes:
         """Change an object, or its status, by a function, and return it; StatusError."""
-        item = self._found(target)
+        item = self._existing(target)
         old = bodies.in_version(target, item)
-        body = content_types.mapping(change(old), "the object")
+        body = content_types.json_object(change(old), "the object")
         given = metadata.read(body, metadata.of(old))
         self._check_identity(target, given, item)
-        placed = metadata.kept(self._placed(target, given), metadata.of(old))
+        placed = metadata.for_update(self._with_namespace(target, given), metadata.of(old))
         placed["name"] = target.name
-        new = bodies.confined(target, {**bodies.typed(target, body), "metadata": placed}, old)
+        new = bodies.limit_update(target, {**bodies.with_type(target, body), "metadata": placed}, old)
         listed = metadata.of(new).get("managedFields")
-        owner, version = _owner(target, options), target.api_version
+        owner, version = _field_manager(target, options), target.api_version
         return await self._replace(
             target,
             item,
             old,
             new,
             options,
-            owned=lambda checked: managed_fields.updated(
+            owned=lambda checked: managed_fields.after_update(
                 listed, old, checked, owner=owner, api_version=version, now=self._now()
             ),
         )
@@ -171,43 +171,43 @@ class Writer:
             raise status_errors.bad(
                 f"the name of the object ({given['name']}) does not match the name on the URL ({target.name})"
             )
-        config = {**bodies.typed(target, config), "metadata": {**given, "name": target.name}}
-        owner = _owner(target, options, managed_fields.APPLY)
-        item = self._store.tip(_key(target, target.name))
+        config = {**bodies.with_type(target, config), "metadata": {**given, "name": target.name}}
+        owner = _field_manager(target, options, managed_fields.APPLY)
+        item = self._store.current(_object_key(target, target.name))
         if item is None:
             if target.subresource:
                 raise status_errors.missing(target.definition, target.name)
-            config = bodies.applicable(target, config)
+            config = bodies.limit_apply(target, config)
             return await self._create(
                 target, config, metadata.of(config), options, operation=managed_fields.APPLY
             ), True
         self._check_identity(target, given, item)
         old = bodies.in_version(target, item)
-        config = bodies.applicable(target, config)
+        config = bodies.limit_apply(target, config)
         entries = managed_fields.read(old)
         met = managed_fields.conflicts(entries, old, config, owner=owner)
         if met and not options.force:
-            raise bodies.conflicting(met)
-        new, owned = managed_fields.applied(
+            raise bodies.conflict_error(met)
+        new, owned = managed_fields.after_apply(
             entries, old, config, owner=owner, api_version=target.api_version, now=self._now()
         )
-        placed = metadata.kept(metadata.of(new), metadata.of(old))
-        new = bodies.confined(target, {**new, "metadata": placed}, old)
-        fields = managed_fields.written(owned)
+        placed = metadata.for_update(metadata.of(new), metadata.of(old))
+        new = bodies.limit_update(target, {**new, "metadata": placed}, old)
+        fields = managed_fields.to_managed_fields(owned)
         return await self._replace(target, item, old, new, options, owned=lambda checked: fields), False
 
     async def delete(self, target: resources.Target, how: Deletion, *, dry_run: bool = False) -> bytes | None:
         """Delete an object; return it while it has finalizers, None if it is gone; StatusError."""
-        item = self._found(target)
+        item = self._existing(target)
         body = resources.value(item.body)
         said = metadata.of(body)
         self._check_preconditions(target, how, item)
         if target.definition is resources.NAMESPACES and target.name in resources.DEFAULT_NAMESPACES:
             raise status_errors.forbidden(target.definition, target.name, "this namespace may not be deleted")
-        finalizers = metadata.texts(said, "finalizers")
+        finalizers = metadata.string_list(said, "finalizers")
         policy = "Orphan" if how.orphan_dependents else how.propagation_policy or ""
-        if policy in _WAITS and _WAITS[policy] not in finalizers and not item.is_deleting:
-            finalizers = [*finalizers, _WAITS[policy]]
+        if policy in _FINALIZERS and _FINALIZERS[policy] not in finalizers and not item.is_deleting:
+            finalizers = [*finalizers, _FINALIZERS[policy]]
         title = status_errors.title(target.definition)
         if not finalizers and target.definition is not resources.NAMESPACES:
             if not dry_run:
@@ -225,20 +225,20 @@ class Writer:
         }
         if target.definition is resources.NAMESPACES:
             body["status"] = {"phase": "Terminating"}
-        marked = metadata.ordered(body, {**said, **marks})
+        marked = metadata.in_stored_form(body, {**said, **marks})
         return (await self._store.put(title, marked)).body
 
-    async def release(self, target: resources.Target, finalizer: str) -> None:
+    async def remove_finalizer(self, target: resources.Target, finalizer: str) -> None:
         """Remove a finalizer of the server itself, and the object if it was the last one."""
 
         def without(old: schema.Json) -> schema.Json:
             said = metadata.of(old)
-            left = [one for one in metadata.texts(said, "finalizers") if one != finalizer]
+            left = [one for one in metadata.string_list(said, "finalizers") if one != finalizer]
             return {**old, "metadata": {**said, "finalizers": left}}
 
         await self.change(target, without, Options(manager="gantry-collector"))
 
-    async def disown(self, target: resources.Target, uid: str) -> None:
+    async def remove_owner(self, target: resources.Target, uid: str) -> None:
         """Remove an owner reference from an object."""
 
         def without(old: schema.Json) -> schema.Json:
@@ -248,7 +248,7 @@ class Writer:
 
         await self.change(target, without, Options(manager="gantry-collector"))
 
-    async def vanish(self, item: watch_cache.Item) -> None:
+    async def remove(self, item: watch_cache.Item) -> None:
         """Remove an object regardless of its finalizers: a Namespace that is empty, an Event that has expired."""
         await self._store.remove(item.key.title, resources.value(item.body))
 
@@ -263,19 +263,19 @@ class Writer:
         owned: Callable[[schema.Json], list[schema.Json]],
     ) -> bytes:
         before = metadata.of(old)
-        checked = self._admitted(target, new, old, options)
+        checked = self._admit(target, new, old, options)
         said = metadata.of(checked)
         listed = owned(checked)
-        changed = bodies.changed(checked, old)
+        changed = bodies.changed_fields(checked, old)
         if not changed and listed == before.get("managedFields", []) and metadata.is_same(said, before):
             return item.body
-        if any(bodies.is_content(target.definition, part) for part in changed):
+        if any(bodies.is_generation_field(target.definition, part) for part in changed):
             generation = before.get("generation", 0)
             assert isinstance(generation, int)
             checked["metadata"] = {**said, "generation": generation + 1}
-        return await self._stored(target, checked, listed, options)
+        return await self._store_object(target, checked, listed, options)
 
-    async def _stored(
+    async def _store_object(
         self, target: resources.Target, body: schema.Json, owned: list[schema.Json], options: Options
     ) -> bytes:
         definition = target.definition
@@ -286,23 +286,25 @@ class Writer:
         if options.dry_run:
             return content_types.ENCODE(whole)
         title = status_errors.title(definition)
-        held = metadata.texts(said, "finalizers") or definition is resources.NAMESPACES
+        held = metadata.string_list(said, "finalizers") or definition is resources.NAMESPACES
         if said.get("deletionTimestamp") and not held:
             return (await self._store.remove(title, whole)).body
         return (await self._store.put(title, whole)).body
 
-    def _admitted(
+    def _admit(
         self, target: resources.Target, new: schema.Json, old: schema.Json | None, options: Options
     ) -> schema.Json:
         """Return the object pruned and defaulted, if it passes validation and admission; StatusError."""
         definition = target.definition
         # Unchanged parts have been validated before, and must not fail newer rules.
-        settled = frozenset(bodies.settled(new, old) if old else ())
+        settled = frozenset(bodies.unchanged_fields(new, old) if old else ())
         node = definition.schema(target.version, without=settled)
         changed = {key: value for key, value in new.items() if key not in settled}
         is_plain = schema.fits(node, changed)
-        strange = itertools.chain(() if is_plain else schema.unknown(node, changed), metadata.unknown(metadata.of(new)))
-        unknown = list(itertools.islice(strange, status_errors.CAUSES))
+        strange = itertools.chain(
+            () if is_plain else schema.unknown_fields(node, changed), metadata.unknown_fields(metadata.of(new))
+        )
+        unknown = list(itertools.islice(strange, status_errors.MAX_CAUSES))
         if unknown and options.validation == STRICT:
             listed = ", ".join(f'unknown field "{one}"' for one in unknown)
             raise status_errors.bad(
@@ -313,12 +315,12 @@ class Writer:
             options.warnings += [f'unknown field "{one}"' for one in unknown]
         checked = new
         if not is_plain:
-            changed = content_types.mapping(schema.pruned(node, changed)) if unknown else changed
-            changed = content_types.mapping(schema.defaulted(node, changed))
+            changed = content_types.json_object(schema.prune(node, changed)) if unknown else changed
+            changed = content_types.json_object(schema.apply_defaults(node, changed))
             checked = {**{key: value for key, value in new.items() if key in settled or key in changed}, **changed}
         if definition is resources.SECRETS:
-            checked = bodies.encoded(checked)
-        checked = metadata.ordered(checked, metadata.of(checked))
+            checked = bodies.encode_secret(checked)
+        checked = metadata.in_stored_form(checked, metadata.of(checked))
         said = metadata.of(checked)
         before = metadata.of(old) if old else {}
         causes = [*metadata.check(definition, said, before), *(() if is_plain else schema.check(node, changed))]
@@ -342,13 +344,13 @@ class Writer:
         if title == admission.POOLS and (old is None or old.get("spec") != new.get("spec")):
             options.warnings += admission.warnings(new, self._store.collection(title).items(target.namespace))
 
-    def _found(self, target: resources.Target) -> watch_cache.Item:
-        item = self._store.tip(_key(target, target.name))
+    def _existing(self, target: resources.Target) -> watch_cache.Item:
+        item = self._store.current(_object_key(target, target.name))
         if item is None:
             raise status_errors.missing(target.definition, target.name)
         return item
 
-    def _placed(self, target: resources.Target, given: schema.Json) -> schema.Json:
+    def _with_namespace(self, target: resources.Target, given: schema.Json) -> schema.Json:
         """Return metadata with the namespace of the path."""
         said = given.get("namespace", "")
         if said and said != target.namespace and target.definition.is_namespaced:
@@ -369,7 +371,7 @@ class Writer:
             raise status_errors.StatusError(
                 405, "a namespace is required to create an object", reason="MethodNotAllowed"
             )
-        there = self._store.tip(watch_cache.Key(resources.NAMESPACES.plural, "", target.namespace))
+        there = self._store.current(watch_cache.Key(resources.NAMESPACES.plural, "", target.namespace))
         if there is None:
             raise status_errors.missing(resources.NAMESPACES, target.namespace)
         if there.is_deleting:
@@ -405,7 +407,7 @@ def _stamp(seconds: int) -> str:
     return meta.stamp(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
 
 
-def _key(target: resources.Target, name: str) -> watch_cache.Key:
+def _object_key(target: resources.Target, name: str) -> watch_cache.Key:
     return watch_cache.Key(status_errors.title(target.definition), target.namespace, name)
 
 
@@ -415,5 +417,7 @@ def target_of(key: watch_cache.Key) -> resources.Target:
     return resources.Target(definition, definition.versions[0], key.namespace, key.name)
 
 
-def _owner(target: resources.Target, options: Options, operation: str = managed_fields.UPDATE) -> managed_fields.Owner:
-    return managed_fields.Owner(options.manager or "unknown", operation, target.subresource)
+def _field_manager(
+    target: resources.Target, options: Options, operation: str = managed_fields.UPDATE
+) -> managed_fields.FieldManager:
+    return managed_fields.FieldManager(options.manager or "unknown", operation, target.subresource)

@@ -90,7 +90,7 @@ class Release(msgspec.Struct, frozen=True):
     absent: tuple[meta.Ref, ...] = ()
     current: Version | None = None
 
-    def is_refuted(self, found: meta.Resource) -> bool:
+    def is_needed_by(self, found: meta.Resource) -> bool:
         """Return whether an object shows that the reservation is still needed."""
         if not isinstance(found, ipam.IPAddress | capi.IPAddress) or found.claim != self.ref:
             return False

@@ -17,23 +17,23 @@ from gantry.address import ranges
 from gantry.kubernetes.api import capi, data, ipam, meta, schema
 from gantry.kubernetes.claims import actions, allocate, pool_space
 
-InUse = Callable[[meta.Ref], Iterable[actions.Address]]
+AddressesIn = Callable[[meta.Ref], Iterable[actions.Address]]
 """Returns the address objects of a pool."""
 ClaimOf = Callable[[meta.Ref], meta.Resource | None]
 """Returns a claim, None if there is none."""
 
-STRANDED = 20
+MAX_STRANDED = 20
 """Maximum number of addresses in use listed when a smaller pool is rejected."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
-def _unknown(_: meta.Ref) -> None:
+def _no_claim(_: meta.Ref) -> None:
     """Return no claim."""
 
 
 def review(
-    new: meta.Resource, old: meta.Resource | None, *, in_use: InUse, claim_of: ClaimOf = _unknown
+    new: meta.Resource, old: meta.Resource | None, *, in_use: AddressesIn, claim_of: ClaimOf = _no_claim
 ) -> list[schema.Cause]:
     """Return why a create or update is rejected, nothing if it is allowed; ``old`` is None for a create."""
     if new.is_deleting:
@@ -42,15 +42,15 @@ def review(
         case ipam.IPPool(), ipam.IPPool() | None:
             return list(_pool(new, old, in_use))
         case ipam.IPClaim(), ipam.IPClaim() | None:
-            return [*_claim(new), *_kept(new, old, ("pool",))]
+            return [*_claim(new), *_immutable_fields(new, old, ("pool",))]
         case capi.IPAddressClaim(), capi.IPAddressClaim() | None:
-            return [*_claim(new), *_kept(new, old, ("spec",))]
+            return [*_claim(new), *_immutable_fields(new, old, ("spec",))]
         case ipam.IPAddress(), ipam.IPAddress() | None:
-            return [*_address(new), *_kept(new, old, ("address", "pool", "claim"))]
+            return [*_address(new), *_immutable_fields(new, old, ("address", "pool", "claim"))]
         case capi.IPAddress(), capi.IPAddress() | None:
-            return [*_capi_address(new, claim_of(new.claim)), *_kept(new, old, ("spec",))]
+            return [*_capi_address(new, claim_of(new.claim)), *_immutable_fields(new, old, ("spec",))]
         case data.Metal3DataTemplate(), data.Metal3DataTemplate() | None:
-            return [*_template(new), *_kept(new, old, ("metaData", "networkData"))]
+            return [*_template(new), *_immutable_fields(new, old, ("metaData", "networkData"))]
     return []
 
 
@@ -69,10 +69,10 @@ def warnings(new: ipam.IPPool, others: Iterable[ipam.IPPool]) -> list[str]:
 
 def _overlaps(one: ipam.PoolSpec, other: ipam.PoolSpec) -> bool:
     try:
-        parts = [[part for part in map(pool_space.part_of, spec.pools) if part] for spec in (one, other)]
+        parts = [[part for part in map(pool_space.parse_range, spec.pools) if part] for spec in (one, other)]
     except errors.InvalidError:
         return False
-    return any(mine.family is its.family and mine.run.overlaps(its.run) for mine in parts[0] for its in parts[1])
+    return any(mine.family is its.family and mine.bounds.overlaps(its.bounds) for mine in parts[0] for its in parts[1])
 
 
 def _bad(field: str, value: object, text: str) -> schema.Cause:
@@ -80,19 +80,23 @@ def _bad(field: str, value: object, text: str) -> schema.Cause:
     return schema.Cause(schema.INVALID, field, f"Invalid value: {shown}: {text}")
 
 
-def _kept(new: meta.Resource, old: meta.Resource | None, names: tuple[str, ...]) -> Iterator[schema.Cause]:
+def _immutable_fields(new: meta.Resource, old: meta.Resource | None, names: tuple[str, ...]) -> Iterator[schema.Cause]:
     """Yield the immutable fields of a spec (``spec``: the whole spec) that an update changes."""
     if old is None:
         return
-    before, after = (one.written().get("spec", {}) for one in (old, new))
+    before, after = (one.to_json().get("spec", {}) for one in (old, new))
     for name in names:
         if name == "spec" and before != after:
             yield schema.Cause(schema.FORBIDDEN, "spec", "Forbidden: spec is immutable: it cannot be modified")
-        elif isinstance(before, dict) and isinstance(after, dict) and _core(before, name) != _core(after, name):
-            yield _bad(f"spec.{name}", _shown(after.get(name)), "cannot be modified")
+        elif (
+            isinstance(before, dict)
+            and isinstance(after, dict)
+            and _immutable_part(before, name) != _immutable_part(after, name)
+        ):
+            yield _bad(f"spec.{name}", _name_or_value(after.get(name)), "cannot be modified")
 
 
-def _core(spec: schema.Json, name: str) -> object:
+def _immutable_part(spec: schema.Json, name: str) -> object:
     """Return the immutable part of a field: of a reference its name, namespace and kind."""
     value = spec.get(name)
     if name in ("pool", "claim") and isinstance(value, dict):
@@ -100,11 +104,11 @@ def _core(spec: schema.Json, name: str) -> object:
     return value
 
 
-def _shown(value: object) -> object:
+def _name_or_value(value: object) -> object:
     return value.get("name") if isinstance(value, dict) else value
 
 
-def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: InUse) -> Iterator[schema.Cause]:
+def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: AddressesIn) -> Iterator[schema.Cause]:
     spec = new.spec
     if old:
         if spec.name_prefix != old.spec.name_prefix:
@@ -114,16 +118,16 @@ def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: InUse) -> Iterator[
             yield _bad("spec.allocationStrategy", after, "cannot be modified after creation")
         if spec == old.spec:
             return
-    elif not _NAME.fullmatch(f"{spec.name_prefix}-0") or len(spec.name_prefix) > allocate.NAME_LIMIT - 40:
+    elif not _NAME.fullmatch(f"{spec.name_prefix}-0") or len(spec.name_prefix) > allocate.MAX_NAME_LENGTH - 40:
         yield _bad("spec.namePrefix", spec.name_prefix, "is not a valid beginning of the name of an IPAddress object")
-    wrong = [*_texts(spec), *_ranges(spec)]
+    wrong = [*_invalid_addresses(spec), *_ranges(spec)]
     yield from wrong
     if not wrong:
-        yield from _reserved(spec)
-        yield from itertools.islice(_stranded(new, in_use), STRANDED)
+        yield from _invalid_preallocations(spec)
+        yield from itertools.islice(_stranded_addresses(new, in_use), MAX_STRANDED)
 
 
-def _texts(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
+def _invalid_addresses(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
     """Yield the invalid addresses of a pool."""
     places = {"spec.gateway": spec.gateway}
     places.update((f"spec.dnsServers[{place}]", text) for place, text in enumerate(spec.dns_servers))
@@ -152,7 +156,7 @@ def _ranges(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
             yield schema.Cause(schema.INVALID, where, f"Invalid value: {text}")
             continue
         try:
-            pool_space.part_of(given)
+            pool_space.parse_range(given)
         except errors.InvalidError as error:
             yield _bad(where, given.start or given.end or given.subnet, str(error))
         if spec.allocation_strategy == ipam.RANDOM and given.start and not (given.end or given.subnet):
@@ -160,32 +164,32 @@ def _ranges(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
             yield _bad(where, given.start, text)
 
 
-def _reserved(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
-    claims, admitted = dict[ranges.Address, str](), _admitted(spec)
+def _invalid_preallocations(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
+    claims, admitted = dict[ranges.Address, str](), _valid_ranges(spec)
     for name, text in sorted(spec.pre_allocations.items()):
         address, where = ranges.parse_address(text), f"spec.preAllocations[{name}]"
         if address in claims:
             yield _bad(where, text, f'IP address is already pre-allocated to claim "{claims[address]}"')
         claims.setdefault(address, name)
-        if not _covers(admitted, address):
+        if not _contains(admitted, address):
             yield _bad(where, text, "is out of bounds of the pools given")
 
 
-def _stranded(pool: ipam.IPPool, in_use: InUse) -> Iterator[schema.Cause]:
-    admitted = _admitted(pool.spec)
+def _stranded_addresses(pool: ipam.IPPool, in_use: AddressesIn) -> Iterator[schema.Cause]:
+    admitted = _valid_ranges(pool.spec)
     for held in in_use(pool.ref):
         address = pool_space.parse(held.spec.address)
-        if address and not _covers(admitted, address):
+        if address and not _contains(admitted, address):
             text = f"is in use by {held.claim} but out of bounds of the pools given"
             yield _bad("spec.pools", held.spec.address, text)
 
 
-def _admitted(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range]]:
+def _valid_ranges(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range]]:
     """Return each range, which is valid, limited to all of its bounds."""
     out = []
     for given in spec.pools:
         start, end = (ranges.parse_address(text) if text else None for text in (given.start, given.end))
-        written = pool_space.subnet(given.subnet)
+        written = pool_space.parse_subnet(given.subnet)
         family = next(one.family for one in (start, end, written[0] if written else None) if one)
         run = ranges.span(start.value if start else 0, end.value if end else (1 << family.bits) - 1)
         within = run.intersection(written[0].range) if run and written else run
@@ -194,7 +198,7 @@ def _admitted(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range]]:
     return out
 
 
-def _covers(admitted: list[tuple[ranges.Family, ranges.Range]], address: ranges.Address) -> bool:
+def _contains(admitted: list[tuple[ranges.Family, ranges.Range]], address: ranges.Address) -> bool:
     return any(family is address.family and address.value in run for family, run in admitted)
 
 
@@ -207,7 +211,7 @@ def _claim(new: actions.Claim) -> Iterator[schema.Cause]:
 
 def _annotation(new: meta.Resource, text: str) -> Iterator[schema.Cause]:
     if text and pool_space.parse(text) is None:
-        yield _bad(f"metadata.annotations.{ipam.REQUEST}", text, "is not a valid IP address")
+        yield _bad(f"metadata.annotations.{ipam.REQUEST_ANNOTATION}", text, "is not a valid IP address")
 
 
 def _address(new: ipam.IPAddress) -> Iterator[schema.Cause]:
@@ -217,7 +221,7 @@ def _address(new: ipam.IPAddress) -> Iterator[schema.Cause]:
             yield schema.Cause(schema.INVALID, where, "Invalid value: cannot be empty")
     if new.spec.address and pool_space.parse(new.spec.address) is None:
         yield _bad("spec.address", new.spec.address, "is not a valid IP address")
-    yield from _annotation(new, new.metadata.annotations.get(ipam.REQUEST, ""))
+    yield from _annotation(new, new.metadata.annotations.get(ipam.REQUEST_ANNOTATION, ""))
 
 
 def _capi_address(new: capi.IPAddress, claim: meta.Resource | None) -> Iterator[schema.Cause]:

@@ -5,8 +5,8 @@ have work; ``reconcile_claim`` and ``reconcile_pool`` query it, not before all k
 a change does not depend on the number of objects, except for a change of a pool's spec, which is linear in the claims
 and addresses of that pool.
 
-Life cycle of a claim: ``put`` queues it; ``next`` returns it and marks it busy until ``finish``. A waiting claim is
-returned again when its pool has a free address, when the address that it asks for becomes free, or when the claim, its
+Life cycle of a claim: ``put`` queues it; ``next_claim`` returns it and marks it busy until ``finish``. A waiting claim
+is returned again when its pool has a free address, when its requested address becomes free, or when the claim, its
 pool or a Cluster changes. ``assume`` keeps an address for a claim from the allocation until its object is observed.
 
 Pools of one namespace with the same ``namePrefix`` share their addresses: the names of their objects would collide, and
@@ -35,19 +35,19 @@ Pools = set[meta.Ref]
 """Pools that have work."""
 
 
-class Index:
+class Cache:
     """The observed objects; see the module."""
 
     def __init__(self) -> None:
-        self._pools: dict[meta.Ref, pool_state.Standing] = {}
+        self._pools: dict[meta.Ref, pool_state.PoolState] = {}
         self._claims: dict[meta.Ref, actions.Claim] = {}
         self._addresses: dict[meta.Ref, actions.Address] = {}
         self.clusters = clusters.Clusters()
-        self.bonds = bound_networks.Bonds()
-        self.survivors = orphan_addresses.Survivors()
-        self._of_claim: dict[meta.Ref, dict[meta.Ref, actions.Address]] = {}
-        self._sharing: dict[tuple[str, str], Pools] = {}
-        self._blocking: dict[meta.Ref, Pools] = {}
+        self.networks = bound_networks.BoundNetworks()
+        self.orphan_addresses = orphan_addresses.OrphanAddresses()
+        self._addresses_by_claim: dict[meta.Ref, dict[meta.Ref, actions.Address]] = {}
+        self._by_prefix: dict[tuple[str, str], Pools] = {}
+        self._blocked_by_object: dict[meta.Ref, Pools] = {}
         self._busy: dict[meta.Ref, Pools] = {}
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class Index:
         An object that is deleted and has no finalizers is removed.
         """
         if isinstance(seen, capi.Cluster) and not seen.is_gone:
-            return self._wake(self.clusters.put(seen))
+            return self._enqueue_members(self.clusters.put(seen))
         ours = not isinstance(seen, capi.IPAddressClaim | capi.IPAddress) or seen.spec.pool_ref.is_ours
         if seen.is_gone or not ours or (isinstance(seen, ipam.IPClaim) and not seen.is_ours):
             return self.remove(seen.ref)
@@ -74,9 +74,9 @@ class Index:
 
     def remove(self, ref: meta.Ref) -> Pools:
         """Remove an object; return the pools with work."""
-        touched = self._unblock(ref)
+        touched = self._unblock_address(ref)
         if ref in self.clusters:
-            return touched | self._wake(self.clusters.remove(ref))
+            return touched | self._enqueue_members(self.clusters.remove(ref))
         if ref in self._claims:
             return touched | self._remove_claim(ref)
         if ref in self._addresses:
@@ -84,9 +84,9 @@ class Index:
         state = self._pools.get(ref)
         if state and state.pool:
             self.clusters.leave(ref.namespace, state.pool.spec.cluster_name, member=ref)
-            self.bonds.leave(ref)
-            state.pool, state.room, state.problem = None, None, ""
-            state.due.update(dict.fromkeys(state.claims))
+            self.networks.unbind(ref)
+            state.pool, state.space, state.problem = None, None, ""
+            state.queue.update(dict.fromkeys(state.claims))
             return touched | {ref}
         return touched
 
@@ -98,15 +98,15 @@ class Index:
 
     def pool(self, ref: meta.Ref) -> ipam.IPPool | None:
         """Return a pool, None if it is not cached."""
-        return self._known(ref).pool
+        return self._pool_state(ref).pool
 
-    def room_of(self, ref: meta.Ref) -> pool_space.Room | None:
+    def space_of(self, ref: meta.Ref) -> pool_space.PoolSpace | None:
         """Return the address space of a pool, None without a pool or if its spec is invalid (``problem``)."""
-        return self._known(ref).room
+        return self._pool_state(ref).space
 
     def problem(self, ref: meta.Ref) -> str:
         """Return why the spec of a pool is invalid; empty if it is valid."""
-        return self._known(ref).problem
+        return self._pool_state(ref).problem
 
     def claim(self, ref: meta.Ref) -> actions.Claim | None:
         """Return a claim, None if it is not cached."""
@@ -114,7 +114,7 @@ class Index:
 
     def addresses_of(self, claim: meta.Ref) -> list[actions.Address]:
         """Return the address objects that refer to a claim, in no order."""
-        return list(self._of_claim.get(claim, {}).values())
+        return list(self._addresses_by_claim.get(claim, {}).values())
 
     def addresses_in(self, pool: meta.Ref) -> Iterable[actions.Address]:
         """Return the address objects that refer to a pool, in no order."""
@@ -129,61 +129,61 @@ class Index:
 
     def waiting(self, pool: meta.Ref) -> int:
         """Return the number of claims on a pool without an address object."""
-        state = self._known(pool)
-        return sum(not self._of_claim.get(ref) for ref in state.claims)
+        state = self._pool_state(pool)
+        return sum(not self._addresses_by_claim.get(ref) for ref in state.claims)
 
-    def booked(self, claim: actions.Claim) -> ranges.Address | None:
+    def assumed_address(self, claim: actions.Claim) -> ranges.Address | None:
         """Return the address allocated to a claim whose address object has not been observed yet."""
-        return self._known(claim.pool).booked.get(claim.ref)
+        return self._pool_state(claim.pool).assumed.get(claim.ref)
 
-    def is_resting(self, pool: ipam.IPPool) -> bool:
+    def is_pool_paused(self, pool: ipam.IPPool) -> bool:
         """Return whether a pool is paused, by its annotation or by its Cluster."""
-        return pool.is_paused or self.clusters.rests(pool.metadata.namespace, pool.spec.cluster_name)
+        return pool.is_paused or self.clusters.is_paused(pool.metadata.namespace, pool.spec.cluster_name)
 
     def is_paused(self, claim: actions.Claim) -> bool:
         """Return whether a claim is paused: by its annotation or its pool's, or by the Cluster of either."""
         pool = self.pool(claim.pool)
         return (
             claim.is_paused
-            or self.clusters.rests(claim.metadata.namespace, claim.cluster)
-            or (pool is not None and self.is_resting(pool))
+            or self.clusters.is_paused(claim.metadata.namespace, claim.cluster)
+            or (pool is not None and self.is_pool_paused(pool))
         )
 
-    def next(self, pool: meta.Ref) -> meta.Ref | None:
+    def next_claim(self, pool: meta.Ref) -> meta.Ref | None:
         """Return the next claim to reconcile, None if there is none: queued, or waiting while an address is free.
 
         The claim is busy until ``finish``; it may have been deleted meanwhile.
         """
-        state = self._known(pool)
+        state = self._pool_state(pool)
         while True:
-            ref = state.due.take_first() or state.longest(self._busy) or state.due.take()
+            ref = state.queue.pop_first() or state.longest_waiting(self._busy) or state.queue.pop()
             if ref is None or ref not in self._busy:
                 break
             self._busy[ref].add(pool)
         if ref is None:
-            self._forget(pool)
+            self._drop_if_empty(pool)
         else:
-            state.forget(ref)
+            state.stop_waiting(ref)
             self._busy[ref] = set()
         return ref
 
-    def finished(self, claim: meta.Ref, *, again: bool = False) -> Pools:
+    def finish(self, claim: meta.Ref, *, again: bool = False) -> Pools:
         """End the work on a claim, done or failed, and return the pools with work; ``again`` requeues the claim."""
         changed = self._busy.pop(claim, set())
-        self.survivors.finish(claim)
+        self.orphan_addresses.claim_finished(claim)
         known = self._claims.get(claim)
         pools = {known.pool} if known else {one.pool for one in self.addresses_of(claim)}
         for pool in pools | changed if again else changed:
-            self._due(pool, claim)
+            self._enqueue(pool, claim)
         return pools | changed
 
-    def book(self, claim: actions.Claim, address: ranges.Address) -> None:
+    def assume(self, claim: actions.Claim, address: ranges.Address) -> None:
         """Keep an address of the pool for a claim until its address object is observed or the claim is removed."""
-        self._unbook(claim.pool, claim.ref)
-        state = self._state(claim.pool)
-        state.booked[claim.ref] = address
-        for shared in self._rooms(claim.pool):
-            shared.hold(address, claim.ref)
+        self._drop_assumed(claim.pool, claim.ref)
+        state = self._state_of(claim.pool)
+        state.assumed[claim.ref] = address
+        for shared in self._shared_spaces(claim.pool):
+            shared.add_owner(address, claim.ref)
 
     def wait(self, claim: actions.Claim, address: ranges.Address | None) -> None:
         """Let a claim wait for an address to become free, None for any.
@@ -191,25 +191,25 @@ class Index:
         An address assumed for it has another owner, or it would not wait; the assumption is dropped, or the claim
         would wait for itself once the other owner is gone.
         """
-        self._unbook(claim.pool, claim.ref)
-        self._state(claim.pool).wait(claim.ref, address)
+        self._drop_assumed(claim.pool, claim.ref)
+        self._state_of(claim.pool).wait(claim.ref, address)
 
-    def collided(self, create: actions.Create, existing: actions.Address | None) -> Pools:
+    def handle_collision(self, create: actions.Create, existing: actions.Address | None) -> Pools:
         """Handle that an address object of the same name exists; ``existing`` is that object if it is still there."""
         pool = create.address.pool
         touched = self.put(existing) if existing else set()
-        touched |= self._unbook(pool, create.claim)
+        touched |= self._drop_assumed(pool, create.claim)
         if existing and (existing.claim, existing.pool) != (create.claim, pool):
-            self._block(create.address, existing.ref)
-        self._due(pool, create.claim)
+            self._block_address(create.address, existing.ref)
+        self._enqueue(pool, create.claim)
         return touched | {pool}
 
-    def taken(self, create: actions.Create) -> Pools:
+    def handle_unreadable(self, create: actions.Create) -> Pools:
         """Handle that the name of a new address object belongs to an unreadable object: skip that address."""
-        self._block(create.address, create.address.ref)
-        return self.collided(create, None)
+        self._block_address(create.address, create.address.ref)
+        return self.handle_collision(create, None)
 
-    def hinders(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> bool:
+    def is_blocking(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> bool:
         """Return whether an object that should be ``absent`` blocks an action (``handle_existing``).
 
         The address of another claim does not, even if an edited status refers to it.
@@ -223,70 +223,72 @@ class Index:
             return True
         return (found.claim, found.pool) == (claim.ref, claim.pool)
 
-    def met(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> Pools:
+    def handle_existing(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> Pools:
         """Handle that an object exists that should have been ``absent``; the claim is then reconciled again."""
         touched = self.put(found)
         for mine in self.addresses_of(action.ref):
             if isinstance(found, ipam.IPAddress | capi.IPAddress) and mine.metadata.name == found.metadata.name:
-                self._block(mine, found.ref)
+                self._block_address(mine, found.ref)
         return touched
 
-    def learn(
+    def update_networks(
         self,
         asked: frozenset[str],
         networks: list[cluster_reservations.Network],
         reservations: list[cluster_reservations.Reservation],
     ) -> Pools:
         """Store what was read from a cluster (``BoundNetworks.refresh``); return the pools with work."""
-        outdated = self.bonds.outdated(networks)
-        touched = self.bonds.learn(asked, networks, reservations)
-        for state in map(self._state, outdated):
+        outdated = self.networks.outdated(networks)
+        touched = self.networks.refresh(asked, networks, reservations)
+        for state in map(self._state_of, outdated):
             if state.pool:
-                self._refurnish(state, state.pool)
-                state.due.update(dict.fromkeys(state.claims))
+                self._rebuild_space(state, state.pool)
+                state.queue.update(dict.fromkeys(state.claims))
         return touched | outdated
 
-    def _block(self, address: actions.Address, holder: meta.Ref) -> None:
+    def _block_address(self, address: actions.Address, holder: meta.Ref) -> None:
         """Keep an address from all claims while an object with a different address has its name."""
-        number, state = pool_space.parse(address.spec.address), self._state(address.pool)
-        if number and state.room:
-            state.room.hold(number, holder)
+        number, state = pool_space.parse(address.spec.address), self._state_of(address.pool)
+        if number and state.space:
+            state.space.add_owner(number, holder)
             state.blocked[holder] = number
-            self._blocking.setdefault(holder, set()).add(address.pool)
+            self._blocked_by_object.setdefault(holder, set()).add(address.pool)
 
-    def _known(self, ref: meta.Ref) -> pool_state.Standing:
-        return self._pools.get(ref) or pool_state.Standing()
+    def _pool_state(self, ref: meta.Ref) -> pool_state.PoolState:
+        return self._pools.get(ref) or pool_state.PoolState()
 
-    def _forget(self, ref: meta.Ref) -> None:
+    def _drop_if_empty(self, ref: meta.Ref) -> None:
         """Drop a pool that does not exist and that nothing refers to."""
         state = self._pools.get(ref)
         if state and state.is_empty:
             del self._pools[ref]
-            shared = self._sharing.get((ref.namespace, state.prefix), set())
+            shared = self._by_prefix.get((ref.namespace, state.prefix), set())
             shared.discard(ref)
             if not shared:
-                self._sharing.pop((ref.namespace, state.prefix), None)
+                self._by_prefix.pop((ref.namespace, state.prefix), None)
 
-    def _state(self, ref: meta.Ref) -> pool_state.Standing:
-        return self._pools.get(ref) or self._pools.setdefault(ref, pool_state.Standing())
+    def _state_of(self, ref: meta.Ref) -> pool_state.PoolState:
+        return self._pools.get(ref) or self._pools.setdefault(ref, pool_state.PoolState())
 
-    def _due(self, pool: meta.Ref, ref: meta.Ref) -> None:
+    def _enqueue(self, pool: meta.Ref, ref: meta.Ref) -> None:
         """Queue a claim with its priority."""
-        self._state(pool).due.add(ref, work_order.of(self._claims.get(ref), self._of_claim.get(ref, {}).values()))
+        self._state_of(pool).queue.add(
+            ref, work_order.priority_of(self._claims.get(ref), self._addresses_by_claim.get(ref, {}).values())
+        )
 
-    def _wake(self, members: Iterable[meta.Ref]) -> Pools:
+    def _enqueue_members(self, members: Iterable[meta.Ref]) -> Pools:
         """Requeue every claim and pool of a Cluster; for a pool, all of its claims."""
         touched: Pools = set()
         for member in members:
             claim = self._claims.get(member)
             pool = claim.pool if claim else member
-            state = self._state(pool)
-            state.due.update(dict.fromkeys([member] if claim else state.claims))
+            state = self._state_of(pool)
+            state.queue.update(dict.fromkeys([member] if claim else state.claims))
             touched.add(pool)
         return touched
 
     def _put_pool(self, seen: ipam.IPPool) -> Pools:
-        state = self._state(seen.ref)
+        state = self._state_of(seen.ref)
         old = state.pool
         if old and pool_state.is_stale(seen, old):
             return set()
@@ -295,40 +297,40 @@ class Index:
             if old:
                 self.clusters.leave(seen.ref.namespace, old.spec.cluster_name, member=seen.ref)
             self.clusters.join(seen.ref.namespace, seen.spec.cluster_name, member=seen.ref)
-            self._refurnish(state, seen)
-        if old is None or pool_state.gist(old) != pool_state.gist(seen):
-            state.due.update(dict.fromkeys(state.claims))
+            self._rebuild_space(state, seen)
+        if old is None or pool_state.claim_inputs(old) != pool_state.claim_inputs(seen):
+            state.queue.update(dict.fromkeys(state.claims))
         return {seen.ref}
 
-    def _refurnish(self, state: pool_state.Standing, pool: ipam.IPPool) -> None:
+    def _rebuild_space(self, state: pool_state.PoolState, pool: ipam.IPPool) -> None:
         """Rebuild the space of a pool, and add its addresses to the spaces of pools with the same prefix."""
-        sharing = self._sharing.setdefault((pool.metadata.namespace, pool.spec.name_prefix), set())
+        sharing = self._by_prefix.setdefault((pool.metadata.namespace, pool.spec.name_prefix), set())
         sharing.add(pool.ref)
         state.prefix = pool.spec.name_prefix
         for claim in state.claims:
-            state.forget(claim)
+            state.stop_waiting(claim)
         try:
-            state.room, state.problem = pool_space.Room(self.bonds.join(pool, state)), ""
+            state.space, state.problem = pool_space.PoolSpace(self.networks.bind(pool, state)), ""
         except errors.InvalidError as error:
-            state.room, state.problem = None, str(error)
+            state.space, state.problem = None, str(error)
         for ref in sharing:
-            for number, holder in self._state(ref).uses():
-                if state.room:
-                    state.room.hold(number, holder)
-        for number, holder in state.uses():
-            for shared in self._rooms(pool.ref):
-                shared.hold(number, holder)
-        if state.room:
+            for number, holder in self._state_of(ref).used_addresses():
+                if state.space:
+                    state.space.add_owner(number, holder)
+        for number, holder in state.used_addresses():
+            for shared in self._shared_spaces(pool.ref):
+                shared.add_owner(number, holder)
+        if state.space:
             for holder, number in state.blocked.items():
-                state.room.hold(number, holder)
-            self.bonds.furnish(pool.ref, state.room)
+                state.space.add_owner(number, holder)
+            self.networks.fill_space(pool.ref, state.space)
 
-    def _sharers(self, ref: meta.Ref) -> Pools:
+    def _pools_with_prefix(self, ref: meta.Ref) -> Pools:
         """Return the pools with the same prefix as a pool, itself included."""
-        return self._sharing.get((ref.namespace, self._known(ref).prefix), {ref})
+        return self._by_prefix.get((ref.namespace, self._pool_state(ref).prefix), {ref})
 
-    def _rooms(self, ref: meta.Ref) -> list[pool_space.Room]:
-        return [one for one in (self._state(sharer).room for sharer in self._sharers(ref)) if one]
+    def _shared_spaces(self, ref: meta.Ref) -> list[pool_space.PoolSpace]:
+        return [one for one in (self._state_of(sharer).space for sharer in self._pools_with_prefix(ref)) if one]
 
     def _put_claim(self, seen: actions.Claim) -> Pools:
         ref, pool = seen.ref, seen.pool
@@ -337,34 +339,34 @@ class Index:
             return set()
         moved = old is not None and (old.pool, old.cluster) != (pool, seen.cluster)
         touched = self._remove_claim(ref) if moved else set()
-        state = self._state(pool)
+        state = self._state_of(pool)
         self._claims[ref] = state.claims[ref] = seen
         self.clusters.join(ref.namespace, seen.cluster, member=ref)
-        state.forget(ref)
-        self._due(pool, ref)
+        state.stop_waiting(ref)
+        self._enqueue(pool, ref)
         return touched | {pool}
 
     def _remove_claim(self, ref: meta.Ref) -> Pools:
         old = self._claims.pop(ref)
-        state = self._state(old.pool)
+        state = self._state_of(old.pool)
         del state.claims[ref]
-        state.forget(ref)
-        state.due.drop(ref)
+        state.stop_waiting(ref)
+        state.queue.discard(ref)
         self.clusters.leave(ref.namespace, old.cluster, member=ref)
-        touched = self._unbook(old.pool, ref) | {old.pool}
+        touched = self._drop_assumed(old.pool, ref) | {old.pool}
         left = self.addresses_of(ref)
-        self.survivors.depart(ref, (one.ref for one in left), is_busy=ref in self._busy)
+        self.orphan_addresses.claim_removed(ref, (one.ref for one in left), is_busy=ref in self._busy)
         for one in left:
-            self._due(one.pool, ref)
+            self._enqueue(one.pool, ref)
         return touched | {one.pool for one in left}
 
-    def _unbook(self, pool: meta.Ref, claim: meta.Ref) -> Pools:
-        number = self._state(pool).booked.pop(claim, None)
-        return self._give(pool, number, claim) if number else set()
+    def _drop_assumed(self, pool: meta.Ref, claim: meta.Ref) -> Pools:
+        number = self._state_of(pool).assumed.pop(claim, None)
+        return self._remove_owner(pool, number, claim) if number else set()
 
-    def _give(self, pool: meta.Ref, number: ranges.Address, holder: meta.Ref) -> Pools:
+    def _remove_owner(self, pool: meta.Ref, number: ranges.Address, holder: meta.Ref) -> Pools:
         """Remove an owner of an address from all spaces that share it; return the pools whose claims may proceed."""
-        return {ref for ref in self._sharers(pool) if self._state(ref).give(number, holder)}
+        return {ref for ref in self._pools_with_prefix(pool) if self._state_of(ref).remove_owner(number, holder)}
 
     def _put_address(self, seen: actions.Address) -> Pools:
         ref, pool, holder = seen.ref, seen.pool, seen.claim
@@ -373,41 +375,41 @@ class Index:
             return set()
         same = old is not None and (old.spec, old.pool, old.claim) == (seen.spec, pool, holder)
         touched = self._remove_address(ref) if old and not same else set()
-        state = self._state(pool)
+        state = self._state_of(pool)
         self._addresses[ref] = state.addresses[ref] = seen
-        self._of_claim.setdefault(holder, {})[ref] = seen
-        self.survivors.come(ref, holder)
+        self._addresses_by_claim.setdefault(holder, {})[ref] = seen
+        self.orphan_addresses.address_added(ref, holder)
         if not same and (number := pool_space.parse(seen.spec.address)):
-            for shared in self._rooms(pool):
-                shared.hold(number, ref)
+            for shared in self._shared_spaces(pool):
+                shared.add_owner(number, ref)
         claim = self._claims.get(holder)
         asked = claim.pool if claim else pool
-        touched |= self._unbook(asked, holder)
-        self._due(asked, holder)
-        return touched | self._sharers(pool) | {pool, asked}
+        touched |= self._drop_assumed(asked, holder)
+        self._enqueue(asked, holder)
+        return touched | self._pools_with_prefix(pool) | {pool, asked}
 
     def _remove_address(self, ref: meta.Ref) -> Pools:
         old = self._addresses.pop(ref)
         pool, holder = old.pool, old.claim
-        self.survivors.remove(ref)
-        del self._state(pool).addresses[ref]
-        left = self._of_claim[holder]
+        self.orphan_addresses.remove(ref)
+        del self._state_of(pool).addresses[ref]
+        left = self._addresses_by_claim[holder]
         del left[ref]
         if not left:
-            del self._of_claim[holder]
+            del self._addresses_by_claim[holder]
         number = pool_space.parse(old.spec.address)
-        touched = self._give(pool, number, ref) if number else set()
+        touched = self._remove_owner(pool, number, ref) if number else set()
         claim = self._claims.get(holder)
         if claim:
-            self._due(claim.pool, holder)
+            self._enqueue(claim.pool, holder)
             touched.add(claim.pool)
-        return touched | self._sharers(pool) | {pool}
+        return touched | self._pools_with_prefix(pool) | {pool}
 
-    def _unblock(self, ref: meta.Ref) -> Pools:
+    def _unblock_address(self, ref: meta.Ref) -> Pools:
         touched: Pools = set()
-        for pool in self._blocking.pop(ref, set()):
-            state = self._state(pool)
+        for pool in self._blocked_by_object.pop(ref, set()):
+            state = self._state_of(pool)
             number = state.blocked.pop(ref, None)
-            if number and state.give(number, ref):
+            if number and state.remove_owner(number, ref):
                 touched.add(pool)
         return touched

@@ -1,9 +1,9 @@
 """Reservations of addresses in the Gantry network that a pool is bound to.
 
 ``bound_networks`` caches them, ``actions`` refer to them, and ``cluster_ports`` reads and writes them in the cluster.
-The annotation ``ipam.NETWORK`` binds a pool to a network. An address of such a pool has two records: the IPAddress
-object, and a reservation in the network from which instances get their addresses too, so that no address has two
-owners.
+The annotation ``ipam.NETWORK_ANNOTATION`` binds a pool to a network. An address of such a pool has two records: the
+IPAddress object, and a reservation in the network from which instances get their addresses too, so that no address has
+two owners.
 """
 
 import msgspec
@@ -24,9 +24,9 @@ class Reservation(msgspec.Struct, frozen=True, order=True):
     pool: meta.Ref
 
     @property
-    def holder(self) -> meta.Ref:
+    def owner(self) -> meta.Ref:
         """The owner of the address: the claim, in the group of the cluster."""
-        return holder(self.claim)
+        return claim_owner(self.claim)
 
 
 class Network(msgspec.Struct, frozen=True):
@@ -35,15 +35,15 @@ class Network(msgspec.Struct, frozen=True):
     uuid: str
     name: str
     subnets: tuple[str, ...] = ()
-    closed: tuple[str, ...] = ()
-    taken: dict[ranges.Address, meta.Ref] = {}
+    excluded: tuple[str, ...] = ()
+    used: dict[ranges.Address, meta.Ref] = {}
 
 
-def holder(claim: meta.Ref) -> meta.Ref:
+def claim_owner(claim: meta.Ref) -> meta.Ref:
     """Return a claim as owner of a reservation; it prints like the claim."""
     return msgspec.structs.replace(claim, group=f"{GROUP}:{claim.group}")
 
 
-def other(kind: str, name: str) -> meta.Ref:
+def foreign_owner(kind: str, name: str) -> meta.Ref:
     """Return an owner that is not one of our claims: an instance, a port, or the network itself."""
     return meta.Ref(GROUP, kind, "", name)

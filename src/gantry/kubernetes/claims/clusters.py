@@ -22,16 +22,16 @@ class Clusters:
         """Return a Cluster, None if it has not been observed."""
         return self._seen.get(capi.cluster_ref(namespace, name))
 
-    def rests(self, namespace: str, name: str) -> bool:
+    def is_paused(self, namespace: str, name: str) -> bool:
         """Return whether a Cluster is paused; a missing Cluster or an empty name is not."""
         seen = self.get(namespace, name)
-        return seen is not None and seen.rests
+        return seen is not None and seen.is_cluster_paused
 
     def put(self, seen: capi.Cluster) -> set[meta.Ref]:
         """Store a Cluster; return the affected members: all if it appears, is paused or is resumed."""
         old = self._seen.get(seen.ref)
         self._seen[seen.ref] = seen
-        return set() if old and old.rests == seen.rests else self._members.get(seen.ref, set())
+        return set() if old and old.is_cluster_paused == seen.is_cluster_paused else self._members.get(seen.ref, set())
 
     def remove(self, ref: meta.Ref) -> set[meta.Ref]:
         """Remove a Cluster; return its members."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from gantry.kubernetes.api import meta
 
 
-class Survivors:
+class OrphanAddresses:
     """Orphan addresses, and claims that were removed while busy.
 
     The caller checks whether a claim of the same name exists again.
@@ -25,18 +25,18 @@ class Survivors:
     def __contains__(self, address: meta.Ref) -> bool:
         return address in self._addresses
 
-    def depart(self, claim: meta.Ref, left: Iterable[meta.Ref], *, is_busy: bool) -> None:
+    def claim_removed(self, claim: meta.Ref, left: Iterable[meta.Ref], *, is_busy: bool) -> None:
         """Record a removed claim; ``left`` are its addresses, and if it was busy more may appear."""
         self._addresses.update(left)
         if is_busy:
             self._departed.add(claim)
 
-    def come(self, address: meta.Ref, claim: meta.Ref) -> None:
+    def address_added(self, address: meta.Ref, claim: meta.Ref) -> None:
         """Record an address that refers to a claim."""
         if claim in self._departed:
             self._addresses.add(address)
 
-    def finish(self, claim: meta.Ref) -> None:
+    def claim_finished(self, claim: meta.Ref) -> None:
         """Record that a claim is no longer busy."""
         self._departed.discard(claim)
 

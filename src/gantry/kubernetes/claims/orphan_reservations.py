@@ -9,26 +9,27 @@ import datetime
 
 from gantry.kubernetes.claims import actions, cache, cluster_reservations, pool_space, reconcile_claim
 
-Known = dict[cluster_reservations.Reservation, datetime.datetime]
+OrphansSince = dict[cluster_reservations.Reservation, datetime.datetime]
 """Orphan reservations, and since when each has been observed as one."""
 
 
-def find(seen: cache.Index, known: Known, *, now: datetime.datetime) -> Known:
+def find(seen: cache.Cache, known: OrphansSince, *, now: datetime.datetime) -> OrphansSince:
     """Return the current orphan reservations."""
-    listed = (one for one in seen.bonds.reservations if _is_left(seen, one))
+    listed = (one for one in seen.networks.reservations if _is_orphan(seen, one))
     return {one: known.get(one, now) for one in listed}
 
 
-def releases(seen: cache.Index, known: Known, *, now: datetime.datetime) -> list[actions.Release]:
+def releases(seen: cache.Cache, known: OrphansSince, *, now: datetime.datetime) -> list[actions.Release]:
     """Return the releases of reservations past the grace period; each checks first that the claim is absent."""
-    old = sorted(one for one, since in known.items() if (now - since).total_seconds() >= reconcile_claim.GRACE)
+    old = sorted(one for one, since in known.items() if (now - since).total_seconds() >= reconcile_claim.GRACE_SECONDS)
     return [
-        actions.Release(one.claim, one, reconcile_claim.unless(seen, one, None), absent=(one.claim,)) for one in old
+        actions.Release(one.claim, one, reconcile_claim.possible_objects(seen, one, None), absent=(one.claim,))
+        for one in old
     ]
 
 
-def _is_left(seen: cache.Index, one: cluster_reservations.Reservation) -> bool:
+def _is_orphan(seen: cache.Cache, one: cluster_reservations.Reservation) -> bool:
     pool = seen.pool(one.pool)
-    if pool is None or seen.is_resting(pool) or seen.claim(one.claim):
+    if pool is None or seen.is_pool_paused(pool) or seen.claim(one.claim):
         return False
     return not any(pool_space.parse(held.spec.address) == one.address for held in seen.addresses_of(one.claim))

@@ -20,11 +20,11 @@ from gantry import errors
 from gantry.address import pools, ranges, space
 from gantry.kubernetes.api import ipam, meta
 
-NETWORKS = 1024
+MAX_NETWORKS = 1024
 """A range that spans more networks of its prefix length does not exclude their first and last addresses."""
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Allocation(msgspec.Struct, frozen=True):
     """An address of a pool with its settings; ``prefix`` is 0 if unknown."""
 
     address: ranges.Address
@@ -33,12 +33,12 @@ class Lease(msgspec.Struct, frozen=True):
     dns_servers: tuple[str, ...] = ()
 
 
-class Part(msgspec.Struct, frozen=True):
+class PoolRange(msgspec.Struct, frozen=True):
     """One range of a pool as integers, and its spec; ``cidr`` is its subnet, if any."""
 
     family: ranges.Family
-    run: ranges.Range
-    given: ipam.Range
+    bounds: ranges.Range
+    spec: ipam.Range
     cidr: ranges.Cidr | None = None
 
 
@@ -51,14 +51,14 @@ def parse(text: str) -> ranges.Address | None:
         return None
 
 
-def part_of(given: ipam.Range) -> Part | None:
+def parse_range(given: ipam.Range) -> PoolRange | None:
     """Parse a range; None if it is empty. InvalidError for an invalid bound, or an end before the start."""
     start = ranges.parse_address(given.start) if given.start else None
     end = ranges.parse_address(given.end) if given.end else None
-    written = subnet(given.subnet)
+    written = parse_subnet(given.subnet)
     families = {one.family for one in (start, end, written[0] if written else None) if one}
     if len(families) > 1:
-        raise errors.InvalidError(f"a range mixes address families: {_said(given)}", hint="make it two ranges")
+        raise errors.InvalidError(f"a range mixes address families: {_format_range(given)}", hint="make it two ranges")
     if start and end and end < start:
         raise errors.InvalidError(f"end IP {end} is before start IP {start}")
     if not (start or written):
@@ -72,10 +72,10 @@ def part_of(given: ipam.Range) -> Part | None:
             run = ranges.Range(min(address.value + (address.value > cidr.first), run.last), run.last)
     low = max(run.first, start.value if start else 0)
     cut = ranges.span(low, min(run.last, end.value if end else run.last))
-    return Part(family, cut, given, written[0] if written else None) if cut else None
+    return PoolRange(family, cut, given, written[0] if written else None) if cut else None
 
 
-def subnet(text: str) -> tuple[ranges.Cidr, ranges.Address] | None:
+def parse_subnet(text: str) -> tuple[ranges.Cidr, ranges.Address] | None:
     """Parse a subnet: the network, and the address that it was written with; None if empty, InvalidError."""
     if not text:
         return None
@@ -87,74 +87,75 @@ def subnet(text: str) -> tuple[ranges.Cidr, ranges.Address] | None:
     return ranges.Cidr(parsed.family, parsed.value >> host << host, int(length)), parsed
 
 
-def _said(given: ipam.Range) -> str:
+def _format_range(given: ipam.Range) -> str:
     return f"{given.start}-{given.end} in {given.subnet}" if given.subnet else f"{given.start}-{given.end}"
 
 
-class Room:
-    """The addresses of one pool; ``holders`` has the owners of each used address."""
+class PoolSpace:
+    """The addresses of one pool; ``owners`` has the owners of each used address."""
 
-    __slots__ = ("_closed", "_reserved", "_spaces", "_unions", "holders", "parts", "spec")
+    __slots__ = ("_excluded", "_preallocated", "_ranges", "_spaces", "owners", "parts", "spec")
 
     def __init__(self, spec: ipam.PoolSpec) -> None:
         """Raise InvalidError if the spec is invalid."""
         self.spec = spec
-        self.parts = [part for part in map(part_of, spec.pools) if part]
-        self.holders: dict[ranges.Address, set[meta.Ref]] = {}
-        self._reserved = {
+        self.parts = [part for part in map(parse_range, spec.pools) if part]
+        self.owners: dict[ranges.Address, set[meta.Ref]] = {}
+        self._preallocated = {
             ranges.parse_address(text): name for name, text in sorted(spec.pre_allocations.items(), reverse=True)
         }
-        self._closed = _by_family(_closed(spec, self.parts))
-        self._unions = {
-            family: ranges.union(part.run for part in self.parts if part.family is family) for family in ranges.Family
+        self._excluded = _by_family(_excluded(spec, self.parts))
+        self._ranges = {
+            family: ranges.union(part.bounds for part in self.parts if part.family is family)
+            for family in ranges.Family
         }
-        reserved = _by_family((one.family, ranges.Range(one.value, one.value)) for one in self._reserved)
+        reserved = _by_family((one.family, ranges.Range(one.value, one.value)) for one in self._preallocated)
         self._spaces = {
-            family: _space(runs, [*self._closed[family], *reserved[family]]) for family, runs in self._unions.items()
+            family: _space(runs, [*self._excluded[family], *reserved[family]]) for family, runs in self._ranges.items()
         }
 
-    def hold(self, address: ranges.Address, holder: meta.Ref) -> None:
+    def add_owner(self, address: ranges.Address, holder: meta.Ref) -> None:
         """Add an owner of an address, which may lie outside the ranges."""
-        self.holders.setdefault(address, set()).add(holder)
+        self.owners.setdefault(address, set()).add(holder)
         if self._is_counted(address):
             self._spaces[address.family].take(address.value)
 
-    def give(self, address: ranges.Address, holder: meta.Ref) -> bool:
+    def remove_owner(self, address: ranges.Address, holder: meta.Ref) -> bool:
         """Remove an owner of an address; return whether it has no owner left."""
-        held = self.holders.get(address, set())
+        held = self.owners.get(address, set())
         held.discard(holder)
         if held:
             return False
-        self.holders.pop(address, None)
-        if self._is_counted(address) and address not in self._reserved and not self.is_closed(address):
+        self.owners.pop(address, None)
+        if self._is_counted(address) and address not in self._preallocated and not self.is_excluded(address):
             self._spaces[address.family].give(address.value)
         return True
 
     def _is_counted(self, address: ranges.Address) -> bool:
-        return ranges.locate(self._unions[address.family], address.value) is not None
+        return ranges.locate(self._ranges[address.family], address.value) is not None
 
-    def is_closed(self, address: ranges.Address) -> bool:
+    def is_excluded(self, address: ranges.Address) -> bool:
         """Return whether the address needs pre-allocation: gateway, DNS server, end of a subnet, excluded."""
-        return ranges.locate(self._closed[address.family], address.value) is not None
+        return ranges.locate(self._excluded[address.family], address.value) is not None
 
-    def reserved_for(self, address: ranges.Address) -> str | None:
+    def preallocated_to(self, address: ranges.Address) -> str | None:
         """Return the name of the claim that the address is pre-allocated to, None for none."""
-        return self._reserved.get(address)
+        return self._preallocated.get(address)
 
-    def lease(self, address: ranges.Address) -> Lease | None:
+    def allocation(self, address: ranges.Address) -> Allocation | None:
         """Return an address with the settings of the first range that contains it; None if no range does."""
-        part = next((one for one in self.parts if one.family is address.family and address.value in one.run), None)
+        part = next((one for one in self.parts if one.family is address.family and address.value in one.bounds), None)
         if part is None:
             return None
-        spec, given = self.spec, part.given
-        return Lease(
+        spec, given = self.spec, part.spec
+        return Allocation(
             address,
             given.prefix or spec.prefix or (part.cidr.prefix if part.cidr else 0),
             given.gateway or spec.gateway,
             given.dns_servers or spec.dns_servers,
         )
 
-    def free(self, *, below: Callable[[int], int] | None) -> Lease | None:
+    def find_free(self, *, below: Callable[[int], int] | None) -> Allocation | None:
         """Return a free address: the first one in the order of ranges, or with ``below`` a random one of all ranges.
 
         ``below(n)`` returns a random number from 0 to n - 1. None if no address is free.
@@ -162,26 +163,26 @@ class Room:
         for part, run in self._search(below):
             number = self._spaces[part.family].next_free(run.first, run.last)
             if number is not None:
-                return self.lease(ranges.Address(part.family, number))
+                return self.allocation(ranges.Address(part.family, number))
         return None
 
-    def _search(self, below: Callable[[int], int] | None) -> Iterator[tuple[Part, ranges.Range]]:
+    def _search(self, below: Callable[[int], int] | None) -> Iterator[tuple[PoolRange, ranges.Range]]:
         """Yield the ranges to search: in order, or from a random position, wrapping around."""
         if below is None or not self.parts:
-            yield from ((part, part.run) for part in self.parts)
+            yield from ((part, part.bounds) for part in self.parts)
             return
-        offset, place = below(sum(part.run.size for part in self.parts)), 0
-        while offset >= self.parts[place].run.size:
-            offset -= self.parts[place].run.size
+        offset, place = below(sum(part.bounds.size for part in self.parts)), 0
+        while offset >= self.parts[place].bounds.size:
+            offset -= self.parts[place].bounds.size
             place += 1
         begun = self.parts[place]
-        yield begun, ranges.Range(begun.run.first + offset, begun.run.last)
-        yield from ((part, part.run) for part in (*self.parts[place + 1 :], *self.parts[: place + 1]))
+        yield begun, ranges.Range(begun.bounds.first + offset, begun.bounds.last)
+        yield from ((part, part.bounds) for part in (*self.parts[place + 1 :], *self.parts[: place + 1]))
 
     @property
     def has_free(self) -> bool:
         """Return whether a claim that asks for no particular address can be served."""
-        return self.free(below=None) is not None
+        return self.find_free(below=None) is not None
 
     def counts(self) -> tuple[int, int, int]:
         """Return the number of allocatable addresses, of used ones and of free ones.
@@ -189,10 +190,10 @@ class Room:
         Pre-allocated addresses that are not in use count neither as used nor as free.
         """
         total = used = free = 0
-        for family, runs in self._unions.items():
-            total += ranges.size(ranges.difference(runs, self._closed[family]))
+        for family, runs in self._ranges.items():
+            total += ranges.size(ranges.difference(runs, self._excluded[family]))
             free += ranges.size(runs) - sum(self._spaces[family].count(run) for run in runs)
-        used = sum(self._is_counted(one) and not self.is_closed(one) for one in self.holders)
+        used = sum(self._is_counted(one) and not self.is_excluded(one) for one in self.owners)
         return total, used, free
 
 
@@ -202,7 +203,7 @@ def _space(runs: list[ranges.Range], taken: list[ranges.Range]) -> space.Space:
     return space.Space.of(inside, base=runs[0].first if runs else 0)
 
 
-def _closed(spec: ipam.PoolSpec, parts: Iterable[Part]) -> Iterator[tuple[ranges.Family, ranges.Range]]:
+def _excluded(spec: ipam.PoolSpec, parts: Iterable[PoolRange]) -> Iterator[tuple[ranges.Family, ranges.Range]]:
     """Yield the ranges that claims get by pre-allocation only."""
     for text in spec.excluded_addresses:
         yield ranges.parse_range(text)
@@ -212,18 +213,18 @@ def _closed(spec: ipam.PoolSpec, parts: Iterable[Part]) -> Iterator[tuple[ranges
         address = ranges.parse_address(text)
         yield address.family, ranges.Range(address.value, address.value)
     for part in parts:
-        prefix = part.given.prefix or spec.prefix
+        prefix = part.spec.prefix or spec.prefix
         for cidr in [part.cidr] if part.cidr else _networks(part, prefix):
             yield from ((part.family, run) for run in pools.never_handed_out(cidr, gateway=None))
 
 
-def _networks(part: Part, prefix: int) -> Iterator[ranges.Cidr]:
-    """Yield the networks of this prefix length that a range without a subnet spans; nothing above ``NETWORKS``."""
+def _networks(part: PoolRange, prefix: int) -> Iterator[ranges.Cidr]:
+    """Yield the networks of this prefix length that a range without a subnet spans; nothing above ``MAX_NETWORKS``."""
     if not 0 < prefix <= part.family.bits:
         return
     host = part.family.bits - prefix
-    first, last = part.run.first >> host, part.run.last >> host
-    if last - first < NETWORKS:
+    first, last = part.bounds.first >> host, part.bounds.last >> host
+    if last - first < MAX_NETWORKS:
         yield from (ranges.Cidr(part.family, number << host, prefix) for number in range(first, last + 1))
 
 

@@ -1,7 +1,7 @@
 """Pool state: the claims, addresses and address space of one pool. ``cache`` calls it.
 
-A claim with work is in ``due`` (queued), in ``waiting`` (for any address) or in ``wanting`` (for a particular one).
-``pool`` is None until the pool is observed, ``pool_space`` while its spec is invalid.
+A claim with work is in ``queue`` (queued), in ``waiting`` (for any address) or in ``waiting_by_address`` (for a
+particular one). ``pool`` is None until the pool is observed, ``space`` while its spec is invalid.
 """
 
 from collections import OrderedDict
@@ -12,89 +12,89 @@ from gantry.kubernetes.api import ipam, meta
 from gantry.kubernetes.claims import actions, pool_space, work_order
 
 
-class Standing:
+class PoolState:
     """State of one pool; see the module."""
 
     __slots__ = (
         "addresses",
+        "assumed",
         "blocked",
-        "booked",
         "claims",
-        "due",
         "pool",
         "prefix",
         "problem",
-        "room",
+        "queue",
+        "space",
         "waiting",
-        "wanted",
-        "wanting",
+        "waiting_by_address",
+        "waits_for",
     )
 
     def __init__(self) -> None:
         self.pool: ipam.IPPool | None = None
-        self.room: pool_space.Room | None = None
+        self.space: pool_space.PoolSpace | None = None
         self.problem = self.prefix = ""
         self.claims: dict[meta.Ref, actions.Claim] = {}
         self.addresses: dict[meta.Ref, actions.Address] = {}
-        self.booked: dict[meta.Ref, ranges.Address] = {}
+        self.assumed: dict[meta.Ref, ranges.Address] = {}
         self.blocked: dict[meta.Ref, ranges.Address] = {}
-        self.due = work_order.Lanes()
+        self.queue = work_order.WorkOrder()
         self.waiting: OrderedDict[meta.Ref, None] = OrderedDict()
-        self.wanting: dict[ranges.Address, dict[meta.Ref, None]] = {}
-        self.wanted: dict[meta.Ref, ranges.Address] = {}
+        self.waiting_by_address: dict[ranges.Address, dict[meta.Ref, None]] = {}
+        self.waits_for: dict[meta.Ref, ranges.Address] = {}
 
     @property
     def is_empty(self) -> bool:
         """Return whether the pool does not exist and nothing refers to it."""
-        named = self.claims or self.addresses or self.booked or self.blocked or any(True for _ in self.due)
+        named = self.claims or self.addresses or self.assumed or self.blocked or any(True for _ in self.queue)
         return self.pool is None and not named
 
-    def uses(self) -> Iterator[tuple[ranges.Address, meta.Ref]]:
+    def used_addresses(self) -> Iterator[tuple[ranges.Address, meta.Ref]]:
         """Yield each address of an address object, and each assumed address, with its owner."""
         for ref, seen in self.addresses.items():
             number = pool_space.parse(seen.spec.address)
             if number:
                 yield number, ref
-        yield from ((number, claim) for claim, number in self.booked.items())
+        yield from ((number, claim) for claim, number in self.assumed.items())
 
     def wait(self, claim: meta.Ref, address: ranges.Address | None) -> None:
         """Let a claim wait for an address, None for any."""
         if address is None:
             self.waiting[claim] = None
         else:
-            self.wanted[claim] = address
-            self.wanting.setdefault(address, {})[claim] = None
+            self.waits_for[claim] = address
+            self.waiting_by_address.setdefault(address, {})[claim] = None
 
-    def longest(self, busy: Container[meta.Ref]) -> meta.Ref | None:
+    def longest_waiting(self, busy: Container[meta.Ref]) -> meta.Ref | None:
         """Return the claim that has waited longest for any address and is not ``busy``, None if no address is free."""
-        if not (self.room and self.waiting and self.room.has_free):
+        if not (self.space and self.waiting and self.space.has_free):
             return None
         return next((one for one in self.waiting if one not in busy), None)
 
-    def wake(self, address: ranges.Address) -> None:
+    def enqueue_waiting(self, address: ranges.Address) -> None:
         """Queue the claims that wait for this address."""
-        for claim in self.wanting.pop(address, {}):
-            del self.wanted[claim]
-            self.due.add(claim)
+        for claim in self.waiting_by_address.pop(address, {}):
+            del self.waits_for[claim]
+            self.queue.add(claim)
 
-    def forget(self, claim: meta.Ref) -> None:
+    def stop_waiting(self, claim: meta.Ref) -> None:
         """Stop the wait of a claim."""
         self.waiting.pop(claim, None)
-        address = self.wanted.pop(claim, None)
+        address = self.waits_for.pop(claim, None)
         if address is not None:
-            self.wanting[address].pop(claim)
-            if not self.wanting[address]:
-                del self.wanting[address]
+            self.waiting_by_address[address].pop(claim)
+            if not self.waiting_by_address[address]:
+                del self.waiting_by_address[address]
 
-    def give(self, address: ranges.Address, holder: meta.Ref) -> bool:
+    def remove_owner(self, address: ranges.Address, holder: meta.Ref) -> bool:
         """Remove an owner of an address; return whether claims may proceed because of that."""
-        if self.room is None or not self.room.give(address, holder):
+        if self.space is None or not self.space.remove_owner(address, holder):
             return False
-        self.wake(address)
+        self.enqueue_waiting(address)
         return True
 
 
-def gist(pool: ipam.IPPool) -> tuple[object, ...]:
+def claim_inputs(pool: ipam.IPPool) -> tuple[object, ...]:
     """Return the parts of a pool that its claims depend on."""
     return pool.spec, pool.network, pool.is_deleting, pool.is_paused, pool.metadata.uid
 

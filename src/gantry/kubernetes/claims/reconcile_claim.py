@@ -28,7 +28,7 @@ from gantry.address import ranges
 from gantry.kubernetes.api import meta
 from gantry.kubernetes.claims import actions, allocate, cache, cluster_reservations, pool_space, status
 
-GRACE = 300.0
+GRACE_SECONDS = 300.0
 """Seconds before an address without a claim is removed: a restored backup may bring addresses before their claims.
 
 If the claim was observed and then removed, and the pool exists, there is no grace period (``orphan_addresses``).
@@ -43,60 +43,60 @@ class Decision(msgspec.Struct, frozen=True):
     later: float = 0.0
 
 
-def step(seen: cache.Index, pool: meta.Ref, *, now: datetime.datetime, below: Callable[[int], int]) -> Decision | None:
+def step(seen: cache.Cache, pool: meta.Ref, *, now: datetime.datetime, below: Callable[[int], int]) -> Decision | None:
     """Return the next decision for the claims of a pool, None if there is nothing to do now.
 
     If it has actions, the claim is busy until the caller has applied them, or one has failed, and calls
     ``Cache.finish``. ``below(n)`` returns a random number from 0 to n - 1.
     """
-    ref = seen.next(pool)
+    ref = seen.next_claim(pool)
     if ref is None:
         return None
     claim, decision = seen.claim(ref), Decision(ref)
     try:
-        decision = _orphaned(seen, ref, now) if claim is None else _decided(seen, claim, now, below)
+        decision = _reconcile_orphans(seen, ref, now) if claim is None else _decide(seen, claim, now, below)
     finally:
         if not decision.steps:
-            seen.finished(ref)
+            seen.finish(ref)
     return decision
 
 
-def refused(claim: actions.Claim, message: str, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
+def creation_refused(claim: actions.Claim, message: str, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
     """Return the status update of a claim whose address object the server rejected."""
     problem = allocate.Problem(allocate.FAILED, f"Failed to create associated IPAddress object: {message}")
-    return status.problem(claim, problem, now=now)
+    return status.problem_status(claim, problem, now=now)
 
 
-def conflict(claim: actions.Claim, address: ranges.Address, who: meta.Ref) -> actions.Report:
+def conflict_event(claim: actions.Claim, address: ranges.Address, who: meta.Ref) -> actions.Report:
     """Return the Event about a claim's address that has another owner in the cluster."""
     text = f"{address} cannot be reserved in the cluster: it is in use by {who}"
     return actions.report(claim, "AddressConflict", text, warning=True)
 
 
-def _decided(seen: cache.Index, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]) -> Decision:
+def _decide(seen: cache.Cache, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]) -> Decision:
     if seen.is_paused(claim):
         return Decision(claim.ref)
     held = seen.addresses_of(claim.ref)
     if claim.is_deleting:
-        return Decision(claim.ref, _released(seen, claim, held))
-    chosen = _chosen(claim, [one for one in held if one.pool == claim.pool])
+        return Decision(claim.ref, _reconcile_deleted(seen, claim, held))
+    chosen = _current_address(claim, [one for one in held if one.pool == claim.pool])
     for stray in held:
-        if stray is not chosen and _is_written(stray):
-            return Decision(claim.ref, _removed(stray, current=actions.version(claim)))
-        wanted = None if stray is chosen else seen.bonds.wanted(stray)
+        if stray is not chosen and _is_managed(stray):
+            return Decision(claim.ref, _removal(stray, current=actions.version(claim)))
+        wanted = None if stray is chosen else seen.networks.needed_reservation(stray)
         if isinstance(wanted, actions.Reserve):
             return Decision(claim.ref, (wanted,))
     if chosen is None:
-        return Decision(claim.ref, _served(seen, claim, now, below))
-    return Decision(claim.ref, _bound(seen, claim, chosen, now))
+        return Decision(claim.ref, _allocate(seen, claim, now, below))
+    return Decision(claim.ref, _bind(seen, claim, chosen, now))
 
 
-def _is_written(address: actions.Address) -> bool:
+def _is_managed(address: actions.Address) -> bool:
     """Return whether an IPAM controller created the address, rather than a user by hand."""
     return address.finalizer in address.metadata.finalizers
 
 
-def _owner(address: actions.Address) -> str:
+def _owner_uid(address: actions.Address) -> str:
     """Return the UID of the claim in the owner references of an address, empty if there is none."""
     owners = address.metadata.owner_references
     claim = address.claim
@@ -105,14 +105,14 @@ def _owner(address: actions.Address) -> str:
     )
 
 
-def _is_owned(address: actions.Address) -> bool:
+def _has_owner(address: actions.Address) -> bool:
     """Return whether claim or pool is an owner of the address: garbage collectors remove owners that are gone."""
     pool = address.pool
     owners = {(one.group, one.kind, one.name) for one in address.metadata.owner_references}
-    return bool(_owner(address)) or (pool.group, pool.kind, pool.name) in owners
+    return bool(_owner_uid(address)) or (pool.group, pool.kind, pool.name) in owners
 
 
-def _chosen(claim: actions.Claim, held: Sequence[actions.Address]) -> actions.Address | None:
+def _current_address(claim: actions.Claim, held: Sequence[actions.Address]) -> actions.Address | None:
     """Return the address of a claim among the objects that refer to it: by its status, else by UID, else by name.
 
     Skip objects with an invalid address, which some definitions let through, and those that are being deleted unless
@@ -124,16 +124,20 @@ def _chosen(claim: actions.Claim, held: Sequence[actions.Address]) -> actions.Ad
         return own[0]
     return min(
         own,
-        key=lambda one: (one.metadata.name != claim.address_name, _owner(one) != claim.metadata.uid, one.metadata.name),
+        key=lambda one: (
+            one.metadata.name != claim.address_name,
+            _owner_uid(one) != claim.metadata.uid,
+            one.metadata.name,
+        ),
         default=None,
     )
 
 
 def _is_kept(claim: actions.Claim, address: actions.Address) -> bool:
-    return _owner(address) == claim.metadata.uid and address.metadata.name == claim.address_name
+    return _owner_uid(address) == claim.metadata.uid and address.metadata.name == claim.address_name
 
 
-def _removed(
+def _removal(
     address: actions.Address, *, absent: tuple[meta.Ref, ...] = (), current: actions.Version | None = None
 ) -> tuple[actions.Action, ...]:
     """Return the next step of removing an address object."""
@@ -145,50 +149,52 @@ def _removed(
     return (msgspec.structs.replace(step, absent=absent, current=current),)
 
 
-def _orphaned(seen: cache.Index, ref: meta.Ref, now: datetime.datetime) -> Decision:
+def _reconcile_orphans(seen: cache.Cache, ref: meta.Ref, now: datetime.datetime) -> Decision:
     """Remove addresses whose claim is gone, after a check on the server."""
     later = 0.0
     for address in seen.addresses_of(ref):
         pool = seen.pool(address.pool)
-        wanted = seen.bonds.wanted(address)
-        if isinstance(wanted, actions.Reserve) and pool and not seen.is_resting(pool):
+        wanted = seen.networks.needed_reservation(address)
+        if isinstance(wanted, actions.Reserve) and pool and not seen.is_pool_paused(pool):
             return Decision(ref, (wanted,))
-        if not _is_written(address) or not _is_owned(address) or (pool and seen.is_resting(pool)):
+        if not _is_managed(address) or not _has_owner(address) or (pool and seen.is_pool_paused(pool)):
             continue
         born = meta.moment(address.metadata.creation_timestamp) or now
-        is_left = pool is not None and address.ref in seen.survivors
-        left = 0.0 if is_left else GRACE - (now - born).total_seconds()
+        is_left = pool is not None and address.ref in seen.orphan_addresses
+        left = 0.0 if is_left else GRACE_SECONDS - (now - born).total_seconds()
         if left <= 0:
-            return Decision(ref, _removed(address, absent=(ref,)))
+            return Decision(ref, _removal(address, absent=(ref,)))
         later = max(later, left)
     return Decision(ref, later=later)
 
 
-def _released(seen: cache.Index, claim: actions.Claim, held: Sequence[actions.Address]) -> tuple[actions.Action, ...]:
+def _reconcile_deleted(
+    seen: cache.Cache, claim: actions.Claim, held: Sequence[actions.Address]
+) -> tuple[actions.Action, ...]:
     """Return the next step of releasing what a deleted claim owns; none while it has a foreign finalizer."""
-    if set(claim.metadata.finalizers) - {claim.finalizer, *meta.COLLECTOR}:
+    if set(claim.metadata.finalizers) - {claim.finalizer, *meta.COLLECTOR_FINALIZERS}:
         return ()
     for address in held:
-        if _is_written(address):
-            is_own = _owner(address) == claim.metadata.uid
+        if _is_managed(address):
+            is_own = _owner_uid(address) == claim.metadata.uid
             # A new claim of the same name may own the address, which the cache does not show yet.
-            return _removed(address, current=None if is_own else actions.version(claim))
-    if any(address.is_deleting and _owner(address) == claim.metadata.uid for address in held):
+            return _removal(address, current=None if is_own else actions.version(claim))
+    if any(address.is_deleting and _owner_uid(address) == claim.metadata.uid for address in held):
         return ()
-    if claim.finalizer not in claim.metadata.finalizers or seen.bonds.is_pending(claim.pool):
+    if claim.finalizer not in claim.metadata.finalizers or seen.networks.is_pending(claim.pool):
         # Its reservations may not have been read yet and would be orphaned.
         return ()
-    return *_given_up(seen, claim), actions.without_finalizer(claim, claim.finalizer)
+    return *_stale_reservations(seen, claim), actions.without_finalizer(claim, claim.finalizer)
 
 
-def _given_up(seen: cache.Index, claim: actions.Claim) -> tuple[actions.Release, ...]:
+def _stale_reservations(seen: cache.Cache, claim: actions.Claim) -> tuple[actions.Release, ...]:
     """Return the releases of a claim's reservations without an address object; each checks that on the server."""
-    strays = seen.bonds.strays(claim, seen.addresses_of(claim.ref))
-    return tuple(msgspec.structs.replace(one, unless=unless(seen, one.reservation, claim)) for one in strays)
+    strays = seen.networks.stale_reservations(claim, seen.addresses_of(claim.ref))
+    return tuple(msgspec.structs.replace(one, unless=possible_objects(seen, one.reservation, claim)) for one in strays)
 
 
-def unless(
-    seen: cache.Index, one: cluster_reservations.Reservation, claim: actions.Claim | None
+def possible_objects(
+    seen: cache.Cache, one: cluster_reservations.Reservation, claim: actions.Claim | None
 ) -> tuple[meta.Ref, ...]:
     """Return which objects may have a reserved address: by the pool's naming, and by the claim's status."""
     pool = seen.pool(one.pool)
@@ -196,79 +202,79 @@ def unless(
     return tuple(meta.Ref(one.claim.group, "IPAddress", one.claim.namespace, name) for name in sorted(names))
 
 
-def _served(
-    seen: cache.Index, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]
+def _allocate(
+    seen: cache.Cache, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]
 ) -> tuple[actions.Action, ...]:
     """Return the next step of a claim that has no address."""
-    if seen.bonds.is_pending(claim.pool):
+    if seen.networks.is_pending(claim.pool):
         return ()
     found = allocate.pick(seen, claim, below=below)
     if isinstance(found, allocate.Problem):
-        if given_up := _given_up(seen, claim):
+        if given_up := _stale_reservations(seen, claim):
             return given_up
         if found.waits:
             seen.wait(claim, found.number)
             if claim.finalizer not in claim.metadata.finalizers:
                 # now, while no address is free, to save this step once one is
                 return (actions.with_finalizer(claim, claim.finalizer),)
-        return status.problem(claim, found, now=now)
+        return status.problem_status(claim, found, now=now)
     if claim.finalizer not in claim.metadata.finalizers:
-        seen.book(claim, found.address)
+        seen.assume(claim, found.address)
         return (actions.with_finalizer(claim, claim.finalizer),)
     pool = seen.pool(claim.pool)
     if pool is None:
         return ()
-    seen.book(claim, found.address)
-    made = status.address(claim, pool, found)
-    return *seen.bonds.reserve(claim.ref, claim.pool, address=found.address), actions.Create(made, claim.ref)
+    seen.assume(claim, found.address)
+    made = status.address_object(claim, pool, found)
+    return *seen.networks.reservation(claim.ref, claim.pool, address=found.address), actions.Create(made, claim.ref)
 
 
-def _bound(
-    seen: cache.Index, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
+def _bind(
+    seen: cache.Cache, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
 ) -> tuple[actions.Action, ...]:
     """Return the next step of binding a claim to its address."""
-    if claim.address_name != chosen.metadata.name and _is_written(chosen) and _rivals(seen, chosen):
-        return _removed(chosen, current=actions.version(claim))
-    unreserved = _unreserved(seen, claim, chosen, now)
+    if claim.address_name != chosen.metadata.name and _is_managed(chosen) and _has_other_owner(seen, chosen):
+        return _removal(chosen, current=actions.version(claim))
+    unreserved = _reserve(seen, claim, chosen, now)
     if unreserved is not None:
         return unreserved
     if claim.finalizer not in claim.metadata.finalizers:
         return (actions.with_finalizer(claim, claim.finalizer),)
     pool = seen.pool(claim.pool)
     owners = status.owners(chosen, claim, pool)
-    if _is_written(chosen) and owners != chosen.metadata.owner_references and not chosen.is_deleting:
+    if _is_managed(chosen) and owners != chosen.metadata.owner_references and not chosen.is_deleting:
         listed = [msgspec.to_builtins(one) for one in owners]
         return (actions.patch(chosen, {"ownerReferences": listed}),)
-    told = status.bound(claim, chosen, now=now) or _given_up(seen, claim)
+    told = status.bound_status(claim, chosen, now=now) or _stale_reservations(seen, claim)
     if chosen.is_deleting:
         text = f"{chosen.spec.address} is in use by {claim.ref} and is deleted with it"
         return (*told, actions.report(chosen, "InUse", text, warning=True))
     return told
 
 
-def _unreserved(
-    seen: cache.Index, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
+def _reserve(
+    seen: cache.Cache, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
 ) -> tuple[actions.Action, ...] | None:
     """Return the next step for an address that is not reserved in the network of its pool; None to continue.
 
     A claim with the address in its status keeps it, even if the cluster has another owner.
     """
     is_told = claim.address_name == chosen.metadata.name
-    if seen.bonds.is_pending(claim.pool):
+    if seen.networks.is_pending(claim.pool):
         return None if is_told else ()
-    wanted = seen.bonds.wanted(chosen)
+    wanted = seen.networks.needed_reservation(chosen)
     if isinstance(wanted, actions.Reserve):
         return (wanted,)
     if wanted is None or is_told:
         return None
-    if given_up := _given_up(seen, claim):
+    if given_up := _stale_reservations(seen, claim):
         return given_up
-    return status.problem(claim, allocate.Problem(allocate.NOT_READY, wanted), now=now)
+    return status.problem_status(claim, allocate.Problem(allocate.NOT_READY, wanted), now=now)
 
 
-def _rivals(seen: cache.Index, address: actions.Address) -> bool:
+def _has_other_owner(seen: cache.Cache, address: actions.Address) -> bool:
     """Return whether the address has another owner."""
-    numbers = seen.room_of(address.pool)
+    numbers = seen.space_of(address.pool)
     number = ranges.parse_address(address.spec.address)
-    own = {address.ref, address.claim, cluster_reservations.holder(address.claim)}
-    return numbers is not None and bool(numbers.holders.get(number, set()) - own)
+    own = {address.ref, address.claim, cluster_reservations.claim_owner(address.claim)}
+    return numbers is not None and bool(numbers.owners.get(number, set()) - own)

@@ -12,9 +12,9 @@ from gantry.kubernetes.api import capi, ipam, meta, schema
 from gantry.kubernetes.claims import actions, allocate, pool_space
 
 
-def address(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Lease) -> actions.Address:
+def address_object(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Allocation) -> actions.Address:
     """Return the address object for an address of the pool and a claim."""
-    made = _capi(claim, lease) if isinstance(claim, capi.IPAddressClaim) else _metal3(claim, lease)
+    made = _capi_address(claim, lease) if isinstance(claim, capi.IPAddressClaim) else _metal3_address(claim, lease)
     metadata = meta.ObjectMeta(
         name=allocate.name_of(pool, lease.address),
         namespace=claim.metadata.namespace,
@@ -26,7 +26,7 @@ def address(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Lease) ->
     return msgspec.structs.replace(named, metadata=owned)
 
 
-def _metal3(claim: ipam.IPClaim, lease: pool_space.Lease) -> ipam.IPAddress:
+def _metal3_address(claim: ipam.IPClaim, lease: pool_space.Allocation) -> ipam.IPAddress:
     spec = ipam.AddressSpec(
         address=str(lease.address),
         pool=ipam.reference(claim.pool),
@@ -40,7 +40,7 @@ def _metal3(claim: ipam.IPClaim, lease: pool_space.Lease) -> ipam.IPAddress:
     )
 
 
-def _capi(claim: capi.IPAddressClaim, lease: pool_space.Lease) -> capi.IPAddress:
+def _capi_address(claim: capi.IPAddressClaim, lease: pool_space.Allocation) -> capi.IPAddress:
     spec = capi.AddressSpec(
         claim_ref=capi.Name(name=claim.metadata.name),
         pool_ref=capi.PoolRef(name=claim.pool.name, kind="IPPool", api_group=ipam.GROUP),
@@ -52,13 +52,15 @@ def _capi(claim: capi.IPAddressClaim, lease: pool_space.Lease) -> capi.IPAddress
     return capi.IPAddress(api_version=claim.api_version, kind="IPAddress", spec=spec)
 
 
-def owners(address: actions.Address, claim: actions.Claim, pool: ipam.IPPool | None) -> tuple[meta.OwnerReference, ...]:
+def owners(
+    address_object: actions.Address, claim: actions.Claim, pool: ipam.IPPool | None
+) -> tuple[meta.OwnerReference, ...]:
     """Return the owner references of an address, its pool and claim included, with their current UIDs.
 
     For Cluster API's kind they have the flags that its contract requires, for Metal3's kind none.
     """
     marked = isinstance(claim, capi.IPAddressClaim)
-    known = address.metadata.owner_references
+    known = address_object.metadata.owner_references
     with_pool = _with_owner(known, pool, controller=False, block_owner_deletion=marked) if pool else known
     return _with_owner(with_pool, claim, controller=marked, block_owner_deletion=marked)
 
@@ -83,18 +85,20 @@ def _with_owner(
     return (*known, new)
 
 
-def bound(claim: actions.Claim, chosen: actions.Address, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
+def bound_status(
+    claim: actions.Claim, chosen: actions.Address, *, now: datetime.datetime
+) -> tuple[actions.Action, ...]:
     """Return the update of a claim's status with its address, and an Event; nothing if it is up to date.
 
     The update requires that no object of the other kind exists for the same address, nor the object that is in the
     status now, which a controller with a newer cache may have written (``Cache.is_blocking``).
     """
     name, text = chosen.metadata.name, chosen.spec.address
-    others = () if claim.address_name == name else (_twin(chosen), *_told(claim))
+    others = () if claim.address_name == name else (_other_kind_address(chosen), *_previous_address(claim))
     status: schema.Json
     if isinstance(claim, capi.IPAddressClaim):
         ready = meta.Condition(type=capi.READY, status="True", reason="Allocated", message=f"{text} is allocated")
-        if claim.address_name == name and _same(claim.ready, ready):
+        if claim.address_name == name and _is_same(claim.ready, ready):
             return ()
         status = {"addressRef": {"name": name}, "conditions": _conditions(claim, ready, now)}
     else:
@@ -108,37 +112,41 @@ def bound(claim: actions.Claim, chosen: actions.Address, *, now: datetime.dateti
     return actions.patch_status(claim, status, absent=others), actions.report(claim, "Allocated", told)
 
 
-def _told(claim: actions.Claim) -> tuple[meta.Ref, ...]:
+def _previous_address(claim: actions.Claim) -> tuple[meta.Ref, ...]:
     """Return the address object in the status of a claim, empty if there is none."""
     ref = meta.Ref(claim.ref.group, "IPAddress", claim.metadata.namespace, claim.address_name)
     return (ref,) if claim.address_name else ()
 
 
-def _twin(address: actions.Address) -> meta.Ref:
-    group = ipam.GROUP if isinstance(address, capi.IPAddress) else capi.GROUP
-    return meta.Ref(group, "IPAddress", address.metadata.namespace, address.metadata.name)
+def _other_kind_address(address_object: actions.Address) -> meta.Ref:
+    group = ipam.GROUP if isinstance(address_object, capi.IPAddress) else capi.GROUP
+    return meta.Ref(group, "IPAddress", address_object.metadata.namespace, address_object.metadata.name)
 
 
-def problem(claim: actions.Claim, problem: allocate.Problem, *, now: datetime.datetime) -> tuple[actions.Action, ...]:
+def problem_status(
+    claim: actions.Claim, problem_status: allocate.Problem, *, now: datetime.datetime
+) -> tuple[actions.Action, ...]:
     """Return the update of a claim's status with the reason why it has no address, and an Event; nothing if up to date.
 
     The update requires that the address object in the status now does not exist.
     """
     status: schema.Json
     if isinstance(claim, capi.IPAddressClaim):
-        ready = meta.Condition(type=capi.READY, status="False", reason=problem.reason, message=problem.message)
-        if not claim.address_name and _same(claim.ready, ready):
+        ready = meta.Condition(
+            type=capi.READY, status="False", reason=problem_status.reason, message=problem_status.message
+        )
+        if not claim.address_name and _is_same(claim.ready, ready):
             return ()
         status = {"addressRef": None, "conditions": _conditions(claim, ready, now)}
     else:
-        if not claim.address_name and claim.status.error_message == problem.message:
+        if not claim.address_name and claim.status.error_message == problem_status.message:
             return ()
-        status = {"address": None, "ipAddress": None, "errorMessage": problem.message}
-    told = actions.report(claim, problem.reason, problem.message, warning=True)
-    return actions.patch_status(claim, status, absent=_told(claim)), told
+        status = {"address": None, "ipAddress": None, "errorMessage": problem_status.message}
+    told = actions.report(claim, problem_status.reason, problem_status.message, warning=True)
+    return actions.patch_status(claim, status, absent=_previous_address(claim)), told
 
 
-def _same(old: meta.Condition, new: meta.Condition) -> bool:
+def _is_same(old: meta.Condition, new: meta.Condition) -> bool:
     return (old.status, old.reason, old.message) == (new.status, new.reason, new.message)
 
 

@@ -43,7 +43,7 @@ class Machine(msgspec.Struct, frozen=True):
         return known[name]
 
 
-class Given(msgspec.Struct, frozen=True):
+class PoolValues(msgspec.Struct, frozen=True):
     """The address allocated from a pool, with its settings."""
 
     address: str
@@ -52,15 +52,15 @@ class Given(msgspec.Struct, frozen=True):
     dns_servers: tuple[str, ...] = ()
 
 
-Gifts = Mapping[str, Given]
+ValuesByPool = Mapping[str, PoolValues]
 """Allocated addresses, by the name of the pool."""
 
 
-def given(address: actions.Address) -> Given:
+def values_of(address: actions.Address) -> PoolValues:
     """Return the address of an address object, with its settings."""
     spec = address.spec
     servers = spec.dns_servers if isinstance(spec, ipam.AddressSpec) else ()
-    return Given(spec.address, spec.prefix, spec.gateway, servers)
+    return PoolValues(spec.address, spec.prefix, spec.gateway, servers)
 
 
 def next_index(used: Iterable[int]) -> int:
@@ -72,7 +72,7 @@ def next_index(used: Iterable[int]) -> int:
 def pools(template: data.Metal3DataTemplate, machine: Machine) -> dict[str, data.PoolRef]:
     """Return the pools that a template refers to, by name; InvalidError for two kinds with the same name."""
     found: dict[str, data.PoolRef] = {}
-    for ref in _asked(template, machine):
+    for ref in _pool_refs(template, machine):
         plain = data.PoolRef(name=ref.name, kind=ref.kind or "IPPool", api_group=ref.api_group or ipam.GROUP)
         if found.setdefault(ref.name, plain) != plain:
             raise errors.InvalidError(
@@ -81,7 +81,7 @@ def pools(template: data.Metal3DataTemplate, machine: Machine) -> dict[str, data
     return found
 
 
-def _asked(template: data.Metal3DataTemplate, machine: Machine) -> Iterator[data.PoolRef]:
+def _pool_refs(template: data.Metal3DataTemplate, machine: Machine) -> Iterator[data.PoolRef]:
     texts, networks = template.spec.meta_data, template.spec.network_data
     for item in (*texts.addresses, *texts.prefixes, *texts.gateways, *texts.dns_servers):
         yield data.PoolRef(name=item.name, kind=item.kind, api_group=item.api_group)
@@ -89,26 +89,26 @@ def _asked(template: data.Metal3DataTemplate, machine: Machine) -> Iterator[data
     fixed = all_of.ipv4 + all_of.ipv6
     dynamic = all_of.ipv4_dhcp + all_of.ipv6_dhcp + all_of.ipv6_slaac
     for network in fixed:
-        yield _pool_of(network, machine)
+        yield _pool_ref(network, machine)
     for route in (
         *(route for one in fixed for route in one.routes),
         *(route for one in dynamic for route in one.routes),
     ):
         if not route.gateway.string:
-            yield _pool_of(route.gateway, machine)
-        yield from _named(route.services.dns_from_ip_pool)
-    yield from _named(networks.services.dns_from_ip_pool)
+            yield _pool_ref(route.gateway, machine)
+        yield from _pool_ref_by_name(route.services.dns_from_ip_pool)
+    yield from _pool_ref_by_name(networks.services.dns_from_ip_pool)
 
 
-def _named(name: str) -> Iterator[data.PoolRef]:
+def _pool_ref_by_name(name: str) -> Iterator[data.PoolRef]:
     if name:
         yield data.PoolRef(name=name)
 
 
-def _pool_of(place: data.Network | data.Gateway, machine: Machine) -> data.PoolRef:
+def _pool_ref(place: data.Network | data.Gateway, machine: Machine) -> data.PoolRef:
     """Return the pool of a network or gateway: by annotation, else by reference, else by name."""
     if place.from_pool_annotation.object:
-        return data.PoolRef(name=_annotation(place.from_pool_annotation, machine))
+        return data.PoolRef(name=_annotation_value(place.from_pool_annotation, machine))
     if place.from_pool_ref.name:
         return place.from_pool_ref
     name = place.ip_address_from_ip_pool if isinstance(place, data.Network) else place.from_ip_pool
@@ -117,7 +117,7 @@ def _pool_of(place: data.Network | data.Gateway, machine: Machine) -> data.PoolR
     return data.PoolRef(name=name)
 
 
-def _annotation(asked: data.ObjectAnnotation, machine: Machine) -> str:
+def _annotation_value(asked: data.ObjectAnnotation, machine: Machine) -> str:
     text = machine.of(asked.object).metadata.annotations.get(asked.annotation)
     if text is None:
         raise errors.NotFoundError(f"the {asked.object} has no annotation {asked.annotation}")
@@ -159,14 +159,14 @@ def _claim(ref: data.PoolRef, owner: data.Metal3Data) -> actions.Claim:
     )
 
 
-def metadata(template: data.Metal3DataTemplate, machine: Machine, gifts: Gifts) -> dict[str, str]:
+def metadata(template: data.Metal3DataTemplate, machine: Machine, gifts: ValuesByPool) -> dict[str, str]:
     """Render the metadata; for duplicate keys the later kind of item wins. NotFoundError: no such NIC or address."""
     spec, out = template.spec.meta_data, dict[str, str]()
     out.update((one.key, _host_mac(one, machine)) for one in spec.from_host_interfaces)
-    out.update((one.key, _gift(gifts, one.name).address) for one in spec.addresses)
-    out.update((one.key, str(_gift(gifts, one.name).prefix)) for one in spec.prefixes)
-    out.update((one.key, _gift(gifts, one.name).gateway) for one in spec.gateways)
-    out.update((one.key, ",".join(_gift(gifts, one.name).dns_servers)) for one in spec.dns_servers)
+    out.update((one.key, _values(gifts, one.name).address) for one in spec.addresses)
+    out.update((one.key, str(_values(gifts, one.name).prefix)) for one in spec.prefixes)
+    out.update((one.key, _values(gifts, one.name).gateway) for one in spec.gateways)
+    out.update((one.key, ",".join(_values(gifts, one.name).dns_servers)) for one in spec.dns_servers)
     index = machine.datum.spec.index
     out.update((one.key, f"{one.prefix}{one.offset + index * one.step}{one.suffix}") for one in spec.indexes)
     out.update((one.key, machine.datum.metadata.namespace) for one in spec.namespaces)
@@ -179,7 +179,7 @@ def metadata(template: data.Metal3DataTemplate, machine: Machine, gifts: Gifts) 
     return {**out, "providerid": "/".join(names)}
 
 
-def _gift(gifts: Gifts, pool: str) -> Given:
+def _values(gifts: ValuesByPool, pool: str) -> PoolValues:
     if pool not in gifts:
         raise errors.NotFoundError(f"no address has been allocated from pool {pool} yet")
     return gifts[pool]
@@ -188,20 +188,20 @@ def _gift(gifts: Gifts, pool: str) -> Given:
 def _host_mac(asked: data.FromHostInterface, machine: Machine) -> str:
     host = machine.baremetalhost
     if not asked.from_boot_mac:
-        return _nic(asked.interface, host)
+        return _nic_mac(asked.interface, host)
     if not host.spec.boot_mac_address:
         raise errors.NotFoundError(f"host {host.metadata.name} has no boot MAC address")
     return host.spec.boot_mac_address
 
 
-def _nic(name: str, host: data.BareMetalHost) -> str:
+def _nic_mac(name: str, host: data.BareMetalHost) -> str:
     found = next((one.mac for one in host.status.hardware.nics if one.name == name), None)
     if found is None:
         raise errors.NotFoundError(f"host {host.metadata.name} has no NIC {name}")
     return found
 
 
-def network_data(template: data.Metal3DataTemplate, machine: Machine, gifts: Gifts) -> schema.Json:
+def network_data(template: data.Metal3DataTemplate, machine: Machine, gifts: ValuesByPool) -> schema.Json:
     """Render network data in OpenStack's format; NotFoundError if a NIC, an annotation or an address is missing."""
     spec = template.spec.network_data
     networks = spec.networks
@@ -215,7 +215,7 @@ def network_data(template: data.Metal3DataTemplate, machine: Machine, gifts: Gif
         "links": _links(spec.links, machine),
         "networks": [
             *(_network(kind, one, machine, gifts) for kind, listed in fixed for one in listed),
-            *(_head(kind, one, machine, gifts) for kind, found in dynamic for one in found),
+            *(_network_base(kind, one, machine, gifts) for kind, found in dynamic for one in found),
         ],
         "services": _services(spec.services, gifts),
     }
@@ -285,22 +285,24 @@ def _vlan(vlan: data.Vlan, machine: Machine, macs: dict[str, str]) -> schema.Jso
 
 def _mac(said: data.Mac, machine: Machine) -> str:
     if said.from_host_interface:
-        return _nic(said.from_host_interface, machine.baremetalhost)
-    return _annotation(said.from_annotation, machine) if said.from_annotation.object else said.string
+        return _nic_mac(said.from_host_interface, machine.baremetalhost)
+    return _annotation_value(said.from_annotation, machine) if said.from_annotation.object else said.string
 
 
-def _head(kind: str, one: data.Network | data.DynamicNetwork, machine: Machine, gifts: Gifts) -> schema.Json:
+def _network_base(
+    kind: str, one: data.Network | data.DynamicNetwork, machine: Machine, gifts: ValuesByPool
+) -> schema.Json:
     routes = [_route(route, machine, gifts) for route in one.routes]
     return {"type": kind, "id": one.id, "network_id": one.id, "link": one.link, "routes": routes}
 
 
-def _network(kind: str, network: data.Network, machine: Machine, gifts: Gifts) -> schema.Json:
-    found = _gift(gifts, _pool_of(network, machine).name)
+def _network(kind: str, network: data.Network, machine: Machine, gifts: ValuesByPool) -> schema.Json:
+    found = _values(gifts, _pool_ref(network, machine).name)
     address = ranges.parse_address(found.address)
     if kind != f"ipv{int(address.family)}":
         raise errors.InvalidError(f"network {network.id} is {kind}, but its pool allocated {address}")
     mask = _mask(address.family, found.prefix)
-    return {**_head(kind, network, machine, gifts), "ip_address": found.address, "netmask": mask}
+    return {**_network_base(kind, network, machine, gifts), "ip_address": found.address, "netmask": mask}
 
 
 def _mask(family: ranges.Family, prefix: int) -> str:
@@ -310,12 +312,12 @@ def _mask(family: ranges.Family, prefix: int) -> str:
     return ranges.format_address(family, (1 << family.bits) - (1 << host))
 
 
-def _route(route: data.Route, machine: Machine, gifts: Gifts) -> schema.Json:
+def _route(route: data.Route, machine: Machine, gifts: ValuesByPool) -> schema.Json:
     network = ranges.parse_address(route.network)
     gateway = route.gateway.string
     if not gateway:
-        pool = _pool_of(route.gateway, machine).name
-        gateway = _gift(gifts, pool).gateway
+        pool = _pool_ref(route.gateway, machine).name
+        gateway = _values(gifts, pool).gateway
         if not gateway:
             raise errors.NotFoundError(f"pool {pool} has no gateway for the route to {route.network}/{route.prefix}")
     return {
@@ -326,7 +328,7 @@ def _route(route: data.Route, machine: Machine, gifts: Gifts) -> schema.Json:
     }
 
 
-def _services(said: data.Services, gifts: Gifts) -> list[schema.Json]:
+def _services(said: data.Services, gifts: ValuesByPool) -> list[schema.Json]:
     pool = said.dns_from_ip_pool
-    listed = (*said.dns, *(_gift(gifts, pool).dns_servers if pool else ()))
+    listed = (*said.dns, *(_values(gifts, pool).dns_servers if pool else ()))
     return [{"type": "dns", "address": address} for address in listed]

@@ -19,10 +19,10 @@ from gantry.kubernetes.api import meta
 from gantry.kubernetes.claims import actions
 
 BEGUN, DUE, LAST = range(3)
-PATIENCE = 64
+LAST_EVERY = 64
 
 
-def of(claim: actions.Claim | None, held: Collection[actions.Address]) -> int:
+def priority_of(claim: actions.Claim | None, held: Collection[actions.Address]) -> int:
     """Return the priority of a claim (None: deleted) with these address objects."""
     if claim is None:
         return DUE
@@ -33,52 +33,52 @@ def of(claim: actions.Claim | None, held: Collection[actions.Address]) -> int:
     return DUE if held else LAST
 
 
-class Lanes:
+class WorkOrder:
     """The queued claims, each once."""
 
-    __slots__ = ("_lanes", "_of", "_turn")
+    __slots__ = ("_priority", "_queues", "_turn")
 
     def __init__(self) -> None:
-        self._lanes: tuple[OrderedDict[meta.Ref, None], ...] = (OrderedDict(), OrderedDict(), OrderedDict())
-        self._of: dict[meta.Ref, int] = {}
+        self._queues: tuple[OrderedDict[meta.Ref, None], ...] = (OrderedDict(), OrderedDict(), OrderedDict())
+        self._priority: dict[meta.Ref, int] = {}
         self._turn = 0
 
     def __iter__(self) -> Iterator[meta.Ref]:
-        return iter(self._of)
+        return iter(self._priority)
 
-    def add(self, claim: meta.Ref, lane: int = DUE) -> None:
+    def add(self, claim: meta.Ref, priority: int = DUE) -> None:
         """Queue a claim at the end of a priority; one that is queued there already keeps its position."""
-        old = self._of.get(claim)
-        if old != lane:
+        old = self._priority.get(claim)
+        if old != priority:
             if old is not None:
-                del self._lanes[old][claim]
-            self._of[claim] = lane
-            self._lanes[lane][claim] = None
+                del self._queues[old][claim]
+            self._priority[claim] = priority
+            self._queues[priority][claim] = None
 
     def update(self, claims: Iterable[meta.Ref]) -> None:
         """Queue the claims that are not queued yet."""
         for claim in claims:
-            if claim not in self._of:
+            if claim not in self._priority:
                 self.add(claim)
 
-    def drop(self, claim: meta.Ref) -> None:
+    def discard(self, claim: meta.Ref) -> None:
         """Remove a claim from the queue."""
-        lane = self._of.pop(claim, None)
-        if lane is not None:
-            del self._lanes[lane][claim]
+        priority = self._priority.pop(claim, None)
+        if priority is not None:
+            del self._queues[priority][claim]
 
-    def take_first(self) -> meta.Ref | None:
+    def pop_first(self) -> meta.Ref | None:
         """Dequeue the next claim that precedes the waiting ones; None if there is none."""
         self._turn += 1
-        return self._take(LAST if self._turn % PATIENCE == 0 and self._lanes[LAST] else BEGUN)
+        return self._take(LAST if self._turn % LAST_EVERY == 0 and self._queues[LAST] else BEGUN)
 
-    def take(self) -> meta.Ref | None:
+    def pop(self) -> meta.Ref | None:
         """Dequeue the next claim that follows the waiting ones; None if there is none."""
-        return self._take(DUE if self._lanes[DUE] else LAST)
+        return self._take(DUE if self._queues[DUE] else LAST)
 
-    def _take(self, lane: int) -> meta.Ref | None:
-        if not self._lanes[lane]:
+    def _take(self, priority: int) -> meta.Ref | None:
+        if not self._queues[priority]:
             return None
-        found = self._lanes[lane].popitem(last=False)[0]
-        del self._of[found]
+        found = self._queues[priority].popitem(last=False)[0]
+        del self._priority[found]
         return found

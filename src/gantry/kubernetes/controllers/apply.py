@@ -42,13 +42,13 @@ class Cluster(Protocol):
         ...
 
 
-class Carrier:
+class Applier:
     """Applies actions; ``version_of`` returns the version in which a group is read."""
 
     def __init__(
         self,
         server: client.Client,
-        seen: cache.Index,
+        seen: cache.Cache,
         *,
         scope: reflector.Scope,
         listener: reflector.Listener,
@@ -64,7 +64,7 @@ class Carrier:
         self._version_of = version_of
         self._cluster = cluster
 
-    async def carry(self, steps: tuple[actions.Action, ...]) -> None:
+    async def apply(self, steps: tuple[actions.Action, ...]) -> None:
         """Apply actions in order, up to the first that fails."""
         for action in steps:
             if isinstance(action, actions.Report):
@@ -72,32 +72,32 @@ class Carrier:
             elif isinstance(action, actions.Create):
                 await self._create(action)
             elif isinstance(action, actions.Reserve | actions.Release):
-                await self._book(action)
+                await self._apply_reservation(action)
             else:
                 await self._change(action)
 
-    async def _book(self, action: actions.Reserve | actions.Release) -> None:
+    async def _apply_reservation(self, action: actions.Reserve | actions.Release) -> None:
         if self._cluster is None:
             raise errors.InternalError(f"no cluster is configured to reserve an address for {action.reservation.claim}")
         if isinstance(action, actions.Reserve):
             await self._cluster.reserve(action)
         else:
-            await self._check(action)
+            await self._check_preconditions(action)
             for ref in action.unless:
                 body = await self._server.find(self._path(ref))
-                if body and action.is_refuted(definitions.decode(body)):
-                    self._met(action, body)
+                if body and action.is_needed_by(definitions.decode(body)):
+                    self._handle_existing(action, body)
             await self._cluster.release(action)
 
     async def create(self, made: meta.Resource) -> None:
         """Create an object; ChangedError if it exists, which is then put into the cache."""
         path = self._path(made.ref, made.api_version)
         try:
-            self._note(await self._server.exchange("POST", path.rpartition("/")[0], made), made.ref)
+            self._update_cache(await self._server.exchange("POST", path.rpartition("/")[0], made), made.ref)
         except client.RefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
-            await self._look(made.ref, path)
+            await self._refresh(made.ref, path)
             raise ChangedError(f"{made.ref} already exists") from None
 
     async def create_plain(self, plural: str, body: schema.Json) -> None:
@@ -127,11 +127,11 @@ class Carrier:
             answer = await self._server.exchange("POST", self._collection(address), address)
         except client.RefusedError as error:
             if error.reason == "AlreadyExists":
-                await self._collided(action)
+                await self._handle_collision(action)
             raise
-        self._note(answer, address.ref)
+        self._update_cache(answer, address.ref)
 
-    async def _collided(self, action: actions.Create) -> NoReturn:
+    async def _handle_collision(self, action: actions.Create) -> NoReturn:
         """Handle an address object whose name exists already; always raise ChangedError."""
         ref = action.address.ref
         log.info("%s for %s already exists", ref, action.claim)
@@ -140,69 +140,69 @@ class Carrier:
             found = definitions.decode(body) if body else None
         except errors.InvalidError as error:
             log.warning("%s cannot be read: %s", ref, error)
-            self._listener.touched(self._index.taken(action))
+            self._listener.requeue(self._index.handle_unreadable(action))
             raise ChangedError(f"{ref} already exists") from None
         existing = found if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
-        self._listener.touched(self._index.collided(action, existing))
+        self._listener.requeue(self._index.handle_collision(action, existing))
         raise ChangedError(f"{ref} already exists")
 
     async def _change(self, action: actions.Patch | actions.Delete) -> None:
-        await self._check(action)
+        await self._check_preconditions(action)
         path = self._path(action.ref, action.api_version)
         try:
             if isinstance(action, actions.Patch):
                 where = f"{path}/{action.subresource}" if action.subresource else path
                 answer = await self._server.exchange("PATCH", where, action.body, content_type=client.MERGE)
             else:
-                answer = await self._server.exchange("DELETE", path, _with_uid(action.uid))
+                answer = await self._server.exchange("DELETE", path, _delete_options(action.uid))
         except client.RefusedError as error:
             if 400 <= error.http_status < 429 and error.http_status not in (401, 403):
-                await self._look(action.ref, path)
+                await self._refresh(action.ref, path)
             raise
         if isinstance(action, actions.Delete) and client.is_status(answer):
-            self._listener.gone(action.ref)
+            self._listener.on_delete(action.ref)
             return
-        found = self._note(answer, action.ref)
+        found = self._update_cache(answer, action.ref)
         if isinstance(action, actions.Delete) and action.finalizer in found.metadata.finalizers:
             step = actions.without_finalizer(found, action.finalizer)
             await self._change(msgspec.structs.replace(step, absent=action.absent, current=action.current))
 
-    async def _check(self, action: actions.Patch | actions.Delete | actions.Release) -> None:
+    async def _check_preconditions(self, action: actions.Patch | actions.Delete | actions.Release) -> None:
         """Check the preconditions ``absent`` and ``current``; ChangedError, ForeignError."""
         for ref in action.absent:
             body = await self._server.find(self._path(ref))
-            if body and self._index.hinders(action, definitions.decode(body)):
-                self._met(action, body)
+            if body and self._index.is_blocking(action, definitions.decode(body)):
+                self._handle_existing(action, body)
         if action.current is None:
             return
         ref = action.current.ref
         body = await self._server.find(self._path(ref))
         if body is None:
-            self._listener.gone(ref)
+            self._listener.on_delete(ref)
             raise ChangedError(f"{ref} no longer exists")
         if client.head(body).resource_version != action.current.resource_version:
-            self._met(action, body)
+            self._handle_existing(action, body)
 
-    def _met(self, action: actions.Patch | actions.Delete | actions.Release, body: bytes) -> NoReturn:
+    def _handle_existing(self, action: actions.Patch | actions.Delete | actions.Release, body: bytes) -> NoReturn:
         found = definitions.decode(body)
         if not self._scope.wants(found):
             raise ForeignError(f"{found.ref} is outside the watch filter")
-        self._listener.seen(found)
-        self._listener.touched(self._index.met(action, found))
+        self._listener.on_update(found)
+        self._listener.requeue(self._index.handle_existing(action, found))
         raise ChangedError(f"{found.ref} exists or has changed")
 
-    async def _look(self, ref: meta.Ref, path: str) -> None:
+    async def _refresh(self, ref: meta.Ref, path: str) -> None:
         body = await self._server.find(path)
         if body is None:
-            self._listener.gone(ref)
+            self._listener.on_delete(ref)
         else:
-            self._note(body, ref)
+            self._update_cache(body, ref)
 
-    def _note(self, body: bytes, ref: meta.Ref) -> meta.Resource:
+    def _update_cache(self, body: bytes, ref: meta.Ref) -> meta.Resource:
         """Put an answered object into the cache."""
         known = definitions.by_kind(ref.group, ref.kind)
         found = meta.decode(body, known.resource) if known else definitions.decode(body)
-        self._listener.seen(found)
+        self._listener.on_update(found)
         return found
 
     def _path(self, ref: meta.Ref, api_version: str = "") -> str:
@@ -216,5 +216,5 @@ class Carrier:
         return self._path(address.ref, address.api_version).rpartition("/")[0]
 
 
-def _with_uid(uid: str) -> schema.Json:
+def _delete_options(uid: str) -> schema.Json:
     return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}

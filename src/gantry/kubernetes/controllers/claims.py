@@ -19,9 +19,9 @@ from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
 
-WORKERS = 10
+POOL_WORKERS = 10
 """Pools that are processed at a time."""
-BREATH = 100
+YIELD_EVERY = 100
 """Yield to the event loop after this many decisions without I/O."""
 
 
@@ -31,8 +31,8 @@ class ClaimController:
     def __init__(
         self,
         runtime: interface.Runtime,
-        seen: cache.Index,
-        carrying: apply.Carrier,
+        seen: cache.Cache,
+        carrying: apply.Applier,
         *,
         listener: reflector.Listener,
         concurrency: int,
@@ -44,10 +44,10 @@ class ClaimController:
         self._listener = listener
         self._concurrency = concurrency
         self._counts = counts
-        self._pools: workqueue.Queue[meta.Ref] = workqueue.Queue(runtime)
+        self._pools: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
         self._failures: dict[meta.Ref, int] = {}
-        self._turns = rate_limit.Turns(runtime)
-        self._flying: set[meta.Ref] = set()
+        self._requeue_limit = rate_limit.RequeueLimit(runtime)
+        self._in_progress: set[meta.Ref] = set()
         self._postponed: set[meta.Ref] = set()
 
     def add(self, pool: meta.Ref) -> None:
@@ -62,13 +62,13 @@ class ClaimController:
         slots = asyncio.Semaphore(self._concurrency)
         try:
             async with asyncio.TaskGroup() as group:
-                await self._pools.run(lambda pool: self._serve(pool, group, slots), workers=WORKERS)
+                await self._pools.run(lambda pool: self._reconcile(pool, group, slots), workers=POOL_WORKERS)
         finally:
-            for claim in self._flying | self._postponed:
+            for claim in self._in_progress | self._postponed:
                 self._finish(claim, again=True)
             self._postponed.clear()
 
-    async def _serve(self, pool: meta.Ref, group: asyncio.TaskGroup, slots: asyncio.Semaphore) -> None:
+    async def _reconcile(self, pool: meta.Ref, group: asyncio.TaskGroup, slots: asyncio.Semaphore) -> None:
         """Reconcile the claims of a pool until none has work."""
         idle = 0
         while True:
@@ -76,43 +76,43 @@ class ClaimController:
             await slots.acquire()
             decision = reconcile_claim.step(self._index, pool, now=self._now, below=self._runtime.random.below)
             if decision and decision.steps:
-                self._flying.add(decision.claim)
-                group.create_task(self._fly(decision, slots))
+                self._in_progress.add(decision.claim)
+                group.create_task(self._run_decision(decision, slots))
                 continue
             slots.release()
             if decision is None:
                 return
             if decision.later and decision.claim not in self._postponed:
                 self._postponed.add(decision.claim)
-                group.create_task(self._later(decision))
+                group.create_task(self._requeue_later(decision))
             idle += 1
-            if idle % BREATH == 0:
+            if idle % YIELD_EVERY == 0:
                 await self._runtime.clock.sleep(0)
 
-    async def _fly(self, decision: reconcile_claim.Decision, slots: asyncio.Semaphore) -> None:
+    async def _run_decision(self, decision: reconcile_claim.Decision, slots: asyncio.Semaphore) -> None:
         try:
-            wait = await self._carried(decision)
+            wait = await self._apply(decision)
         finally:
             slots.release()
         if wait is not None:
             await self._runtime.clock.sleep(wait)
         self._finish(decision.claim, again=wait is not None)
 
-    async def _later(self, decision: reconcile_claim.Decision) -> None:
+    async def _requeue_later(self, decision: reconcile_claim.Decision) -> None:
         await self._runtime.clock.sleep(decision.later)
         self._postponed.discard(decision.claim)
         self._finish(decision.claim, again=True)
 
     def _finish(self, claim: meta.Ref, *, again: bool) -> None:
-        self._flying.discard(claim)
-        self._listener.touched(self._index.finished(claim, again=again))
+        self._in_progress.discard(claim)
+        self._listener.requeue(self._index.finish(claim, again=again))
 
-    async def _carried(self, decision: reconcile_claim.Decision) -> float | None:
+    async def _apply(self, decision: reconcile_claim.Decision) -> float | None:
         """Apply a decision; return after how many seconds to requeue the claim, None for not at all."""
         claim = decision.claim
         least, result = 0.0, "changed"
         try:
-            await self._carrier.carry(decision.steps)
+            await self._carrier.apply(decision.steps)
         except apply.ForeignError as error:
             log.info("%s: %s", claim, error)
             self._counts.count("gantry_kube_decisions_total", result="foreign")
@@ -121,21 +121,21 @@ class ClaimController:
             log.debug("%s: %s", claim, error)
         except client.RefusedError as error:
             least, result = error.retry_after, "refused"
-            await self._tell(decision, error)
+            await self._report_refusal(decision, error)
         except errors.GantryError as error:
             log.warning("%s: %s", claim, error)
             result = "unknown"
         else:
             self._failures.pop(claim, None)
             self._counts.count("gantry_kube_decisions_total", result="done")
-            return self._turns.rest(claim) or None
+            return self._requeue_limit.delay(claim) or None
         self._counts.count("gantry_kube_decisions_total", result=result)
         failures = self._failures.pop(claim, 0)
         if self._index.claim(claim):
             self._failures[claim] = failures + 1
-        return max(least, rate_limit.pause(self._runtime.random, failures))
+        return max(least, rate_limit.back_off(self._runtime.random, failures))
 
-    async def _tell(self, decision: reconcile_claim.Decision, error: client.RefusedError) -> None:
+    async def _report_refusal(self, decision: reconcile_claim.Decision, error: client.RefusedError) -> None:
         """Write to the claim's status that the server rejected its address object, if a retry will not help."""
         if error.http_status in (404, 409):
             log.info("%s: %s", decision.claim, error)
@@ -146,7 +146,7 @@ class ClaimController:
         if claim is None or not is_final or not isinstance(decision.steps[0], actions.Create):
             return
         try:
-            await self._carrier.carry(reconcile_claim.refused(claim, error.message, now=self._now))
+            await self._carrier.apply(reconcile_claim.creation_refused(claim, error.message, now=self._now))
         except errors.GantryError as failure:
             log.info("%s: status not updated: %s", decision.claim, failure)
 

@@ -24,17 +24,17 @@ from gantry.kubernetes.api import meta, schema
 from gantry.kubernetes.controllers import kubeconfig, metrics, rate_limit
 from gantry.runtime import interface
 
-TIMEOUT = 30.0
+TIMEOUT_SECONDS = 30.0
 """Timeout of a request in seconds; a healthy API server answers within one second."""
-TOKEN_AGE = 60.0
+TOKEN_AGE_SECONDS = 60.0
 """Seconds after which a token file is read again."""
-LINE_LIMIT = 8 << 20
+MAX_LINE_BYTES = 8 << 20
 """Maximum bytes of a watch event; a stored object has at most 1.5 MB."""
-DEPTH = 100
+MAX_DEPTH = 100
 """Maximum nesting of JSON that is read; no field that we use is deeper."""
-PATIENCE = 300.0
+MAX_RETRY_AFTER_SECONDS = 300.0
 """Maximum seconds to wait because of ``Retry-After``."""
-IMPATIENT = (429, 503)
+RETRY_STATUSES = (429, 503)
 MERGE = "application/merge-patch+json"
 JSON = "application/json"
 
@@ -90,7 +90,7 @@ class Client:
         *,
         tls: ssl.SSLContext | None = None,
         http: interface.HttpClient | None = None,
-        limit: rate_limit.Limit,
+        limit: rate_limit.RateLimit,
         counts: metrics.Metrics,
     ) -> None:
         self._runtime = runtime
@@ -105,7 +105,7 @@ class Client:
         """Close the connections."""
         await self._http.close()
 
-    async def get(self, path: str, *, timeout: float = TIMEOUT) -> schema.Json:
+    async def get(self, path: str, *, timeout: float = TIMEOUT_SECONDS) -> schema.Json:
         """Return the object at a path; RefusedError, UnknownError."""
         return await self.send("GET", path, timeout=timeout)
 
@@ -125,10 +125,10 @@ class Client:
         body: schema.Json | None = None,
         *,
         content_type: str = JSON,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> schema.Json:
         """Send a request and return the answer; RefusedError, UnknownError."""
-        return _decoded(await self.exchange(method, path, body, content_type=content_type, timeout=timeout))
+        return _decode(await self.exchange(method, path, body, content_type=content_type, timeout=timeout))
 
     async def exchange(
         self,
@@ -137,10 +137,10 @@ class Client:
         body: schema.Json | msgspec.Struct | None = None,
         *,
         content_type: str = JSON,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> bytes:
         """Send a request and return the answer as JSON; RefusedError, UnknownError."""
-        await self._turn()
+        await self._wait_for_limit()
         headers = {**self._headers(), "content-type": content_type}
         content = msgspec.json.encode(body) if body is not None else b""
         try:
@@ -154,22 +154,22 @@ class Client:
                 headers=headers,
             )
         except (OSError, TimeoutError) as error:
-            raise self._unheard(method, error) from None
-        return self._answered(method, answer)
+            raise self._unknown_error(method, error) from None
+        return self._check_answer(method, answer)
 
     async def watch(self, path: str, *, silence: float) -> AsyncGenerator[Event, None]:
         """Yield the events of a watch until it ends; UnknownError when it breaks or is silent for ``silence`` seconds.
 
         An ERROR event is raised as RefusedError.
         """
-        await self._turn()
+        await self._wait_for_limit()
         target = self._target
         try:
             answer = await self._http.stream(
-                target.host, target.port, target.prefix + path, timeout=TIMEOUT, headers=self._headers()
+                target.host, target.port, target.prefix + path, timeout=TIMEOUT_SECONDS, headers=self._headers()
             )
         except (OSError, TimeoutError) as error:
-            raise self._unheard("WATCH", error) from None
+            raise self._unknown_error("WATCH", error) from None
         if answer.pieces is None:
             raise UnknownError("the API server's answer to a watch has no body")
         async with contextlib.aclosing(answer.pieces), contextlib.aclosing(_lines(answer.pieces, silence)) as lines:
@@ -177,37 +177,37 @@ class Client:
                 await self._refused_watch(answer, lines)
             self._counts.count("gantry_kube_requests_total", method="WATCH", status="200")
             async for line in lines:
-                event = parsed(line, Event)
+                event = decode(line, Event)
                 if event.type == "ERROR":
-                    raise _refusal(410, _decoded(bytes(event.body)))
+                    raise _refused_error(410, _decode(bytes(event.body)))
                 yield event
 
     async def _refused_watch(self, answer: interface.HttpResponse, lines: AsyncGenerator[bytes, None]) -> None:
         body = b"\n".join([line async for line in lines])
-        self._answered("WATCH", interface.HttpResponse(answer.status, body, answer.content_type, answer.headers))
+        self._check_answer("WATCH", interface.HttpResponse(answer.status, body, answer.content_type, answer.headers))
 
-    async def _turn(self) -> None:
+    async def _wait_for_limit(self) -> None:
         waited = await self._limit.take()
         if waited:
             self._counts.count("gantry_kube_throttled_seconds_total", waited)
 
-    def _unheard(self, method: str, error: OSError) -> UnknownError:
+    def _unknown_error(self, method: str, error: OSError) -> UnknownError:
         self._counts.count("gantry_kube_requests_total", method=method, status="0")
         return UnknownError(f"no answer from the API server {self._target.host}: {str(error) or type(error).__name__}")
 
-    def _answered(self, method: str, answer: interface.HttpResponse) -> bytes:
+    def _check_answer(self, method: str, answer: interface.HttpResponse) -> bytes:
         self._counts.count("gantry_kube_requests_total", method=method, status=str(answer.status))
         if answer.status < 300:
             return answer.body
         after = answer.headers.get("retry-after", "")
-        patience = min(float(after), PATIENCE) if after.isdecimal() else 0.0
-        if answer.status in IMPATIENT:
-            self._limit.hold(min(patience or 1.0, rate_limit.LONGEST))
+        patience = min(float(after), MAX_RETRY_AFTER_SECONDS) if after.isdecimal() else 0.0
+        if answer.status in RETRY_STATUSES:
+            self._limit.pause(min(patience or 1.0, rate_limit.MAX_DELAY_SECONDS))
         try:
             body: object = msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, RecursionError):
             body = {"message": answer.body[:200].decode(errors="replace")}
-        raise _refusal(answer.status, body, retry_after=patience)
+        raise _refused_error(answer.status, body, retry_after=patience)
 
     def _headers(self) -> dict[str, str]:
         headers = {"accept": JSON, "user-agent": "gantry-kube"}
@@ -219,7 +219,7 @@ class Client:
 
     def _current_token(self) -> str:
         now = self._runtime.clock.monotonic()
-        if self._target.token_file and (not self._token or now - self._token_read > TOKEN_AGE):
+        if self._target.token_file and (not self._token or now - self._token_read > TOKEN_AGE_SECONDS):
             try:
                 self._token = self._runtime.disk.read(self._target.token_file).decode().strip()
             except OSError as error:
@@ -249,20 +249,20 @@ async def _lines(pieces: AsyncGenerator[bytes, None], silence: float) -> AsyncGe
             if line and not line.isspace():
                 yield line
         left += rest
-        if len(left) > LINE_LIMIT:
-            raise UnknownError(f"the API server sent an event of more than {LINE_LIMIT} bytes")
+        if len(left) > MAX_LINE_BYTES:
+            raise UnknownError(f"the API server sent an event of more than {MAX_LINE_BYTES} bytes")
     if left.strip():
         yield bytes(left)
 
 
-def _decoded(body: bytes) -> schema.Json:
+def _decode(body: bytes) -> schema.Json:
     try:
         return msgspec.json.decode(body, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError) as error:
         raise UnknownError(f"the API server's answer cannot be read: {error}") from None
 
 
-def _refusal(http_status: int, body: object, *, retry_after: float = 0.0) -> RefusedError:
+def _refused_error(http_status: int, body: object, *, retry_after: float = 0.0) -> RefusedError:
     try:
         said = msgspec.convert(body, _Status)
     except msgspec.ValidationError:
@@ -270,10 +270,10 @@ def _refusal(http_status: int, body: object, *, retry_after: float = 0.0) -> Ref
     return RefusedError(said.code or http_status, said.reason, said.message, retry_after=retry_after)
 
 
-Shape = TypeVar("Shape", bound=msgspec.Struct)
+Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 
-def shaped(body: schema.Json, shape: type[Shape]) -> Shape:
+def convert(body: schema.Json, shape: type[Struct]) -> Struct:
     """Convert a JSON object into a struct; UnknownError if it does not fit."""
     try:
         return msgspec.convert(body, shape)
@@ -281,36 +281,36 @@ def shaped(body: schema.Json, shape: type[Shape]) -> Shape:
         raise UnknownError(f"the API server's answer cannot be read: {error}") from None
 
 
-def parsed(body: bytes, shape: type[Shape]) -> Shape:
+def decode(body: bytes, shape: type[Struct]) -> Struct:
     """Decode JSON into a struct; UnknownError if it does not fit.
 
     One object that is nested too deep for the parser does not spoil a list: it is read without its deepest parts.
     """
-    decoder: msgspec.json.Decoder[Shape] = _decoder(shape)
+    decoder: msgspec.json.Decoder[Struct] = _decoder(shape)
     try:
         try:
             return decoder.decode(body)
         except RecursionError:
-            return decoder.decode(_shallow(body))
+            return decoder.decode(_without_deep_values(body))
     except msgspec.DecodeError as error:
         raise UnknownError(f"the API server's answer cannot be read: {error}") from None
 
 
 @functools.cache
-def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
+def _decoder(shape: type[Struct]) -> msgspec.json.Decoder[Struct]:
     return msgspec.json.Decoder(shape)
 
 
-def _shallow(body: bytes) -> bytes:
-    """Return JSON with null in place of each value nested deeper than ``DEPTH``."""
+def _without_deep_values(body: bytes) -> bytes:
+    """Return JSON with null in place of each value nested deeper than ``MAX_DEPTH``."""
     out, depth, begin = list[bytes](), 0, 0
     for found in _BRACKETS.finditer(body):
         if found[0] in (b"[", b"{"):
             depth += 1
-            if depth == DEPTH + 1:
+            if depth == MAX_DEPTH + 1:
                 out.append(body[begin : found.start()])
         elif found[0] in (b"]", b"}"):
-            if depth == DEPTH + 1:
+            if depth == MAX_DEPTH + 1:
                 out.append(b"null")
                 begin = found.end()
             depth -= 1
@@ -336,9 +336,9 @@ def is_status(body: bytes) -> bool:
 def path(ref: meta.Ref, *, plural: str, api_version: str) -> str:
     """Return the path of an object; names are escaped, because they may come from a status edited by hand."""
     root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    return f"{root}/namespaces/{_quoted(ref.namespace)}/{plural}/{_quoted(ref.name)}"
+    return f"{root}/namespaces/{_quote(ref.namespace)}/{plural}/{_quote(ref.name)}"
 
 
 @functools.lru_cache(4096)
-def _quoted(part: str) -> str:
+def _quote(part: str) -> str:
     return parse.quote(part, safe="")

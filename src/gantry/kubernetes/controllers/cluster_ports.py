@@ -20,17 +20,20 @@ from gantry.kubernetes.claims import cluster_reservations
 from gantry.rpc import jobs, luxi
 from gantry.runtime import interface
 
-PATIENCE = 10.0
+JOB_TIMEOUT_SECONDS = 10.0
 """Timeout of a job in seconds; claims on other pools wait for a worker meanwhile."""
 
-KINDS = {"kubernetes:IPClaim": (ipam.GROUP, "IPClaim"), "kubernetes:IPAddressClaim": (capi.GROUP, "IPAddressClaim")}
+CLAIM_KINDS = {
+    "kubernetes:IPClaim": (ipam.GROUP, "IPClaim"),
+    "kubernetes:IPAddressClaim": (capi.GROUP, "IPAddressClaim"),
+}
 """Device owners of ports, and the group and kind of their claims."""
-_OWNERS = {kind: owner for owner, kind in KINDS.items()}
+_DEVICE_OWNERS = {kind: owner for owner, kind in CLAIM_KINDS.items()}
 
-LATER = 1 << 62
-EVENTS = 1000
-NAME_LIMIT = 255
-_SPACE = uuid.UUID("5f0c6a6e-5d0b-5d3f-9a55-0f2f7f4a7c11")
+MAX_SERIAL = 1 << 62
+MAX_EVENTS = 1000
+MAX_NAME_LENGTH = 255
+_UUID_NAMESPACE = uuid.UUID("5f0c6a6e-5d0b-5d3f-9a55-0f2f7f4a7c11")
 """Namespace of the UUIDs of reservations; with another one existing reservations would not be recognized."""
 
 
@@ -76,7 +79,7 @@ class _Port(msgspec.Struct):
     tags: list[str] = []
 
 
-class Ledger:
+class ClusterPorts:
     """Reads and writes reservations on the master; ``site`` is the name of the API server there."""
 
     def __init__(self, caller: luxi.Caller, clock: interface.Clock, *, site: str) -> None:
@@ -88,19 +91,24 @@ class Ledger:
         """Return the UUID of a reservation's port."""
         claim = one.claim
         parts = (self.site, one.network, str(one.address), claim.group, claim.kind, claim.namespace, claim.name)
-        return str(uuid.uuid5(_SPACE, "/".join(parts)))
+        return str(uuid.uuid5(_UUID_NAMESPACE, "/".join(parts)))
 
     async def reserve(self, one: cluster_reservations.Reservation) -> None:
         """Reserve an address, idempotently; PrerequisiteError names another owner."""
-        port = {"network": one.network, "fixed": [{"ip": str(one.address)}], "uuid": self.key(one), **self._marks(one)}
+        port = {
+            "network": one.network,
+            "fixed": [{"ip": str(one.address)}],
+            "uuid": self.key(one),
+            **self._port_fields(one),
+        }
         try:
             await self._run({"OP_ID": "OP_PORT_ADD", "ports": [port]})
         except errors.PrerequisiteError:
             found = await self._ports(["=", "uuid", self.key(one)])
             if not any(str(one.address) in old.ip for old in found):
                 raise
-            if self._read_port(found[0]) != one:
-                await self._run({"OP_ID": "OP_PORT_SET_PARAMS", "port": self.key(one), **self._marks(one)})
+            if self._reservation(found[0]) != one:
+                await self._run({"OP_ID": "OP_PORT_SET_PARAMS", "port": self.key(one), **self._port_fields(one)})
 
     async def release(self, one: cluster_reservations.Reservation) -> None:
         """Release a reservation, if it exists."""
@@ -113,41 +121,45 @@ class Ledger:
         """Return the existing networks of these names, and all reservations for claims of the site."""
         networks, subnets = list[_Network](), list[_Subnet]()
         if names:
-            rows = await self._rows("network", _Network, _any("name", names))
+            rows = await self._rows("network", _Network, _any_of("name", names))
             networks = msgspec.convert(rows, list[_Network])
         uuids = [one.uuid for one in networks]
         if uuids:
-            subnets = msgspec.convert(await self._rows("subnet", _Subnet, _any("network_uuid", uuids)), list[_Subnet])
+            subnets = msgspec.convert(
+                await self._rows("subnet", _Subnet, _any_of("network_uuid", uuids)), list[_Subnet]
+            )
         # Read the ports last: a reservation released meanwhile must not look like the address of another owner.
-        ports = await self._ports(["|", _any("device_owner", KINDS), *([_any("network_uuid", uuids)] if uuids else [])])
-        reserved = [found for one in ports if (found := self._read_port(one))]
-        others = [one for one in ports if self._read_port(one) is None]
+        ports = await self._ports(
+            ["|", _any_of("device_owner", CLAIM_KINDS), *([_any_of("network_uuid", uuids)] if uuids else [])]
+        )
+        reserved = [found for one in ports if (found := self._reservation(one))]
+        others = [one for one in ports if self._reservation(one) is None]
         return [_network(net, subnets, others) for net in networks], reserved
 
     async def serial(self) -> int:
         """Return the serial number of the cluster's last change."""
-        return (await self._caller.call(_News, "WaitForEvents", LATER, 1, 0.0)).serial
+        return (await self._caller.call(_News, "WaitForEvents", MAX_SERIAL, 1, 0.0)).serial
 
     async def changes(self, serial: int, *, wait: float) -> tuple[list[Change], int]:
         """Return the changes since a serial number, and the last one; empty after ``wait`` seconds without a change."""
-        news = await self._caller.call(_News, "WaitForEvents", serial, EVENTS, wait)
+        news = await self._caller.call(_News, "WaitForEvents", serial, MAX_EVENTS, wait)
         if not news.events:
             return [], serial
         return [change for event in news.events for change in event.changes], news.events[-1].serial
 
-    def _marks(self, one: cluster_reservations.Reservation) -> jobs.Op:
+    def _port_fields(self, one: cluster_reservations.Reservation) -> jobs.Op:
         claim = one.claim
         return {
-            "name": str(claim)[:NAME_LIMIT],
-            "device_owner": _OWNERS[claim.group, claim.kind],
+            "name": str(claim)[:MAX_NAME_LENGTH],
+            "device_owner": _DEVICE_OWNERS[claim.group, claim.kind],
             "device_id": f"{self.site}/{claim.namespace}/{one.pool.namespace}",
             "description": claim.name,
             "tags": [one.pool.name],
         }
 
-    def _read_port(self, port: _Port) -> cluster_reservations.Reservation | None:
+    def _reservation(self, port: _Port) -> cluster_reservations.Reservation | None:
         """Return the reservation of a port; None if it is not one of this site, or was modified."""
-        kind, parts = KINDS.get(port.device_owner), port.device_id.split("/")
+        kind, parts = CLAIM_KINDS.get(port.device_owner), port.device_id.split("/")
         if kind is None or len(parts) != 3 or parts[0] != self.site or len(port.tags) != 1:
             return None
         claim, pool = meta.Ref(*kind, parts[1], port.description), ipam.pool_ref(parts[2], port.tags[0])
@@ -165,22 +177,27 @@ class Ledger:
     async def _run(self, op: jobs.Op) -> None:
         trail = [["gnt:kubernetes", self.site, int(self._clock.now() * 1e9)]]
         try:
-            async with asyncio.timeout(PATIENCE + 1):
-                await jobs.run(self._caller, [{**op, "reason": trail}], patience=PATIENCE)
+            async with asyncio.timeout(JOB_TIMEOUT_SECONDS + 1):
+                await jobs.run(self._caller, [{**op, "reason": trail}], patience=JOB_TIMEOUT_SECONDS)
         except TimeoutError:
-            raise errors.RemoteError(f"the master daemon did not answer within {PATIENCE:g} seconds") from None
+            raise errors.RemoteError(
+                f"the master daemon did not answer within {JOB_TIMEOUT_SECONDS:g} seconds"
+            ) from None
 
 
-def _any(name: str, values: Iterable[str]) -> jobs.Filter:
+def _any_of(name: str, values: Iterable[str]) -> jobs.Filter:
     return ["|", *(["=", name, one] for one in sorted(values))]
 
 
 def _network(net: _Network, subnets: Iterable[_Subnet], ports: Iterable[_Port]) -> cluster_reservations.Network:
     own = [one for one in subnets if one.network_uuid == net.uuid]
     closed = [text for one in own for text in (*one.external, one.gateway) if text]
-    taken = {ranges.parse_address(ip): cluster_reservations.other("instance", name) for ip, name, _ in net.address_list}
+    taken = {
+        ranges.parse_address(ip): cluster_reservations.foreign_owner("instance", name)
+        for ip, name, _ in net.address_list
+    }
     for port in ports:
         if port.network_uuid == net.uuid:
-            who = cluster_reservations.other("port", port.name or port.uuid)
+            who = cluster_reservations.foreign_owner("port", port.name or port.uuid)
             taken |= {ranges.parse_address(ip): who for ip in port.ip}
     return cluster_reservations.Network(net.uuid, net.name, tuple(one.cidr for one in own), tuple(closed), taken)

@@ -14,48 +14,48 @@ from gantry.address import ranges
 from gantry.kubernetes.api import meta
 from gantry.kubernetes.claims import cluster_reservations
 
-SHORTEST, LONGEST = 1.0, 60.0
+FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 1.0, 60.0
 """Back-off in seconds."""
 
 
-class _Refusal(msgspec.Struct):
+class _Conflict(msgspec.Struct):
     who: meta.Ref
     pause: float
     until: float
 
 
-class Refusals:
+class ReservationConflicts:
     """The conflicts by network and address; ``now`` returns a monotonic time in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._known: dict[tuple[str, ranges.Address], _Refusal] = {}
+        self._conflicts: dict[tuple[str, ranges.Address], _Conflict] = {}
 
     def add(self, one: cluster_reservations.Reservation, who: meta.Ref) -> None:
         """Record that an address was refused."""
-        old = self._known.get((one.network, one.address))
-        pause = min(LONGEST, 2 * old.pause) if old else SHORTEST
-        self._known[one.network, one.address] = _Refusal(who, pause, self._now() + pause)
+        old = self._conflicts.get((one.network, one.address))
+        pause = min(MAX_DELAY_SECONDS, 2 * old.pause) if old else FIRST_DELAY_SECONDS
+        self._conflicts[one.network, one.address] = _Conflict(who, pause, self._now() + pause)
 
     def drop(self, one: cluster_reservations.Reservation) -> None:
         """Drop an address that has been reserved."""
-        self._known.pop((one.network, one.address), None)
+        self._conflicts.pop((one.network, one.address), None)
 
     @property
     def is_due(self) -> bool:
         """Whether the back-off of a conflict is over."""
-        return any(one.until <= self._now() for one in self._known.values())
+        return any(one.until <= self._now() for one in self._conflicts.values())
 
-    def complete(self, networks: Iterable[cluster_reservations.Network]) -> list[cluster_reservations.Network]:
+    def with_conflicts(self, networks: Iterable[cluster_reservations.Network]) -> list[cluster_reservations.Network]:
         """Return the networks with refused addresses added as used; drop conflicts that are resolved."""
         found = {net.uuid: net for net in networks}
         more: dict[str, dict[ranges.Address, meta.Ref]] = {uuid: {} for uuid in found}
-        for place, one in list(self._known.items()):
+        for place, one in list(self._conflicts.items()):
             network, address = place
-            if network not in found or address in found[network].taken:
-                del self._known[place]
+            if network not in found or address in found[network].used:
+                del self._conflicts[place]
             elif one.until <= self._now():
                 one.until = math.inf
             elif one.until < math.inf:
                 more[network][address] = one.who
-        return [msgspec.structs.replace(net, taken=net.taken | more[uuid]) for uuid, net in found.items()]
+        return [msgspec.structs.replace(net, used=net.used | more[uuid]) for uuid, net in found.items()]

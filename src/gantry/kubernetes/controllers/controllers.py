@@ -32,7 +32,7 @@ from gantry.runtime import interface
 CONCURRENCY = 16
 """Decisions that are applied at a time."""
 
-_OTHERS = ((capi.GROUP, "IPAddressClaim"), (capi.GROUP, "IPAddress"), (capi.CLUSTER_GROUP, "Cluster"))
+_FOREIGN = ((capi.GROUP, "IPAddressClaim"), (capi.GROUP, "IPAddress"), (capi.CLUSTER_GROUP, "Cluster"))
 _OWN = ((ipam.GROUP, "IPPool"), (ipam.GROUP, "IPAddress"), (ipam.GROUP, "IPClaim"))
 _TEMPLATES = ((data.GROUP, "Metal3DataTemplate"), (data.GROUP, "Metal3DataClaim"), (data.GROUP, "Metal3Data"))
 
@@ -49,30 +49,30 @@ class Controllers:
         counts: metrics.Metrics,
         concurrency: int = CONCURRENCY,
         with_templates: bool = False,
-        cluster: cluster_ports.Ledger | None = None,
+        cluster: cluster_ports.ClusterPorts | None = None,
     ) -> None:
-        self._index = cache.Index()
+        self._index = cache.Cache()
         self._recorder = events.Recorder(runtime, server, counts=counts)
-        self._later = (*_OTHERS, *_TEMPLATES) if with_templates else _OTHERS
-        known = {key: found for key in (*_OWN, *self._later) if (found := definitions.by_kind(*key))}
+        self._foreign_keys = (*_FOREIGN, *_TEMPLATES) if with_templates else _FOREIGN
+        known = {key: found for key in (*_OWN, *self._foreign_keys) if (found := definitions.by_kind(*key))}
         self._reflectors = {
             key: reflector.Reflector(runtime, server, found, scope=scope, listener=self, counts=counts)
             for key, found in known.items()
         }
-        self._keeper: cluster_sync.Keeper | None = None
+        self._cluster_sync: cluster_sync.ClusterSync | None = None
         if cluster:
             identify = functools.partial(cluster_sync.identify, server)
-            self._keeper = cluster_sync.Keeper(
+            self._cluster_sync = cluster_sync.ClusterSync(
                 runtime, self._index, cluster, identify=identify, listener=self, recorder=self._recorder
             )
-        self._carrier = carrying = apply.Carrier(
+        self._carrier = carrying = apply.Applier(
             server,
             self._index,
             scope=scope,
             listener=self,
             recorder=self._recorder,
             version_of=self._version_of,
-            cluster=self._keeper,
+            cluster=self._cluster_sync,
         )
         self._claims = claims.ClaimController(
             runtime, self._index, carrying, listener=self, concurrency=concurrency, counts=counts
@@ -80,7 +80,7 @@ class Controllers:
         self._pools = pools.PoolController(runtime, self._index, carrying)
         self._templates: templates.TemplateController | None = None
         if with_templates:
-            self._templates = templates.TemplateController(runtime, carrying, rests=self._index.clusters.rests)
+            self._templates = templates.TemplateController(runtime, carrying, rests=self._index.clusters.is_paused)
 
     @property
     def admission(self) -> webhook.Application:
@@ -92,23 +92,23 @@ class Controllers:
         """Whether all kinds have been listed."""
         return all(one.synced.is_set() for one in self._reflectors.values())
 
-    def seen(self, found: meta.Resource) -> None:
+    def on_update(self, found: meta.Resource) -> None:
         """Handle the current state of an object."""
-        self.touched(self._index.put(found))
+        self.requeue(self._index.put(found))
         if self._templates:
-            self._templates.seen(found)
+            self._templates.on_update(found)
 
-    def gone(self, ref: meta.Ref) -> None:
+    def on_delete(self, ref: meta.Ref) -> None:
         """Handle the deletion of an object."""
-        self.touched(self._index.remove(ref))
+        self.requeue(self._index.remove(ref))
         if self._templates:
-            self._templates.gone(ref)
+            self._templates.on_delete(ref)
 
     def knows(self, ref: meta.Ref, version: str) -> bool:
         """Return whether an object is known in this version or a newer one."""
         return self._index.knows(ref, version)
 
-    def touched(self, with_work: cache.Pools) -> None:
+    def requeue(self, with_work: cache.Pools) -> None:
         """Queue pools that have work."""
         for pool in with_work:
             self._claims.add(pool)
@@ -126,7 +126,7 @@ class Controllers:
                 group.create_task(one.run())
             for one in first:
                 await one.synced.wait()
-            for key in self._later:
+            for key in self._foreign_keys:
                 group.create_task(self._reflectors[key].run())
 
     async def lead(self) -> None:
@@ -137,8 +137,8 @@ class Controllers:
             group.create_task(self._recorder.run())
             group.create_task(self._claims.run())
             group.create_task(self._pools.run())
-            if self._keeper:
-                group.create_task(self._keeper.run(self._carrier))
+            if self._cluster_sync:
+                group.create_task(self._cluster_sync.run(self._carrier))
             if self._templates:
                 group.create_task(self._templates.run())
 

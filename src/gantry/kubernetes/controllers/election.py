@@ -21,11 +21,11 @@ from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
 
-HOLD = 8.0
+LEASE_SECONDS = 8.0
 """Duration of the Lease in seconds after a renewal."""
-DEADLINE = 5.0
+RENEW_DEADLINE_SECONDS = 5.0
 """Seconds without a successful renewal after which the leader stops working."""
-RETRY = 1.5
+RETRY_SECONDS = 1.5
 """Seconds between two renewals, and between two attempts to acquire the Lease."""
 NAME = "gantry-kube"
 
@@ -64,14 +64,14 @@ class Election:
         self._namespace, self._name = namespace, name
         self._identity = identity or f"{runtime.host}_{runtime.random.uuid()}"
         self._lease = _Lease()
-        self._since = runtime.clock.monotonic()
-        self._renewed = 0.0
+        self._changed_at = runtime.clock.monotonic()
+        self._renewed_at = 0.0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Run ``lead`` whenever and as long as we hold the Lease; release it when cancelled."""
         self._counts.set("gantry_kube_leader", 0)
         while True:
-            await self._win()
+            await self._acquire()
             log.info("%s acquired the lease and leads", self._identity)
             self._counts.set("gantry_kube_leader", 1)
             try:
@@ -82,7 +82,7 @@ class Election:
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         work = asyncio.ensure_future(lead())
-        keeping = asyncio.ensure_future(self._keep())
+        keeping = asyncio.ensure_future(self._renew())
         try:
             await asyncio.wait({work, keeping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -93,78 +93,78 @@ class Election:
             if not keeping.cancelled() and keeping.exception() is None:
                 log.debug("lost the lease")
             else:
-                await self._give_back()
+                await self._release()
         if ended:
             work.result()
 
-    async def _win(self) -> None:
+    async def _acquire(self) -> None:
         """Return when the Lease is acquired."""
-        while not await self._try():
-            await self._runtime.clock.sleep(RETRY)
+        while not await self._try_acquire():
+            await self._runtime.clock.sleep(RETRY_SECONDS)
 
-    async def _keep(self) -> None:
-        """Renew the Lease; return when it is lost, or could not be renewed for ``DEADLINE`` seconds."""
+    async def _renew(self) -> None:
+        """Renew the Lease; return when it is lost, or could not be renewed for ``RENEW_DEADLINE_SECONDS`` seconds."""
         while True:
-            left = self._renewed + DEADLINE - self._runtime.clock.monotonic()
+            left = self._renewed_at + RENEW_DEADLINE_SECONDS - self._runtime.clock.monotonic()
             try:
                 async with asyncio.timeout(left):
-                    await self._runtime.clock.sleep(RETRY)
-                    renewed = await self._try()
+                    await self._runtime.clock.sleep(RETRY_SECONDS)
+                    renewed = await self._try_acquire()
             except TimeoutError:
                 return
             if not renewed and self._holder not in ("", self._identity):
                 return
 
-    async def _try(self) -> bool:
+    async def _try_acquire(self) -> bool:
         """Acquire or renew the Lease if it is free, ours or expired; return whether it succeeded."""
         began = self._runtime.clock.monotonic()
         try:
             if not await self._is_free():
                 return False
-            body = self._written(self._identity, HOLD)
+            body = self._lease_body(self._identity, LEASE_SECONDS)
             if self._lease.metadata:
                 answer = await self._send("PUT", f"{self._collection}/{self._name}", body)
             else:
                 answer = await self._send("POST", self._collection, body)
-            self._lease = client.shaped(answer, _Lease)
+            self._lease = client.convert(answer, _Lease)
         except (client.RefusedError, client.UnknownError) as error:
             level = logging.DEBUG if getattr(error, "http_status", 0) == 409 else logging.WARNING
             log.log(level, "lease %s not acquired: %s", self._name, error)
             return False
-        self._renewed = self._since = began
+        self._renewed_at = self._changed_at = began
         return True
 
     async def _is_free(self) -> bool:
         """Read the Lease; return whether we may acquire it."""
         try:
-            body = await self._server.get(f"{self._collection}/{self._name}", timeout=DEADLINE / 2)
+            body = await self._server.get(f"{self._collection}/{self._name}", timeout=RENEW_DEADLINE_SECONDS / 2)
         except client.RefusedError as error:
             if error.http_status != 404:
                 raise
             self._lease = _Lease()
             return True
-        found, now = client.shaped(body, _Lease), self._runtime.clock.monotonic()
+        found, now = client.convert(body, _Lease), self._runtime.clock.monotonic()
         if found != self._lease:
-            self._lease, self._since = found, now
-        good_for = found.spec.lease_duration_seconds or HOLD
-        return self._holder in ("", self._identity) or now - self._since >= good_for
+            self._lease, self._changed_at = found, now
+        good_for = found.spec.lease_duration_seconds or LEASE_SECONDS
+        return self._holder in ("", self._identity) or now - self._changed_at >= good_for
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         """Release the Lease, so that another candidate can acquire it at once."""
         try:
             if await self._is_free() and self._holder == self._identity:
-                await self._send("PUT", f"{self._collection}/{self._name}", self._written("", 1))
+                await self._send("PUT", f"{self._collection}/{self._name}", self._lease_body("", 1))
         except (client.RefusedError, client.UnknownError) as error:
             log.info("lease %s not released: %s", self._name, error)
 
     async def _send(self, method: str, path: str, body: schema.Json) -> schema.Json:
-        return await self._server.send(method, path, body, timeout=DEADLINE / 2)
+        return await self._server.send(method, path, body, timeout=RENEW_DEADLINE_SECONDS / 2)
 
     @property
     def _holder(self) -> str:
         return self._lease.spec.holder_identity or ""
 
-    def _written(self, holder: str, hold: float) -> schema.Json:
+    def _lease_body(self, holder: str, hold: float) -> schema.Json:
         """Return the Lease with a new holder, based on the version that was read."""
         now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
         stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

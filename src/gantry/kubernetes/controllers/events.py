@@ -16,12 +16,12 @@ from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
 
-ROOM = 1000
+MAX_EVENTS = 1000
 """Maximum number of queued events, and of written events remembered for their count."""
 PER_SECOND = 25.0
 """Maximum events per second; up to ``BURST`` at once after a pause."""
 BURST = 100
-REPORTER = "gantry-kube"
+COMPONENT = "gantry-kube"
 
 _Known = tuple[str, int]
 
@@ -34,13 +34,13 @@ class Recorder:
         self._server = server
         self._counts = counts
         self._waiting: collections.deque[actions.Report] = collections.deque()
-        self._known: collections.OrderedDict[actions.Report, _Known] = collections.OrderedDict()
+        self._written: collections.OrderedDict[actions.Report, _Known] = collections.OrderedDict()
         self._added = asyncio.Event()
-        self._limit = rate_limit.Limit(runtime.clock, per_second=PER_SECOND, burst=BURST)
+        self._limit = rate_limit.RateLimit(runtime.clock, per_second=PER_SECOND, burst=BURST)
 
     def add(self, report: actions.Report) -> None:
         """Queue an event."""
-        if len(self._waiting) >= ROOM:
+        if len(self._waiting) >= MAX_EVENTS:
             self._counts.count("gantry_kube_events_lost_total")
             return
         self._waiting.append(report)
@@ -56,7 +56,7 @@ class Recorder:
             await self._added.wait()
 
     async def _write(self, report: actions.Report) -> None:
-        name, count = self._known.pop(report, ("", 0))
+        name, count = self._written.pop(report, ("", 0))
         collection = f"/api/v1/namespaces/{report.about.namespace}/events"
         try:
             if name:
@@ -64,21 +64,21 @@ class Recorder:
                 await self._server.send("PATCH", f"{collection}/{name}", body, content_type=client.MERGE)
             else:
                 name = f"{report.about.name[:200].rstrip('.-')}.{self._runtime.random.token(8).hex()}"
-                await self._server.send("POST", collection, self._written(report, name))
+                await self._server.send("POST", collection, self._event_body(report, name))
         except (client.RefusedError, client.UnknownError) as error:
             # The Event may have expired, after an hour; the next one like it creates a new Event.
             log.debug("event not written: %s", error)
             self._counts.count("gantry_kube_events_lost_total")
             return
-        self._known[report] = (name, count + 1)
-        while len(self._known) > ROOM:
-            self._known.popitem(last=False)
+        self._written[report] = (name, count + 1)
+        while len(self._written) > MAX_EVENTS:
+            self._written.popitem(last=False)
 
     @property
     def _now(self) -> str:
         return meta.stamp(datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC))
 
-    def _written(self, report: actions.Report, name: str) -> schema.Json:
+    def _event_body(self, report: actions.Report, name: str) -> schema.Json:
         about = report.about
         return {
             "apiVersion": "v1",
@@ -94,8 +94,8 @@ class Recorder:
             "type": "Warning" if report.warning else "Normal",
             "reason": report.reason,
             "message": report.message[:1024],
-            "source": {"component": REPORTER, "host": self._runtime.host},
-            "reportingComponent": REPORTER,
+            "source": {"component": COMPONENT, "host": self._runtime.host},
+            "reportingComponent": COMPONENT,
             "reportingInstance": self._runtime.host,
             "firstTimestamp": self._now,
             "lastTimestamp": self._now,

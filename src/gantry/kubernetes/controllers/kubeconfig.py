@@ -16,7 +16,7 @@ import msgspec
 from gantry import errors, security
 from gantry.runtime import interface
 
-MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Directory in a pod with its token, the CA certificate of the API server and the namespace."""
 
 
@@ -93,7 +93,7 @@ class _Config(_Kebab, frozen=True):
 
 def from_kubeconfig(runtime: interface.Runtime, path: str, *, context: str = "") -> Access:
     """Return the access of a kubeconfig context, by default the current one; ConfigurationError."""
-    config = _read(runtime, path)
+    config = _read_kubeconfig(runtime, path)
     name = context or config.current_context
     chosen = next((one.context for one in config.contexts if one.name == name), None)
     if chosen is None:
@@ -111,7 +111,7 @@ def from_kubeconfig(runtime: interface.Runtime, path: str, *, context: str = "")
         "key": _pem(runtime, folder, user.client_key, user.client_key_data),
     }
     return msgspec.structs.replace(
-        _at(cluster.server),
+        _parse_server(cluster.server),
         is_checked=not cluster.insecure_skip_tls_verify,
         token=user.token,
         token_file=os.path.join(folder, user.token_file) if user.token_file else "",
@@ -130,9 +130,9 @@ def in_cluster(runtime: interface.Runtime, *, host: str, port: str) -> Access:
     return Access(
         host=host,
         port=int(port),
-        authority=_text(runtime, f"{MOUNT}/ca.crt"),
-        token_file=f"{MOUNT}/token",
-        namespace=_text(runtime, f"{MOUNT}/namespace").strip(),
+        authority=_read_text(runtime, f"{SERVICE_ACCOUNT_FOLDER}/ca.crt"),
+        token_file=f"{SERVICE_ACCOUNT_FOLDER}/token",
+        namespace=_read_text(runtime, f"{SERVICE_ACCOUNT_FOLDER}/namespace").strip(),
     )
 
 
@@ -161,14 +161,14 @@ async def tls(runtime: interface.Runtime, access: Access, *, folder: str) -> ssl
             await runtime.disk.remove(path)
 
 
-def _read(runtime: interface.Runtime, path: str) -> _Config:
+def _read_kubeconfig(runtime: interface.Runtime, path: str) -> _Config:
     try:
-        return msgspec.yaml.decode(_text(runtime, path).encode(), type=_Config)
+        return msgspec.yaml.decode(_read_text(runtime, path).encode(), type=_Config)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise errors.ConfigurationError(f"{path} is not a valid kubeconfig: {error}") from None
 
 
-def _text(runtime: interface.Runtime, path: str) -> str:
+def _read_text(runtime: interface.Runtime, path: str) -> str:
     try:
         return runtime.disk.read(path).decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -191,14 +191,14 @@ def _check_supported(path: str, cluster: _Cluster, user: _User) -> None:
 def _pem(runtime: interface.Runtime, folder: str, name: str, data: str) -> str:
     """Return inline data, or the content of a file relative to the kubeconfig."""
     if not data:
-        return _text(runtime, os.path.join(folder, name)) if name else ""
+        return _read_text(runtime, os.path.join(folder, name)) if name else ""
     try:
         return base64.b64decode(data, validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise errors.ConfigurationError(f"a certificate or key of the kubeconfig is not base64: {error}") from None
 
 
-def _at(server: str) -> Access:
+def _parse_server(server: str) -> Access:
     """Return host, port and path of a server URL."""
     url = parse.urlsplit(server)
     try:

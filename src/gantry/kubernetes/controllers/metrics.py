@@ -13,7 +13,7 @@ from typing import Literal
 
 from gantry.runtime import interface
 
-DECLARED: dict[str, tuple[Literal["counter", "gauge"], str]] = {
+METRICS: dict[str, tuple[Literal["counter", "gauge"], str]] = {
     "gantry_kube_requests_total": ("counter", "Requests to the API server, by method and status (0: no answer)."),
     "gantry_kube_throttled_seconds_total": ("counter", "Seconds that requests waited for the rate limit."),
     "gantry_kube_lists_total": ("counter", "Full lists, by kind."),
@@ -35,28 +35,28 @@ class Metrics:
     """Values by name and labels."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[str, float]] = {name: {} for name in DECLARED}
+        self._values: dict[str, dict[str, float]] = {name: {} for name in METRICS}
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        series, key = self._values[name], _key(*labels.items())
+        series, key = self._values[name], _labels(*labels.items())
         series[key] = series.get(key, 0) + amount
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
-        self._values[name][_key(*labels.items())] = value
+        self._values[name][_labels(*labels.items())] = value
 
     def text(self) -> str:
         """Return all metrics in the text format."""
         lines = []
-        for name, (kind, text) in DECLARED.items():
+        for name, (kind, text) in METRICS.items():
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
             lines += [f"{name}{labels} {value:g}" for labels, value in sorted(self._values[name].items())]
         return "\n".join(lines) + "\n"
 
 
 @functools.cache
-def _key(*labels: tuple[str, str]) -> str:
+def _labels(*labels: tuple[str, str]) -> str:
     """Format labels; their values (kinds, methods, numbers) are few and need no escaping."""
     inside = ",".join(f'{name}="{value}"' for name, value in sorted(labels))
     return f"{{{inside}}}" if inside else ""

@@ -10,9 +10,9 @@ from gantry.kubernetes.claims import cache, reconcile_pool
 from gantry.kubernetes.controllers import apply, workqueue
 from gantry.runtime import interface
 
-DELAY = 1.0
+STATUS_DELAY_SECONDS = 1.0
 """Seconds from a change of a pool to its status update."""
-SHARE = 50
+DELAY_FACTOR = 50
 """Delay of a status update as a multiple of the last one's duration: large pools are written less often."""
 WORKERS = 4
 """Pools that are processed at a time."""
@@ -21,40 +21,40 @@ WORKERS = 4
 class PoolController:
     """Reconciles pools while ``run`` runs."""
 
-    def __init__(self, runtime: interface.Runtime, seen: cache.Index, carrying: apply.Carrier) -> None:
+    def __init__(self, runtime: interface.Runtime, seen: cache.Cache, carrying: apply.Applier) -> None:
         self._runtime = runtime
         self._index = seen
         self._carrier = carrying
-        self._pools: workqueue.Queue[meta.Ref] = workqueue.Queue(runtime)
-        self._told: dict[meta.Ref, reconcile_pool.Told] = {}
-        self._took: dict[meta.Ref, float] = {}
+        self._pools: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
+        self._written_status: dict[meta.Ref, reconcile_pool.WrittenStatus] = {}
+        self._durations: dict[meta.Ref, float] = {}
 
     def add(self, pool: meta.Ref) -> None:
         """Queue a pool, with a delay."""
         if pool not in self._pools:
-            self._pools.add(pool, after=max(DELAY, SHARE * self._took.get(pool, 0.0)))
+            self._pools.add(pool, after=max(STATUS_DELAY_SECONDS, DELAY_FACTOR * self._durations.get(pool, 0.0)))
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        self._told.clear()
-        await self._pools.run(self._describe, workers=WORKERS)
+        self._written_status.clear()
+        await self._pools.run(self._reconcile, workers=WORKERS)
 
-    async def _describe(self, pool: meta.Ref) -> None:
+    async def _reconcile(self, pool: meta.Ref) -> None:
         """Reconcile a pool, step by step; the work queue retries after errors."""
         while True:
             began = self._runtime.clock.monotonic()
             now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
-            decision = reconcile_pool.decide(self._index, pool, now=now, told=self._told.get(pool))
+            decision = reconcile_pool.decide(self._index, pool, now=now, told=self._written_status.get(pool))
             if not decision.steps:
                 break
-            await self._carrier.carry(decision.steps)
-            self._took[pool] = self._runtime.clock.monotonic() - began
+            await self._carrier.apply(decision.steps)
+            self._durations[pool] = self._runtime.clock.monotonic() - began
             found = self._index.pool(pool)
-            if decision.wanted and found:
-                self._told[pool] = reconcile_pool.Told(decision.wanted, found.status)
+            if decision.new_status and found:
+                self._written_status[pool] = reconcile_pool.WrittenStatus(decision.new_status, found.status)
                 # Later changes wait for the next run, or a busy pool would never be finished.
                 self.add(pool)
                 break
         if self._index.pool(pool) is None:
-            self._told.pop(pool, None)
-            self._took.pop(pool, None)
+            self._written_status.pop(pool, None)
+            self._durations.pop(pool, None)

@@ -5,13 +5,13 @@ from collections.abc import Hashable
 
 from gantry.runtime import interface
 
-FIRST = 0.05
-LONGEST = 30.0
-TURNS = 20
+FIRST_DELAY_SECONDS = 0.05
+MAX_DELAY_SECONDS = 30.0
+FREE_DECISIONS = 20
 """Decisions per key and minute without a delay; a claim needs four in its whole life."""
 
 
-class Limit:
+class RateLimit:
     """Token bucket: ``per_second`` requests, and up to ``burst`` at once after a pause."""
 
     def __init__(self, clock: interface.Clock, *, per_second: float, burst: int) -> None:
@@ -29,18 +29,18 @@ class Limit:
             await self._clock.sleep(wait)
         return wait
 
-    def hold(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Let no request through for so many seconds, because the server asked for it."""
         self._next = max(self._next, self._clock.monotonic() + seconds)
 
 
-def pause(random: interface.Randomness, failures: int) -> float:
+def back_off(random: interface.Randomness, failures: int) -> float:
     """Return the seconds to wait after so many failures in a row: exponential, minus up to half of it at random."""
-    longest = min(LONGEST, FIRST * float(1 << min(failures, 20)))
+    longest = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * float(1 << min(failures, 20)))
     return longest * (1000 - random.below(500)) / 1000
 
 
-class Turns:
+class RequeueLimit:
     """Counts the decisions per key and minute: another controller may undo each of them."""
 
     def __init__(self, runtime: interface.Runtime) -> None:
@@ -48,11 +48,11 @@ class Turns:
         self._minute = 0
         self._turns: collections.Counter[Hashable] = collections.Counter()
 
-    def rest(self, key: Hashable) -> float:
-        """Count a decision; return the seconds to delay the key, 0 up to ``TURNS`` decisions."""
+    def delay(self, key: Hashable) -> float:
+        """Count a decision; return the seconds to delay the key, 0 up to ``FREE_DECISIONS`` decisions."""
         minute = int(self._runtime.clock.monotonic() // 60)
         if minute != self._minute:
             self._minute, self._turns = minute, collections.Counter()
         self._turns[key] += 1
-        beyond = self._turns[key] - TURNS
-        return pause(self._runtime.random, beyond) if beyond > 0 else 0.0
+        beyond = self._turns[key] - FREE_DECISIONS
+        return back_off(self._runtime.random, beyond) if beyond > 0 else 0.0

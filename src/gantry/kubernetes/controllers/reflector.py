@@ -28,25 +28,25 @@ from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
 
-PAGE = 500
-SILENCE = 100.0
+PAGE_SIZE = 500
+SILENCE_SECONDS = 100.0
 """Seconds without data after which a watch is restarted; servers send a bookmark every minute."""
-WATCH_TIME = 300
+WATCH_SECONDS = 300
 """Minimum seconds requested as timeout of a watch; up to twice as many, at random."""
-TOO_NEW = 504
+VERSION_TOO_LARGE = 504
 """Status of a server that does not have our version yet, and never will if it was restored from a backup."""
-MISSING = 60.0
+MISSING_SECONDS = 60.0
 """Seconds until a missing kind is looked up again, and until the objects of a kind that disappeared are dropped."""
 
 
 class Listener(Protocol):
     """Receives the objects."""
 
-    def seen(self, found: meta.Resource) -> None:
+    def on_update(self, found: meta.Resource) -> None:
         """Handle the current state of an object."""
         ...
 
-    def gone(self, ref: meta.Ref) -> None:
+    def on_delete(self, ref: meta.Ref) -> None:
         """Handle the deletion of an object."""
         ...
 
@@ -54,7 +54,7 @@ class Listener(Protocol):
         """Return whether an object is known in this version or a newer one."""
         ...
 
-    def touched(self, pools: set[meta.Ref]) -> None:
+    def requeue(self, pools: set[meta.Ref]) -> None:
         """Queue pools that have work."""
         ...
 
@@ -118,7 +118,7 @@ class Reflector:
         self._listener = listener
         self._counts = counts
         self._refs: set[meta.Ref] = set()
-        self._at = ""
+        self._version_seen = ""
         self._is_listed = False
         self._missing_since: float | None = None
         self._failures = 0
@@ -134,28 +134,28 @@ class Reflector:
                 await self._watch()
                 continue
             except client.RefusedError as error:
-                await self._refused(error)
+                await self._handle_refusal(error)
             except client.UnknownError as error:
                 log.info("watching %s: %s", self._definition.plural, error)
-                await self._rest()
+                await self._back_off()
 
-    async def _refused(self, error: client.RefusedError) -> None:
+    async def _handle_refusal(self, error: client.RefusedError) -> None:
         """Handle an error answer: list again if our version is too old."""
         name = self._definition.plural
         if error.http_status == 404:
-            await self._missing()
+            await self._handle_missing()
             return
         level = logging.INFO if error.http_status == 410 or error.http_status >= 429 else logging.WARNING
         log.log(level, "watching %s: %s", name, error)
-        if error.http_status < 429 or error.http_status == TOO_NEW:
+        if error.http_status < 429 or error.http_status == VERSION_TOO_LARGE:
             self._is_listed = False
-        await self._rest(error.retry_after)
+        await self._back_off(error.retry_after)
 
-    async def _rest(self, least: float = 0.0) -> None:
+    async def _back_off(self, least: float = 0.0) -> None:
         self._failures += 1
-        await self._runtime.clock.sleep(max(least, rate_limit.pause(self._runtime.random, self._failures)))
+        await self._runtime.clock.sleep(max(least, rate_limit.back_off(self._runtime.random, self._failures)))
 
-    async def _missing(self) -> None:
+    async def _handle_missing(self) -> None:
         now = self._runtime.clock.monotonic()
         self._is_listed = False
         if self._missing_since is None:
@@ -163,36 +163,36 @@ class Reflector:
         if self._definition.is_ours:
             if not self._failures:
                 log.error("the API server has no %s: install the custom resource definitions", self._definition.plural)
-            await self._rest()
+            await self._back_off()
             return
-        if self._refs and now - self._missing_since < MISSING:
-            await self._rest()
+        if self._refs and now - self._missing_since < MISSING_SECONDS:
+            await self._back_off()
             return
         self._replace(set())
         self.synced.set()
-        await self._runtime.clock.sleep(MISSING)
+        await self._runtime.clock.sleep(MISSING_SECONDS)
 
     async def _list(self) -> None:
-        self.version = await self._served()
+        self.version = await self._choose_version()
         self._counts.count("gantry_kube_lists_total", kind=self._kind)
-        query, found = {"limit": str(PAGE)}, set[meta.Ref]()
+        query, found = {"limit": str(PAGE_SIZE)}, set[meta.Ref]()
         while True:
-            page = client.parsed(await self._server.exchange("GET", self._path(query)), _List)
-            is_older = _number(page.metadata.resource_version) < _number(self._at)
+            page = client.decode(await self._server.exchange("GET", self._path(query)), _List)
+            is_older = _version_number(page.metadata.resource_version) < _version_number(self._version_seen)
             for body in page.items or ():
                 if one := self._read(bytes(body)):
                     if is_older:
                         # The server was restored from a backup, so newer versions that we have seen no longer exist.
-                        self._listener.gone(one.ref)
+                        self._listener.on_delete(one.ref)
                     found.add(one.ref)
-                    self._listener.seen(one)
+                    self._listener.on_update(one)
                 else:
-                    found |= self._kept(bytes(body))
+                    found |= self._known_ref(bytes(body))
             if not page.metadata.further:
                 break
             query["continue"] = page.metadata.further
         self._replace(found)
-        self._at, self._is_listed = page.metadata.resource_version, True
+        self._version_seen, self._is_listed = page.metadata.resource_version, True
         self._failures, self._missing_since = 0, None
         if not self.synced.is_set():
             log.info("%s: %d listed", self._definition.plural, len(found))
@@ -200,45 +200,45 @@ class Reflector:
 
     async def _watch(self) -> None:
         self._counts.count("gantry_kube_watches_total", kind=self._kind)
-        time = WATCH_TIME + self._runtime.random.below(WATCH_TIME)
+        time = WATCH_SECONDS + self._runtime.random.below(WATCH_SECONDS)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._at,
+            "resourceVersion": self._version_seen,
             "timeoutSeconds": str(time),
         }
         began = self._runtime.clock.monotonic()
-        async with contextlib.aclosing(self._server.watch(self._path(query), silence=SILENCE)) as events:
+        async with contextlib.aclosing(self._server.watch(self._path(query), silence=SILENCE_SECONDS)) as events:
             async for event in events:
                 self._failures = 0
-                self._note(event)
+                self._handle_event(event)
         if self._runtime.clock.monotonic() - began < 1:
             # Back off from a server that ends each watch at once.
-            await self._rest()
+            await self._back_off()
 
-    def _note(self, event: client.Event) -> None:
+    def _handle_event(self, event: client.Event) -> None:
         """Pass an event on, unless the answer to our own request has already shown it."""
         head = client.head(event.body)
-        self._at = head.resource_version or self._at
+        self._version_seen = head.resource_version or self._version_seen
         if event.type == "BOOKMARK":
             return
         count = len(self._refs)
         ref = meta.Ref(self._definition.group, self._definition.kind, head.namespace, head.name)
         if event.type == "DELETED":
             self._refs.discard(ref)
-            self._listener.gone(ref)
+            self._listener.on_delete(ref)
         elif self._listener.knows(ref, head.resource_version):
             self._refs.add(ref)
         elif one := self._read(bytes(event.body)):
             self._refs.add(ref)
-            self._listener.seen(one)
+            self._listener.on_update(one)
         if len(self._refs) != count:
             self._counts.set("gantry_kube_objects", len(self._refs), kind=self._kind)
 
     def _replace(self, found: set[meta.Ref]) -> None:
         """Replace the set of known objects after a list."""
         for ref in self._refs - found:
-            self._listener.gone(ref)
+            self._listener.on_delete(ref)
         self._refs = found
         self._counts.set("gantry_kube_objects", len(found), kind=self._kind)
 
@@ -254,7 +254,7 @@ class Reflector:
             self._counts.count("gantry_kube_unreadable_total", kind=self._kind)
             return None
 
-    def _kept(self, body: bytes) -> set[meta.Ref]:
+    def _known_ref(self, body: bytes) -> set[meta.Ref]:
         """Return an unreadable object if it is known: an address remains in use while its object exists."""
         try:
             head = meta.decode(body, meta.Resource).metadata
@@ -263,10 +263,10 @@ class Reflector:
         ref = meta.Ref(self._definition.group, self._definition.kind, head.namespace, head.name)
         return {ref} & self._refs
 
-    async def _served(self) -> str:
+    async def _choose_version(self) -> str:
         """Return the first API version that we support and the server serves."""
         group = self._definition.group
-        told = client.shaped(await self._server.get(f"/apis/{group}"), _Group)
+        told = client.convert(await self._server.get(f"/apis/{group}"), _Group)
         offered = {one.version for one in told.versions}
         found = next((one for one in self._definition.versions if one in offered), None)
         if found is None:
@@ -288,6 +288,6 @@ class Reflector:
         return f"{self._definition.plural}.{self._definition.group}"
 
 
-def _number(version: str) -> int:
+def _version_number(version: str) -> int:
     """Return a resource version as a number, 0 if it is not a number."""
     return int(version) if version.isdecimal() else 0

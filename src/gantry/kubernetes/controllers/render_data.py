@@ -18,61 +18,61 @@ from gantry.kubernetes.api import capi, data, ipam, meta, schema
 from gantry.kubernetes.claims import actions, template
 from gantry.kubernetes.controllers import apply, template_cache
 
-HOST = "metal3.io/BareMetalHost"
+HOST_ANNOTATION = "metal3.io/BareMetalHost"
 """The annotation of a Metal3Machine with its host, as namespace/name."""
-HOSTS = f"{data.HOST_GROUP}/v1alpha1"
-SECRET = "infrastructure.cluster.x-k8s.io/secret"
+HOST_API_VERSION = f"{data.HOST_GROUP}/v1alpha1"
+SECRET_TYPE = "infrastructure.cluster.x-k8s.io/secret"
 
 
 class Renderer:
     """Reconciles data objects."""
 
-    def __init__(self, carrying: apply.Carrier, known: template_cache.Observed) -> None:
+    def __init__(self, carrying: apply.Applier, known: template_cache.TemplateCache) -> None:
         self._carrier = carrying
-        self._known = known
+        self._cache = known
 
     async def render(self, ref: meta.Ref) -> None:
         """Do the next step for a data object; an error says what is missing, to be retried."""
-        datum = self._known.get(ref, data.Metal3Data)
+        datum = self._cache.get(ref, data.Metal3Data)
         if datum is None or datum.is_paused:
             return
         if datum.is_deleting:
             await self._release(datum)
         elif data.FINALIZER not in datum.metadata.finalizers:
-            await self._carrier.carry((actions.with_finalizer(datum, data.FINALIZER),))
+            await self._carrier.apply((actions.with_finalizer(datum, data.FINALIZER),))
         elif not datum.status.ready:
             try:
-                await self._fill(datum)
+                await self._render(datum)
             except errors.PrerequisiteError as error:
-                await self._tell(datum, error)
+                await self._report_error(datum, error)
                 raise
 
     async def _release(self, datum: data.Metal3Data) -> None:
-        claims = self._known.claims_of(datum)
+        claims = self._cache.claims_of(datum)
         for claim in claims:
             if not claim.is_deleting:
-                await self._carrier.carry((actions.Delete(claim.ref, claim.api_version, claim.metadata.uid),))
+                await self._carrier.apply((actions.Delete(claim.ref, claim.api_version, claim.metadata.uid),))
             elif data.FINALIZER in claim.metadata.finalizers:
-                await self._carrier.carry((actions.without_finalizer(claim, data.FINALIZER),))
+                await self._carrier.apply((actions.without_finalizer(claim, data.FINALIZER),))
         if not claims and data.FINALIZER in datum.metadata.finalizers:
-            await self._carrier.carry((actions.without_finalizer(datum, data.FINALIZER),))
+            await self._carrier.apply((actions.without_finalizer(datum, data.FINALIZER),))
 
-    async def _tell(self, datum: data.Metal3Data, error: errors.PrerequisiteError) -> None:
+    async def _report_error(self, datum: data.Metal3Data, error: errors.PrerequisiteError) -> None:
         """Write to the status of a data object why it is not ready."""
-        now = self._known.get(datum.ref, data.Metal3Data)
+        now = self._cache.get(datum.ref, data.Metal3Data)
         passes = isinstance(error, errors.WrongStateError | errors.BusyError)
         if now and not passes and now.status.error_message != error.message:
-            await self._carrier.carry((actions.patch_status(now, {"errorMessage": error.message}),))
+            await self._carrier.apply((actions.patch_status(now, {"errorMessage": error.message}),))
 
-    async def _fill(self, datum: data.Metal3Data) -> None:
-        found = self._known.get(
+    async def _render(self, datum: data.Metal3Data) -> None:
+        found = self._cache.get(
             template_cache.ref("Metal3DataTemplate", datum.metadata.namespace, datum.spec.template.name),
             data.Metal3DataTemplate,
         )
         if found is None:
             raise errors.NotFoundError(f"Metal3DataTemplate {datum.spec.template.name} does not exist")
-        machine = await self._machine(datum)
-        gifts = await self._gifts(datum, template.claims(found, machine))
+        machine = await self._read_machine(datum)
+        gifts = await self._allocations(datum, template.claims(found, machine))
         if gifts is None:
             return
         texts: dict[str, tuple[str, schema.Json]] = {}
@@ -85,25 +85,27 @@ class Renderer:
             name = f"{machine.metal3machine.metadata.name}-{suffix}"
             await self._carrier.create_plain("secrets", _secret(datum, name, key, template.text(rendered)))
             spec[key] = {"name": name, "namespace": datum.metadata.namespace}
-        await self._carrier.carry((actions.Patch(datum.ref, datum.api_version, {"spec": spec}),))
+        await self._carrier.apply((actions.Patch(datum.ref, datum.api_version, {"spec": spec}),))
         ready: schema.Json = {"status": {"ready": True, "errorMessage": None}}
-        await self._carrier.carry((actions.Patch(datum.ref, datum.api_version, ready, "status"),))
+        await self._carrier.apply((actions.Patch(datum.ref, datum.api_version, ready, "status"),))
 
-    async def _gifts(self, datum: data.Metal3Data, wanted: list[actions.Claim]) -> dict[str, template.Given] | None:
+    async def _allocations(
+        self, datum: data.Metal3Data, wanted: list[actions.Claim]
+    ) -> dict[str, template.PoolValues] | None:
         """Create missing claims, and return the addresses by pool; None while a claim has none."""
-        own = {one.ref: one for one in self._known.claims_of(datum)}
+        own = {one.ref: one for one in self._cache.claims_of(datum)}
         for claim in wanted:
             if claim.ref not in own:
                 await self._carrier.create(claim)
-        gifts: dict[str, template.Given] = {}
+        gifts: dict[str, template.PoolValues] = {}
         for ref in (one.ref for one in wanted):
             known = own.get(ref)
-            address = await self._given(known) if known else None
+            address = await self._allocation(known) if known else None
             if known and address:
                 gifts[known.pool.name if isinstance(known, ipam.IPClaim) else known.spec.pool_ref.name] = address
         return gifts if len(gifts) == len(wanted) else None
 
-    async def _given(self, claim: actions.Claim) -> template.Given | None:
+    async def _allocation(self, claim: actions.Claim) -> template.PoolValues | None:
         """Return the address of a claim, None while it waits; its next change requeues the data object."""
         failure = claim.status.error_message if isinstance(claim, ipam.IPClaim) else claim.failure
         if failure:
@@ -112,25 +114,25 @@ class Renderer:
             return None
         ref = meta.Ref(claim.ref.group, "IPAddress", claim.metadata.namespace, claim.address_name)
         found = await self._carrier.find(ref, claim.api_version)
-        return template.given(found) if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
+        return template.values_of(found) if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
 
-    async def _machine(self, datum: data.Metal3Data) -> template.Machine:
+    async def _read_machine(self, datum: data.Metal3Data) -> template.Machine:
         """Read the machine's objects, by the owner references of the data claim and the host annotation."""
-        claim = self._known.get(
+        claim = self._cache.get(
             template_cache.ref("Metal3DataClaim", datum.metadata.namespace, datum.spec.claim.name), data.Metal3DataClaim
         )
         if claim is None:
             raise errors.NotFoundError(f"Metal3DataClaim {datum.spec.claim.name} does not exist")
-        metal = await self._owner(claim, "Metal3Machine", "metal3machines")
-        machine = await self._owner(metal, "Machine", "machines")
-        namespace, _, name = metal.metadata.annotations.get(HOST, "").rpartition("/")
+        metal = await self._read_owner(claim, "Metal3Machine", "metal3machines")
+        machine = await self._read_owner(metal, "Machine", "machines")
+        namespace, _, name = metal.metadata.annotations.get(HOST_ANNOTATION, "").rpartition("/")
         if not name:
-            raise errors.NotFoundError(f"Metal3Machine {metal.metadata.name} has no annotation {HOST} yet")
-        path = f"/apis/{HOSTS}/namespaces/{namespace or metal.metadata.namespace}/baremetalhosts/{name}"
+            raise errors.NotFoundError(f"Metal3Machine {metal.metadata.name} has no annotation {HOST_ANNOTATION} yet")
+        path = f"/apis/{HOST_API_VERSION}/namespaces/{namespace or metal.metadata.namespace}/baremetalhosts/{name}"
         host = await self._carrier.read(path, data.BareMetalHost)
         return template.Machine(datum, machine, metal, host)
 
-    async def _owner(self, of: meta.Resource, kind: str, plural: str) -> meta.Resource:
+    async def _read_owner(self, of: meta.Resource, kind: str, plural: str) -> meta.Resource:
         owner = next((one for one in of.metadata.owner_references if one.kind == kind), None)
         if owner is None:
             raise errors.NotFoundError(f"{of.kind} {of.metadata.name} has no owner reference to a {kind}")
@@ -150,7 +152,7 @@ def _secret(datum: data.Metal3Data, name: str, key: str, text: str) -> schema.Js
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "type": SECRET,
+        "type": SECRET_TYPE,
         "metadata": {
             "name": name,
             "namespace": datum.metadata.namespace,

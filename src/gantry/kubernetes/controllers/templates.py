@@ -19,9 +19,9 @@ from gantry.runtime import interface
 
 CLAIM_FINALIZER = "metal3dataclaim.infrastructure.cluster.x-k8s.io"
 WORKERS = 8
-DELAY = 1.0
+STATUS_DELAY_SECONDS = 1.0
 """Seconds from a change to the status update of its template."""
-REST = 30.0
+PAUSED_RECHECK_SECONDS = 30.0
 """Seconds until a paused object is checked again."""
 
 
@@ -29,73 +29,73 @@ class TemplateController:
     """Controls data claims and templates here, and data objects by ``render_data``."""
 
     def __init__(
-        self, runtime: interface.Runtime, carrying: apply.Carrier, *, rests: Callable[[str, str], bool]
+        self, runtime: interface.Runtime, carrying: apply.Applier, *, rests: Callable[[str, str], bool]
     ) -> None:
         """``rests`` returns whether a Cluster, by namespace and name, is paused."""
         self._runtime = runtime
         self._carrier = carrying
-        self._rests = rests
-        self._known = template_cache.Observed()
-        self._queue: workqueue.Queue[meta.Ref] = workqueue.Queue(runtime)
-        self._renderer = render_data.Renderer(carrying, self._known)
+        self._is_cluster_paused = rests
+        self._cache = template_cache.TemplateCache()
+        self._queue: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
+        self._renderer = render_data.Renderer(carrying, self._cache)
 
-    def seen(self, found: meta.Resource) -> None:
+    def on_update(self, found: meta.Resource) -> None:
         """Handle the current state of an object."""
-        self._add(self._known.put(found))
+        self._add(self._cache.put(found))
 
-    def gone(self, ref: meta.Ref) -> None:
+    def on_delete(self, ref: meta.Ref) -> None:
         """Handle the deletion of an object."""
-        self._add(self._known.remove(ref))
+        self._add(self._cache.remove(ref))
 
     def _add(self, touched: set[meta.Ref]) -> None:
         for ref in touched:
             # The only work on a template is its status: one update for many changes.
-            self._queue.add(ref, after=DELAY if ref.kind == "Metal3DataTemplate" else 0.0)
+            self._queue.add(ref, after=STATUS_DELAY_SECONDS if ref.kind == "Metal3DataTemplate" else 0.0)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        await self._queue.run(self._work, workers=WORKERS)
+        await self._queue.run(self._reconcile, workers=WORKERS)
 
-    async def _work(self, ref: meta.Ref) -> None:
+    async def _reconcile(self, ref: meta.Ref) -> None:
         """Reconcile an object; the work queue retries after errors."""
         of = self._template(ref)
-        if of and (of.is_paused or self._rests(ref.namespace, of.spec.cluster_name)):
-            self._queue.add(ref, after=REST)
+        if of and (of.is_paused or self._is_cluster_paused(ref.namespace, of.spec.cluster_name)):
+            self._queue.add(ref, after=PAUSED_RECHECK_SECONDS)
         elif ref.kind == "Metal3Data":
             await self._renderer.render(ref)
         elif ref.kind == "Metal3DataClaim":
-            claim = self._known.get(ref, data.Metal3DataClaim)
+            claim = self._cache.get(ref, data.Metal3DataClaim)
             if claim and not claim.is_paused:
-                await self._serve(claim, of)
+                await self._reconcile_claim(claim, of)
         elif of and not of.is_deleting:
-            await self._carrier.carry(_status(of, self._known.naming(ref, data.Metal3Data), self._now))
+            await self._carrier.apply(_status(of, self._cache.referrers(ref, data.Metal3Data), self._now))
 
     def _template(self, ref: meta.Ref) -> data.Metal3DataTemplate | None:
         """Return the template that an object is or refers to, None if it is not cached."""
-        owned = self._known.get(ref, data.Metal3Data) or self._known.get(ref, data.Metal3DataClaim)
+        owned = self._cache.get(ref, data.Metal3Data) or self._cache.get(ref, data.Metal3DataClaim)
         of = template_cache.ref("Metal3DataTemplate", ref.namespace, owned.spec.template.name) if owned else ref
-        return self._known.get(of, data.Metal3DataTemplate)
+        return self._cache.get(of, data.Metal3DataTemplate)
 
-    async def _serve(self, claim: data.Metal3DataClaim, of: data.Metal3DataTemplate | None) -> None:
+    async def _reconcile_claim(self, claim: data.Metal3DataClaim, of: data.Metal3DataTemplate | None) -> None:
         """Do the next step for a data claim; the answer requeues it."""
-        own = next(iter(self._known.naming(claim.ref, data.Metal3Data)), None)
+        own = next(iter(self._cache.referrers(claim.ref, data.Metal3Data)), None)
         if claim.is_deleting:
-            await self._carrier.carry(_released(claim, own))
+            await self._carrier.apply(_delete_steps(claim, own))
         elif CLAIM_FINALIZER not in claim.metadata.finalizers:
-            await self._carrier.carry((actions.with_finalizer(claim, CLAIM_FINALIZER),))
+            await self._carrier.apply((actions.with_finalizer(claim, CLAIM_FINALIZER),))
         elif own is None and of and not of.is_deleting:
-            listed = self._known.naming(of.ref, data.Metal3Data)
-            await self._carrier.create(_data(of, claim, template.next_index(one.spec.index for one in listed)))
+            listed = self._cache.referrers(of.ref, data.Metal3Data)
+            await self._carrier.create(_data_object(of, claim, template.next_index(one.spec.index for one in listed)))
         elif own and claim.status.rendered_data.name != own.metadata.name:
             where: schema.Json = {"name": own.metadata.name, "namespace": own.metadata.namespace}
-            await self._carrier.carry((actions.patch_status(claim, {"renderedData": where, "errorMessage": None}),))
+            await self._carrier.apply((actions.patch_status(claim, {"renderedData": where, "errorMessage": None}),))
 
     @property
     def _now(self) -> datetime.datetime:
         return datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
 
 
-def _released(claim: data.Metal3DataClaim, own: data.Metal3Data | None) -> tuple[actions.Action, ...]:
+def _delete_steps(claim: data.Metal3DataClaim, own: data.Metal3Data | None) -> tuple[actions.Action, ...]:
     """Return the next step of deleting a data claim: its data object first, then its finalizer."""
     if own is None:
         held = CLAIM_FINALIZER in claim.metadata.finalizers
@@ -103,7 +103,7 @@ def _released(claim: data.Metal3DataClaim, own: data.Metal3Data | None) -> tuple
     return () if own.is_deleting else (actions.Delete(own.ref, own.api_version, own.metadata.uid),)
 
 
-def _data(found: data.Metal3DataTemplate, claim: data.Metal3DataClaim, index: int) -> data.Metal3Data:
+def _data_object(found: data.Metal3DataTemplate, claim: data.Metal3DataClaim, index: int) -> data.Metal3Data:
     name, namespace = found.metadata.name, found.metadata.namespace
     cluster = found.spec.cluster_name or claim.metadata.labels.get(meta.CLUSTER_LABEL, "")
     owners = tuple(
@@ -148,9 +148,9 @@ def _status(
     told = found.status.data_names
     if (old or type(new)()) == new and told in ({}, names):
         return ()
-    status: schema.Json = {"indexes": new, "dataNames": _replacing(told, names), "lastUpdated": meta.stamp(now)}
+    status: schema.Json = {"indexes": new, "dataNames": _map_patch(told, names), "lastUpdated": meta.stamp(now)}
     if isinstance(new, dict):
-        status["indexes"] = _replacing(old, new)
+        status["indexes"] = _map_patch(old, new)
     return (actions.patch_status(found, status),)
 
 
@@ -161,7 +161,7 @@ def _indexes(api_version: str, used: Mapping[str, int]) -> schema.Json | list[sc
     return dict(used)
 
 
-def _replacing(old: object, new: Mapping[str, object]) -> schema.Json:
+def _map_patch(old: object, new: Mapping[str, object]) -> schema.Json:
     """Return the merge patch that replaces a map, with a null for each removed key."""
     gone = {name: None for name in old if name not in new} if isinstance(old, dict) else {}
     return {**gone, **new}

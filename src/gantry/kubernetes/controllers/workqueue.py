@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
-class Queue(Generic[KeyT]):
+class WorkQueue(Generic[KeyT]):
     """Keys with their due times."""
 
     def __init__(self, runtime: interface.Runtime) -> None:
@@ -56,20 +56,20 @@ class Queue(Generic[KeyT]):
                 while True:
                     await slots.acquire()
                     key = await self._next()
-                    group.create_task(self._one(key, work, slots))
+                    group.create_task(self._process(key, work, slots))
         finally:
             for key in list(self._running):
                 self._running.discard(key)
                 self.add(key)
 
-    async def _one(self, key: KeyT, work: Callable[[KeyT], Awaitable[None]], slots: asyncio.Semaphore) -> None:
+    async def _process(self, key: KeyT, work: Callable[[KeyT], Awaitable[None]], slots: asyncio.Semaphore) -> None:
         try:
             await work(key)
             self._failures.pop(key, None)
         except errors.GantryError as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             log.warning("%s: %s; will retry", key, error)
-            self.add(key, after=rate_limit.pause(self._runtime.random, failures))
+            self.add(key, after=rate_limit.back_off(self._runtime.random, failures))
         self._running.discard(key)
         self._changed.set()
         slots.release()
@@ -78,7 +78,7 @@ class Queue(Generic[KeyT]):
         """Return the next key that is due and not in progress."""
         while True:
             self._changed.clear()
-            key, wait = self._ready()
+            key, wait = self._next_due()
             if key is not None:
                 del self._due[key]
                 self._running.add(key)
@@ -89,7 +89,7 @@ class Queue(Generic[KeyT]):
             except TimeoutError:
                 pass
 
-    def _ready(self) -> tuple[KeyT | None, float | None]:
+    def _next_due(self) -> tuple[KeyT | None, float | None]:
         """Return a due key, or else the seconds until one is due; None if only ``add`` can change that."""
         now = self._runtime.clock.monotonic()
         held: list[tuple[float, int, KeyT]] = []
