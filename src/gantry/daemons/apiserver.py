@@ -49,33 +49,35 @@ Companion = Callable[[pipe_server.Server], Awaitable[None]]
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the command to those of gantry-kube."""
-    made = commands.add_parser("serve", help="run an API server with the same resources, stored in a file")
-    made.add_argument(
+    command = commands.add_parser("serve", help="run an API server with the same resources, stored in a file")
+    command.add_argument(
         "--data", default=DATA, metavar="DIR", help=f"store all files in this directory (default: {DATA})"
     )
-    made.add_argument(
+    command.add_argument(
         "-b", "--bind", default="127.0.0.1", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)"
     )
-    made.add_argument(
+    command.add_argument(
         "-p", "--port", type=program.port, default=PORT, help=f"listen on this TCP port (default: {PORT})"
     )
-    made.add_argument("--name", default="", help="set the host name in certificate and kubeconfig (default: this host)")
-    made.add_argument("--no-ssl", action="store_true", help="serve plain HTTP, only on a loopback address")
-    made.add_argument(
+    command.add_argument(
+        "--name", default="", help="set the host name in certificate and kubeconfig (default: this host)"
+    )
+    command.add_argument("--no-ssl", action="store_true", help="serve plain HTTP, only on a loopback address")
+    command.add_argument(
         "--controllers",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="run the controllers of pools and claims too",
     )
-    made.add_argument(
+    command.add_argument(
         "--templates", action=argparse.BooleanOptionalAction, default=True, help="render Metal3DataTemplates too"
     )
-    made.add_argument("--debug", action="store_true", help="log debug messages and each request")
-    return made
+    command.add_argument("--debug", action="store_true", help="log debug messages and each request")
+    return command
 
 
 async def serve(
-    runtime: interface.Runtime, options: argparse.Namespace, *, stop: asyncio.Event, beside: Companion | None = None
+    runtime: interface.Runtime, options: argparse.Namespace, *, stop: asyncio.Event, companion: Companion | None = None
 ) -> None:
     """Serve until ``stop``, or until ``beside`` ends; InvalidError, BusyError, ConfigurationError."""
     try:
@@ -90,8 +92,8 @@ async def serve(
         logging.getLogger("gantry.access").setLevel(logging.WARNING)
     await runtime.disk.make_directory(options.data, mode=0o700)
     tokens = await _tokens(runtime, options.data)
-    own = runtime.random.token(24).hex()
-    application = apiserver.Application(runtime, options.data, tokens={**tokens, own: CONTROLLER_USER})
+    controller_token = runtime.random.token(24).hex()
+    application = apiserver.Application(runtime, options.data, tokens={**tokens, controller_token: CONTROLLER_USER})
     listening = http.Server(runtime, application)
     await application.open()
     try:
@@ -99,8 +101,10 @@ async def serve(
         await listening.open(options.bind, options.port, tls=tls)
         await runtime.disk.write(f"{options.data}/kubeconfig", _kubeconfig(runtime, options, tokens), mode=0o600)
         log.info("listening on %s port %d", options.bind, options.port)
-        if beside:
-            await beside(pipe_server.Server(listening.answer, headers={"authorization": f"Bearer {own}"}))
+        if companion:
+            await companion(
+                pipe_server.Server(listening.answer, headers={"authorization": f"Bearer {controller_token}"})
+            )
         else:
             await stop.wait()
     finally:
@@ -115,8 +119,8 @@ async def _tokens(runtime: interface.Runtime, folder: str) -> Mapping[str, str]:
         await runtime.disk.write(path, f"{runtime.random.token(24).hex()},{ADMIN}\n".encode(), mode=0o600)
     out: dict[str, str] = {}
     for number, line in enumerate(runtime.disk.read(path).decode(errors="replace").splitlines(), 1):
-        token, _, rest = line.strip().partition(",")
-        name = rest.partition(",")[0].strip()
+        token, _, fields = line.strip().partition(",")
+        name = fields.partition(",")[0].strip()
         if line.strip() and not (token and name):
             raise errors.ConfigurationError(f"line {number} of {path} is not 'token,name'")
         if line.strip():
@@ -128,14 +132,14 @@ async def _tls(runtime: interface.Runtime, options: argparse.Namespace) -> ssl.S
     """Return the TLS context of the server, with a new certificate."""
     disk, folder, now = runtime.disk, options.data, runtime.clock.now()
     if not (disk.exists(f"{folder}/ca.pem") and disk.exists(f"{folder}/ca.key")):
-        made = security.make_authority("kube", now)
-        await disk.write(f"{folder}/ca.key", made.key, mode=0o600)
-        await disk.write(f"{folder}/ca.pem", made.certificate, mode=0o600)
+        pair = security.make_authority("kube", now)
+        await disk.write(f"{folder}/ca.key", pair.key, mode=0o600)
+        await disk.write(f"{folder}/ca.pem", pair.certificate, mode=0o600)
     authority = security.Pair(disk.read(f"{folder}/ca.pem"), disk.read(f"{folder}/ca.key"))
     name, address = options.name or runtime.host, ipaddress.ip_address(options.bind)
     key, request = security.make_request(name)
-    shown = "127.0.0.1" if address.is_unspecified else str(address)
-    certificate = security.issue(authority, request, uuid=runtime.random.uuid(), name=name, address=shown, now=now)
+    host = "127.0.0.1" if address.is_unspecified else str(address)
+    certificate = security.issue(authority, request, uuid=runtime.random.uuid(), name=name, address=host, now=now)
     await disk.write(f"{folder}/server.key", key, mode=0o600)
     await disk.write(f"{folder}/server.pem", certificate, mode=0o600)
     return security.bootstrap_server_context(f"{folder}/server.pem", f"{folder}/server.key")

@@ -18,9 +18,9 @@ from gantry.runtime import interface, paths
 _SITE = re.compile(r"[A-Za-z0-9._-]{1,63}")
 
 
-def add_arguments(made: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command."""
-    made.add_argument(
+    parser.add_argument(
         "--cluster",
         nargs="?",
         default="",
@@ -29,7 +29,7 @@ def add_arguments(made: argparse.ArgumentParser) -> None:
         help="reserve addresses of pools with the annotation gantry/network in the Gantry cluster with this master "
         "socket (default SOCKET: that of this machine)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--site",
         default="",
         metavar="NAME",

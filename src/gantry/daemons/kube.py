@@ -58,20 +58,20 @@ async def control(
     *,
     options: argparse.Namespace,
     stop: asyncio.Event,
-    way: pipe.Pipe | None = None,
+    connection: pipe.Pipe | None = None,
 ) -> None:
     """Run the controllers of an API server until ``stop``, then release the lease.
 
     ``way`` is the pipe to an API server that has started this process; the process ends with it.
     """
     counts = metrics.Metrics()
-    tls = None if way else await kubeconfig.tls(runtime, target, folder=options.run_folder)
+    tls = None if connection else await kubeconfig.tls(runtime, target, folder=options.run_folder)
     limit = rate_limit.RateLimit(runtime.clock, per_second=options.qps, burst=options.burst)
-    server = client.Client(runtime, target, tls=tls, http=way, limit=limit, counts=counts)
+    server = client.Client(runtime, target, tls=tls, http=connection, limit=limit, counts=counts)
     lease_limit = rate_limit.RateLimit(runtime.clock, per_second=LEASE_QPS, burst=int(LEASE_QPS))
-    leases = client.Client(runtime, target, tls=tls, http=way, limit=lease_limit, counts=counts)
+    leases = client.Client(runtime, target, tls=tls, http=connection, limit=lease_limit, counts=counts)
     scope = reflector.Scope(namespace=options.namespace, watch_filter=options.watch_filter)
-    made = controllers.Controllers(
+    running = controllers.Controllers(
         runtime,
         server,
         scope=scope,
@@ -82,31 +82,31 @@ async def control(
     )
     namespace = options.lease_namespace or target.namespace
     # A server starts a single process, so a lease with this identity was held by our predecessor, which is dead.
-    identity = f"{runtime.host}_serve" if way else ""
-    elected = election.Election(runtime, leases, namespace=namespace, identity=identity, counts=counts)
-    health = metrics.Health(counts, is_ready=lambda: made.is_ready)
-    listening = None
+    identity = f"{runtime.host}_serve" if connection else ""
+    candidate = election.Election(runtime, leases, namespace=namespace, identity=identity, counts=counts)
+    health = metrics.Health(counts, is_ready=lambda: running.is_ready)
+    health_server = None
     if options.health_port:
-        listening = await runtime.network.serve_http(
+        health_server = await runtime.network.serve_http(
             options.bind, options.health_port, health, tls=None, body_limit=BODY_LIMIT
         )
-    work = [made.run(), elected.run(made.lead) if options.leader_elect else made.lead()]
-    if way:
-        work.append(way.ended())
+    work = [running.run(), candidate.run(running.lead) if options.leader_elect else running.lead()]
+    if connection:
+        work.append(connection.ended())
     if options.webhook_cert_dir:
-        work.append(webhook.serve(runtime, options, made))
+        work.append(webhook.serve(runtime, options, running))
     try:
         await _until(stop, *work)
     finally:
-        if listening:
-            await listening.close()
+        if health_server:
+            await health_server.close()
         await server.close()
         await leases.close()
 
 
 async def _until(stop: asyncio.Event, *work: Coroutine[object, object, None]) -> None:
     """Run work until ``stop``, or until some of it fails."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     stopping = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -126,7 +126,7 @@ async def _controllers_command(runtime: interface.Runtime, options: argparse.Nam
     else:
         target, way = _access(runtime, options), None
         log.info("the API server is %s port %d", target.host, target.port)
-    await control(runtime, target, options=options, stop=_stop_event(), way=way)
+    await control(runtime, target, options=options, stop=_stop_event(), connection=way)
 
 
 async def _run_controllers(
@@ -139,12 +139,12 @@ async def _run_controllers(
 
 def _controller_command(options: argparse.Namespace) -> list[str]:
     """Return the command line of the controllers that the embedded API server starts."""
-    said = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
-    said += [f"--qps={UNLIMITED_QPS}", f"--concurrency={LOCAL_CONCURRENCY}"]
+    command = [sys.executable, "-P", "-m", "gantry.daemons.kube", "controllers", "--attended", "--health-port=0"]
+    command += [f"--qps={UNLIMITED_QPS}", f"--concurrency={LOCAL_CONCURRENCY}"]
     flags = {"--templates": options.templates, "--debug": options.debug}
     values = {"--cluster": options.cluster, "--site": options.site}
-    said += [flag for flag, is_set in flags.items() if is_set]
-    return said + [f"{option}={value}" for option, value in values.items() if value]
+    command += [flag for flag, is_set in flags.items() if is_set]
+    return command + [f"{option}={value}" for option, value in values.items() if value]
 
 
 async def _serve_command(runtime: interface.Runtime, options: argparse.Namespace) -> None:
@@ -153,7 +153,7 @@ async def _serve_command(runtime: interface.Runtime, options: argparse.Namespace
     async def beside(requests: channel_server.Server) -> None:
         await _until(stop, _run_controllers(runtime, options, requests))
 
-    await apiserver.serve(runtime, options, stop=stop, beside=beside if options.controllers else None)
+    await apiserver.serve(runtime, options, stop=stop, companion=beside if options.controllers else None)
 
 
 def _stop_event() -> asyncio.Event:
@@ -165,90 +165,90 @@ def _stop_event() -> asyncio.Event:
 
 
 def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    made = commands.add_parser("controllers", help="run the controllers of pools and claims for an API server")
-    made.add_argument(
+    command = commands.add_parser("controllers", help="run the controllers of pools and claims for an API server")
+    command.add_argument(
         "--kubeconfig",
         default="",
         metavar="FILE",
         help="connect by this kubeconfig (default: $KUBECONFIG, else the pod's)",
     )
-    made.add_argument(
+    command.add_argument(
         "--context", default="", metavar="NAME", help="use this context of the kubeconfig (default: the current one)"
     )
-    made.add_argument("--namespace", default="", metavar="NAME", help="watch this namespace only (default: all)")
-    made.add_argument(
+    command.add_argument("--namespace", default="", metavar="NAME", help="watch this namespace only (default: all)")
+    command.add_argument(
         "--watch-filter",
         default="",
         metavar="VALUE",
         help="reconcile only objects with the label cluster.x-k8s.io/watch-filter=VALUE",
     )
-    made.add_argument(
+    command.add_argument(
         "--leader-elect", action=argparse.BooleanOptionalAction, default=True, help="work only while holding the lease"
     )
-    made.add_argument(
+    command.add_argument(
         "--lease-namespace",
         default="",
         metavar="NAME",
         help="use a lease in this namespace (default: that of the kubeconfig or of the pod)",
     )
-    made.add_argument(
+    command.add_argument(
         "--templates", action="store_true", help="render Metal3DataTemplates too; only where Metal3's provider does not"
     )
-    binding.add_arguments(made)
-    made.add_argument(
+    binding.add_arguments(command)
+    command.add_argument(
         "--qps", type=_positive, default=QPS, metavar="N", help=f"limit requests per second (default: {QPS:g})"
     )
-    made.add_argument(
+    command.add_argument(
         "--burst",
         type=_count,
         default=BURST,
         metavar="N",
         help=f"allow so many requests at once after a pause (default: {BURST})",
     )
-    made.add_argument(
+    command.add_argument(
         "--concurrency",
         type=_count,
         default=controllers.CONCURRENCY,
         metavar="N",
         help=f"process so many claims at a time (default: {controllers.CONCURRENCY})",
     )
-    made.add_argument(
+    command.add_argument(
         "--bind",
         default="0.0.0.0",
         metavar="ADDRESS",
         help="listen on this address for probes and admission reviews (default: all)",
     )
-    made.add_argument(
+    command.add_argument(
         "--health-port",
         type=program.port,
         default=HEALTH_PORT,
         metavar="PORT",
         help=f"serve /healthz, /readyz and /metrics on this TCP port, 0: none (default: {HEALTH_PORT})",
     )
-    webhook.add_arguments(made)
-    made.add_argument(
+    webhook.add_arguments(command)
+    command.add_argument(
         "--run-folder",
         default=_run_folder(),
         metavar="DIR",
         help="write an inline client key to this directory while it is loaded (default: %(default)s)",
     )
-    made.add_argument(
+    command.add_argument(
         "--attended", action="store_true", help="use standard input as connection; set by gantry-kube serve"
     )
-    made.add_argument("--debug", action="store_true", help="log debug messages")
-    made.set_defaults(run=_controllers_command)
+    command.add_argument("--debug", action="store_true", help="log debug messages")
+    command.set_defaults(run=_controllers_command)
 
 
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    made = apiserver.add(commands)
-    binding.add_arguments(made)
-    made.set_defaults(run=_serve_command)
+    command = apiserver.add(commands)
+    binding.add_arguments(command)
+    command.set_defaults(run=_serve_command)
 
 
 def _run_folder() -> str:
     """Return a directory that only this user can read and write."""
-    own = os.environ.get("XDG_RUNTIME_DIR", "")
-    return f"{own}/gantry" if own else "/run/gantry"
+    runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    return f"{runtime_folder}/gantry" if runtime_folder else "/run/gantry"
 
 
 def _positive(text: str) -> float:

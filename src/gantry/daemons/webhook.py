@@ -24,15 +24,15 @@ CHECK_SECONDS = 10.0
 """Seconds between two checks for a new certificate."""
 
 
-def add_arguments(made: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command."""
-    made.add_argument(
+    parser.add_argument(
         "--webhook-cert-dir",
         default="",
         metavar="DIR",
         help="serve the admission webhook with tls.crt and tls.key in this directory",
     )
-    made.add_argument(
+    parser.add_argument(
         "--webhook-port",
         type=program.port,
         default=PORT,
@@ -41,11 +41,11 @@ def add_arguments(made: argparse.ArgumentParser) -> None:
     )
 
 
-async def serve(runtime: interface.Runtime, options: argparse.Namespace, made: controllers.Controllers) -> None:
+async def serve(runtime: interface.Runtime, options: argparse.Namespace, running: controllers.Controllers) -> None:
     """Answer reviews until cancelled; ConfigurationError if the certificate cannot be used."""
-    folder, known = options.webhook_cert_dir, b""
+    folder, loaded = options.webhook_cert_dir, b""
     try:
-        known = _read_pair(runtime, folder)
+        loaded = _read_pair(runtime, folder)
         tls = security.bootstrap_server_context(*_paths(folder))
     except OSError as error:
         raise errors.ConfigurationError(
@@ -53,13 +53,13 @@ async def serve(runtime: interface.Runtime, options: argparse.Namespace, made: c
         ) from None
     if not options.debug:
         logging.getLogger("gantry.access").setLevel(logging.WARNING)
-    listening = http.Server(runtime, made.admission)
+    listening = http.Server(runtime, running.admission)
     await listening.open(options.bind, options.webhook_port, tls=tls)
     log.info("admission webhook listening on port %d", options.webhook_port)
     try:
         while True:
             await runtime.clock.sleep(CHECK_SECONDS)
-            known = _reload(runtime, folder, tls=tls, known=known)
+            loaded = _reload(runtime, folder, tls=tls, loaded=loaded)
     finally:
         await listening.close()
 
@@ -72,15 +72,15 @@ def _read_pair(runtime: interface.Runtime, folder: str) -> bytes:
     return b"\n".join(runtime.disk.read(path) for path in _paths(folder))
 
 
-def _reload(runtime: interface.Runtime, folder: str, *, tls: ssl.SSLContext, known: bytes) -> bytes:
+def _reload(runtime: interface.Runtime, folder: str, *, tls: ssl.SSLContext, loaded: bytes) -> bytes:
     """Load a changed certificate for new connections; return the content of the files in use."""
     try:
-        found = _read_pair(runtime, folder)
-        if found == known:
-            return known
+        content = _read_pair(runtime, folder)
+        if content == loaded:
+            return loaded
         security.renew_server_context(tls, *_paths(folder))
     except OSError as error:
         log.warning("the new certificate in %s cannot be used: %s", folder, error)
-        return known
+        return loaded
     log.info("loaded a new certificate from %s", folder)
-    return found
+    return content

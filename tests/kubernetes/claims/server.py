@@ -154,7 +154,7 @@ class Controller:
                 done = yield from self._carried(decision.steps)
                 self.work |= self.known.finish(decision.claim, again=not done)
                 continue
-            chosen = reconcile_pool.decide(self.known, pool, now=self.server.now, told=self.told.get(pool))
+            chosen = reconcile_pool.decide(self.known, pool, now=self.server.now, written=self.told.get(pool))
             if not chosen.steps:
                 self.work.discard(pool)
             elif (yield from self._carried(chosen.steps)) and chosen.new_status:

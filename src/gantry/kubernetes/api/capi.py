@@ -37,11 +37,11 @@ class PoolRef(meta.Plain, frozen=True, gc=False):
         """Whether it is an IPPool of Metal3; in v1beta1 the group may be missing."""
         return self.kind == "IPPool" and self.api_group in ("", ipam.GROUP)
 
-    def is_same(self, other: "PoolRef") -> bool:
+    def is_same(self, ref: "PoolRef") -> bool:
         """Return whether both refer to the same pool."""
-        if self.is_ours and other.is_ours:
-            return self.name == other.name
-        return self == other
+        if self.is_ours and ref.is_ours:
+            return self.name == ref.name
+        return self == ref
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.api_group} {self.name}"
@@ -98,7 +98,7 @@ class IPAddressClaim(meta.Resource, frozen=True):
     @property
     def ready(self) -> meta.Condition:
         """The Ready condition, an empty one if there is none."""
-        return next((one for one in self.status.conditions if one.type == READY), meta.Condition())
+        return next((condition for condition in self.status.conditions if condition.type == READY), meta.Condition())
 
     @property
     def failure(self) -> str:

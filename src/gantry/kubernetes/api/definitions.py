@@ -51,8 +51,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     def path(self, version: str, namespace: str = "") -> str:
         """Return the path of the collection, in all namespaces or in one."""
         root = f"/apis/{self.group}" if self.group else "/api"
-        inside = f"/namespaces/{namespace}" if namespace and self.is_namespaced else ""
-        return f"{root}/{version}{inside}/{self.plural}"
+        scope = f"/namespaces/{namespace}" if namespace and self.is_namespaced else ""
+        return f"{root}/{version}{scope}/{self.plural}"
 
     def schema(self, version: str, *, without: frozenset[str] = frozenset()) -> schema.Node:
         """Return the schema of an object in a version; ``without`` leaves out top-level fields."""
@@ -66,22 +66,22 @@ _METADATA = schema.Node(type="object", free=True)
 @functools.cache
 def _schema(resource: type[meta.Resource], version: str, is_partial: bool, without: frozenset[str]) -> schema.Node:
     if without:
-        whole = _schema(resource, version, is_partial, frozenset())
-        left = {name: one for name, one in whole.properties.items() if name not in without}
-        return msgspec.structs.replace(whole, properties=left)
-    whole = schema.of(resource, version)
-    parts = dict(whole.properties)
+        node = _schema(resource, version, is_partial, frozenset())
+        remaining = {name: child for name, child in node.properties.items() if name not in without}
+        return msgspec.structs.replace(node, properties=remaining)
+    node = schema.of(resource, version)
+    parts = dict(node.properties)
     if is_partial:
-        parts = {name: msgspec.structs.replace(one, free=one.type == "object") for name, one in parts.items()}
+        parts = {name: msgspec.structs.replace(node, free=node.type == "object") for name, node in parts.items()}
     # The server validates metadata itself.
     parts["metadata"] = _METADATA
-    return msgspec.structs.replace(whole, properties=parts, free=is_partial)
+    return msgspec.structs.replace(node, properties=parts, free=is_partial)
 
 
 def _names(short: str, singular: str) -> tuple[str, ...]:
     """Return the short names of Metal3's definitions (contract: 1.1)."""
-    several = f"{singular}es" if singular.endswith("s") else f"{singular}s"
-    return short, singular, *(f"{stem}{name}" for stem in ("m3", "metal3") for name in (short, singular, several))
+    plural = f"{singular}es" if singular.endswith("s") else f"{singular}s"
+    return short, singular, *(f"{stem}{name}" for stem in ("m3", "metal3") for name in (short, singular, plural))
 
 
 _POOL_COLUMNS = (
@@ -200,8 +200,12 @@ DEFINITIONS = (
     ),
 )
 
-_BY_KIND: Mapping[tuple[str, str], Definition] = {(one.group, one.kind): one for one in DEFINITIONS}
-_BY_PLURAL: Mapping[tuple[str, str], Definition] = {(one.group, one.plural): one for one in DEFINITIONS}
+_BY_KIND: Mapping[tuple[str, str], Definition] = {
+    (definition.group, definition.kind): definition for definition in DEFINITIONS
+}
+_BY_PLURAL: Mapping[tuple[str, str], Definition] = {
+    (definition.group, definition.plural): definition for definition in DEFINITIONS
+}
 
 
 def by_kind(group: str, kind: str) -> Definition | None:
@@ -221,10 +225,10 @@ class _Head(msgspec.Struct, rename="camel"):
     @property
     def resource(self) -> type[meta.Resource]:
         """The struct of the kind; InvalidError if it is unknown."""
-        found = by_kind(self.api_version.rpartition("/")[0], self.kind)
-        if found is None:
+        definition = by_kind(self.api_version.rpartition("/")[0], self.kind)
+        if definition is None:
             raise errors.InvalidError(f"unknown kind {self.kind} in {self.api_version}")
-        return found.resource
+        return definition.resource
 
 
 _HEAD = msgspec.json.Decoder(_Head)

@@ -39,17 +39,17 @@ def crd(definition: definitions.Definition) -> schema.Json:
 
 
 def _version(definition: definitions.Definition, version: str) -> schema.Json:
-    whole = schema.to_openapi(definition.schema(version))
-    properties = whole["properties"]
+    node = schema.to_openapi(definition.schema(version))
+    properties = node["properties"]
     assert isinstance(properties, dict)
     head = {"metadata": {"type": "object"}}
-    described = {**whole, "properties": {**properties, **head}}
+    described = {**node, "properties": {**properties, **head}}
     out: schema.Json = {
         "name": version,
         "served": True,
         "storage": version == definition.versions[0],
         "schema": {"openAPIV3Schema": {**described, "description": definition.text}},
-        "additionalPrinterColumns": [_column(one) for one in definition.columns],
+        "additionalPrinterColumns": [_column(column) for column in definition.columns],
     }
     return {**out, "subresources": {"status": {}}} if definition.has_status else out
 
@@ -61,4 +61,4 @@ def _column(column: definitions.Column) -> schema.Json:
 
 def ours() -> list[schema.Json]:
     """Return the CustomResourceDefinitions of our own kinds."""
-    return [crd(one) for one in definitions.DEFINITIONS if one.is_ours]
+    return [crd(definition) for definition in definitions.DEFINITIONS if definition.is_ours]

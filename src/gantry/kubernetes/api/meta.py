@@ -148,8 +148,8 @@ def decode(text: bytes, kind: type[Kind]) -> Kind:
     """Decode an object from JSON like ``read``; InvalidError. Without a null, which is usual, one pass is enough."""
     try:
         if b"null" not in text:
-            found: Kind = _decoder(kind).decode(text)
-            return found
+            decoded: Kind = _decoder(kind).decode(text)
+            return decoded
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
@@ -165,9 +165,9 @@ def _decoder(kind: type[Kind]) -> msgspec.json.Decoder[Kind]:
 
 def _without_nulls(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(one) for one in value if one is not None]
+        return [_without_nulls(item) for item in value if item is not None]
     return value
 
 
@@ -179,17 +179,19 @@ def stamp(now: datetime.datetime) -> str:
 def moment(text: str) -> datetime.datetime | None:
     """Parse a time; None if it is invalid."""
     try:
-        read_as = datetime.datetime.fromisoformat(text)
+        parsed = datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
-    return read_as if read_as.tzinfo else read_as.replace(tzinfo=datetime.UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.UTC)
 
 
 def with_condition(
     conditions: tuple[Condition, ...], new: Condition, *, now: datetime.datetime
 ) -> tuple[Condition, ...]:
     """Return the conditions with one set; its transition time changes only with its status."""
-    old = next((one for one in conditions if one.type == new.type), None)
+    old = next((condition for condition in conditions if condition.type == new.type), None)
     since = old.last_transition_time if old and old.status == new.status else ""
     dated = msgspec.structs.replace(new, last_transition_time=since or stamp(now))
-    return tuple(dated if one.type == new.type else one for one in conditions) + (() if old else (dated,))
+    return tuple(dated if condition.type == new.type else condition for condition in conditions) + (
+        () if old else (dated,)
+    )

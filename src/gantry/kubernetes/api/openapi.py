@@ -20,25 +20,31 @@ def name_of(definition: definitions.Definition, version: str) -> str:
     return f"{backwards}.{version}.{definition.kind}"
 
 
-def group(listed: Iterable[definitions.Definition], version: str) -> schema.Json:
+def group(kinds: Iterable[definitions.Definition], version: str) -> schema.Json:
     """Return the OpenAPI 3 document of a group and version with these definitions."""
-    known = list(listed)
+    served = list(kinds)
     return {
         "openapi": "3.0.0",
         "info": INFO,
-        "paths": {path: item for one in known for path, item in _paths(one, version, "#/components/schemas/").items()},
-        "components": {"schemas": {name_of(one, version): _model(one, version) for one in known}},
+        "paths": {
+            path: item
+            for definition in served
+            for path, item in _paths(definition, version, "#/components/schemas/").items()
+        },
+        "components": {"schemas": {name_of(definition, version): _model(definition, version) for definition in served}},
     }
 
 
-def whole(listed: Iterable[definitions.Definition]) -> schema.Json:
+def whole(kinds: Iterable[definitions.Definition]) -> schema.Json:
     """Return the OpenAPI 2 document of all definitions."""
-    each = [(one, version) for one in listed for version in one.versions]
+    pairs = [(definition, version) for definition in kinds for version in definition.versions]
     return {
         "swagger": "2.0",
         "info": INFO,
-        "paths": {path: item for one, version in each for path, item in _paths(one, version, "").items()},
-        "definitions": {name_of(one, version): _model(one, version) for one, version in each},
+        "paths": {
+            path: item for definition, version in pairs for path, item in _paths(definition, version, "").items()
+        },
+        "definitions": {name_of(definition, version): _model(definition, version) for definition, version in pairs},
     }
 
 
@@ -58,30 +64,30 @@ def _model(definition: definitions.Definition, version: str) -> schema.Json:
 def _paths(definition: definitions.Definition, version: str, schemas: str) -> schema.Json:
     """Return the paths of collection, object, status; ``schemas`` prefixes references, and is empty for version 2."""
     collection = definition.path(version, "{namespace}")
-    one = f"{collection}/{{name}}"
+    item_path = f"{collection}/{{name}}"
     out: schema.Json = {
         collection: {"post": _method(definition, version, "post", schemas)},
-        one: {method: _method(definition, version, method, schemas) for method in _METHODS[1:]},
+        item_path: {method: _method(definition, version, method, schemas) for method in _METHODS[1:]},
     }
     if definition.has_status:
-        out[f"{one}/status"] = out[one]
+        out[f"{item_path}/status"] = out[item_path]
     return out
 
 
 def _method(definition: definitions.Definition, version: str, method: str, schemas: str) -> schema.Json:
     text: schema.Json = {"type": "string"}
-    listed: list[schema.Json] = [
+    parameters: list[schema.Json] = [
         {"name": name, "in": "query", **({"schema": text} if schemas else text)} for name in _QUERY_PARAMETERS
     ]
     out: schema.Json = {
         "x-kubernetes-action": method,
         "x-kubernetes-group-version-kind": _kind(definition, version),
-        "parameters": listed,
+        "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
     }
     model = name_of(definition, version)
     if schemas:
         content = {"application/json": {"schema": {"$ref": f"{schemas}{model}"}}}
         return {**out, "requestBody": {"content": content}}
-    listed.append({"name": "body", "in": "body", "schema": {"$ref": f"#/definitions/{model}"}})
+    parameters.append({"name": "body", "in": "body", "schema": {"$ref": f"#/definitions/{model}"}})
     return out

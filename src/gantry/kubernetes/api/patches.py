@@ -33,11 +33,11 @@ def merge(value: object, patch: object) -> object:
     if not isinstance(patch, dict):
         return patch
     out = dict(value) if isinstance(value, dict) else {}
-    for key, one in patch.items():
-        if one is None:
+    for key, item in patch.items():
+        if item is None:
             out.pop(key, None)
         else:
-            out[key] = merge(out.get(key), one)
+            out[key] = merge(out.get(key), item)
     return out
 
 
@@ -61,29 +61,29 @@ def apply_json_patch(value: object, operations: Sequence[Operation]) -> object:
 
     NoRoomError if it copies too much: copying a value into itself doubles it each time.
     """
-    whole, left = {"": copy.deepcopy(value)}, MAX_COPIED_BYTES
-    for one in operations:
-        given = copy.deepcopy(one.value)
-        match one.op:
+    document, remaining = {"": copy.deepcopy(value)}, MAX_COPIED_BYTES
+    for operation in operations:
+        value = copy.deepcopy(operation.value)
+        match operation.op:
             case "add":
-                _add(whole, one.path, given)
+                _add(document, operation.path, value)
             case "remove":
-                _remove(whole, one.path)
+                _remove(document, operation.path)
             case "replace":
-                _remove(whole, one.path)
-                _add(whole, one.path, given)
+                _remove(document, operation.path)
+                _add(document, operation.path, value)
             case "move":
-                _add(whole, one.path, _remove(whole, one.source))
+                _add(document, operation.path, _remove(document, operation.source))
             case "copy":
-                found = _value_at(whole, one.source)
-                left -= len(msgspec.json.encode(found))
-                if left < 0:
+                copied = _value_at(document, operation.source)
+                remaining -= len(msgspec.json.encode(copied))
+                if remaining < 0:
                     raise errors.NoRoomError(f"the patch copies more than {MAX_COPIED_BYTES} bytes")
-                _add(whole, one.path, copy.deepcopy(found))
+                _add(document, operation.path, copy.deepcopy(copied))
             case "test":
-                if _value_at(whole, one.path) != given:
-                    raise errors.WrongStateError(f"testing value {one.path} failed")
-    return whole[""]
+                if _value_at(document, operation.path) != value:
+                    raise errors.WrongStateError(f"testing value {operation.path} failed")
+    return document[""]
 
 
 def _keys(pointer: str) -> list[str]:
@@ -103,8 +103,8 @@ def _value_at(value: object, pointer: str, *, up: int = 0) -> object:
     return value
 
 
-def _add(whole: object, pointer: str, value: object) -> None:
-    parent, step = _value_at(whole, pointer, up=1), _keys(pointer)[-1]
+def _add(document: object, pointer: str, value: object) -> None:
+    parent, step = _value_at(document, pointer, up=1), _keys(pointer)[-1]
     if isinstance(parent, dict):
         parent[step] = value
     elif isinstance(parent, list) and step == "-":
@@ -115,11 +115,11 @@ def _add(whole: object, pointer: str, value: object) -> None:
         raise errors.WrongStateError(f"the path {pointer} does not exist")
 
 
-def _remove(whole: object, pointer: str) -> object:
-    parent, step = _value_at(whole, pointer, up=1), _keys(pointer)[-1]
-    found = _value_at(whole, pointer)
+def _remove(document: object, pointer: str) -> object:
+    parent, step = _value_at(document, pointer, up=1), _keys(pointer)[-1]
+    removed = _value_at(document, pointer)
     if isinstance(parent, dict):
         del parent[step]
     elif isinstance(parent, list):
         del parent[int(step)]
-    return found
+    return removed

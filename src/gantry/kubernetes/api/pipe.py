@@ -84,21 +84,21 @@ async def messages(
     reader: interface.Reader, decoder: msgspec.msgpack.Decoder[Message]
 ) -> AsyncGenerator[list[Message], None]:
     """Yield received messages, in lists, until the connection ends; ProtocolError for an invalid one."""
-    left = bytearray()
+    buffer = bytearray()
     while piece := await reader.read(MAX_PIECE_BYTES):
-        left += piece
-        found, begin = list[Message](), 0
-        while begin + _LENGTH_BYTES <= len(left):
-            end = begin + _LENGTH_BYTES + int.from_bytes(left[begin : begin + _LENGTH_BYTES], "big")
-            if end > len(left):
+        buffer += piece
+        batch, start = list[Message](), 0
+        while start + _LENGTH_BYTES <= len(buffer):
+            end = start + _LENGTH_BYTES + int.from_bytes(buffer[start : start + _LENGTH_BYTES], "big")
+            if end > len(buffer):
                 break
             try:
-                found.append(decoder.decode(left[begin + _LENGTH_BYTES : end]))
+                batch.append(decoder.decode(buffer[start + _LENGTH_BYTES : end]))
             except msgspec.DecodeError as error:
                 raise errors.ProtocolError(f"a message cannot be read: {error}") from None
-            begin = end
-        del left[:begin]
-        yield found
+            start = end
+        del buffer[:start]
+        yield batch
 
 
 class Pipe(interface.HttpClient):
@@ -129,9 +129,9 @@ class Pipe(interface.HttpClient):
     ) -> interface.HttpResponse:
         """Send a request; ConnectionResetError."""
         number = self._next_number()
-        asked = self._pending[number] = asyncio.get_running_loop().create_future()
+        pending = self._pending[number] = asyncio.get_running_loop().create_future()
         self._messages.send(Request(number, method, path, body, dict(headers or {})))
-        answer = await asked
+        answer = await pending
         return interface.HttpResponse(answer.status, answer.body, answer.content_type, answer.headers)
 
     async def stream(
@@ -189,16 +189,16 @@ class Pipe(interface.HttpClient):
                 for answer in batch:
                     self._deliver(answer)
         finally:
-            for asked in self._pending.values():
-                if not asked.done():
-                    asked.set_exception(_closed_error())
+            for pending in self._pending.values():
+                if not pending.done():
+                    pending.set_exception(_closed_error())
             for stream in self._streams.values():
                 stream.put_nowait(None)
 
     def _deliver(self, answer: Answer) -> None:
-        if asked := self._pending.pop(answer.number, None):
-            if not asked.done():
-                asked.set_result(answer)
+        if pending := self._pending.pop(answer.number, None):
+            if not pending.done():
+                pending.set_result(answer)
         elif stream := self._streams.get(answer.number):
             stream.put_nowait(answer)
 

@@ -97,9 +97,9 @@ def of(kind: object, version: str, rule: Rule | None = None) -> Node:
     rule = rule or _NO_RULE
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
-        return of(arguments[0], version, next(one for one in arguments[1:] if isinstance(one, Rule)))
+        return of(arguments[0], version, next(argument for argument in arguments[1:] if isinstance(argument, Rule)))
     if origin in (typing.Union, types.UnionType):
-        return of(next(one for one in arguments if one is not type(None)), version, rule)
+        return of(next(argument for argument in arguments if argument is not type(None)), version, rule)
     if origin is tuple:
         return Node(type="array", rule=rule, items=of(arguments[0], version))
     if origin is dict:
@@ -128,14 +128,14 @@ def _properties(kind: type[msgspec.Struct], version: str) -> Iterator[tuple[str,
 def to_openapi(node: Node, *, preserve: bool = True) -> Json:
     """Return the schema in OpenAPI form; ``preserve`` adds ``x-kubernetes-preserve-unknown-fields`` to free objects."""
     rule = node.rule
-    said: Json = {
+    keywords: Json = {
         "type": node.type,
         "description": rule.text,
         "pattern": rule.pattern,
         "enum": list(rule.enum),
         "format": rule.format,
         "required": node.required,
-        "properties": {name: to_openapi(one, preserve=preserve) for name, one in node.properties.items()},
+        "properties": {name: to_openapi(child, preserve=preserve) for name, child in node.properties.items()},
     }
     numbers: Json = {
         "minimum": rule.minimum,
@@ -145,7 +145,7 @@ def to_openapi(node: Node, *, preserve: bool = True) -> Json:
         "maxItems": rule.max_items,
         "default": rule.default,
     }
-    out = {key: value for key, value in said.items() if value}
+    out = {key: value for key, value in keywords.items() if value}
     out.update((key, value) for key, value in numbers.items() if value is not None)
     if node.items is not None:
         out["items" if node.type == "array" else "additionalProperties"] = to_openapi(node.items, preserve=preserve)
@@ -170,54 +170,54 @@ def fits(node: Node, value: object) -> bool:
     if node.free and not node.properties:
         return True
     if isinstance(value, dict):
-        for name, inside in node.properties.items():
-            if name not in value and (inside.rule.required or inside.rule.default is not None):
+        for name, required_child in node.properties.items():
+            if name not in value and (required_child.rule.required or required_child.rule.default is not None):
                 return False
-        for key, one in value.items():
+        for key, item in value.items():
             child = node.properties.get(key) or node.items
-            if one is None or not (node.free if child is None else fits(child, one)):
+            if item is None or not (node.free if child is None else fits(child, item)):
                 return False
     elif isinstance(value, list) and node.items is not None:
-        return all(fits(node.items, one) for one in value)
+        return all(fits(node.items, item) for item in value)
     return True
 
 
 def apply_defaults(node: Node, value: object) -> object:
     """Return the value with defaults filled in for absent and null fields."""
     if isinstance(value, dict) and not node.free:
-        children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
-        out = {key: apply_defaults(child, one) if child else one for key, child, one in children}
+        children = ((key, node.properties.get(key) or node.items, item) for key, item in value.items())
+        out = {key: apply_defaults(child, item) if child else item for key, child, item in children}
         for name, child in node.properties.items():
             if out.get(name) is None and child.rule.default is not None:
                 out[name] = child.rule.default
         return out
     if isinstance(value, list) and node.items is not None:
-        return [apply_defaults(node.items, one) for one in value]
+        return [apply_defaults(node.items, item) for item in value]
     return value
 
 
 def prune(node: Node, value: object) -> object:
     """Return the value without unknown fields."""
     if isinstance(value, dict) and not node.free:
-        children = ((key, node.properties.get(key) or node.items, one) for key, one in value.items())
-        return {key: prune(child, one) for key, child, one in children if child is not None}
+        children = ((key, node.properties.get(key) or node.items, item) for key, item in value.items())
+        return {key: prune(child, item) for key, child, item in children if child is not None}
     if isinstance(value, list) and node.items is not None:
-        return [prune(node.items, one) for one in value]
+        return [prune(node.items, item) for item in value]
     return value
 
 
 def unknown_fields(node: Node, value: object, path: str = "") -> Iterator[str]:
     """Yield the paths of unknown fields, which ``prune`` removes."""
     if isinstance(value, dict) and not node.free:
-        for key, one in value.items():
+        for key, item in value.items():
             child = node.properties.get(key) or node.items
             if child is None:
                 yield _child_path(path, key)
             else:
-                yield from unknown_fields(child, one, _child_path(path, key))
+                yield from unknown_fields(child, item, _child_path(path, key))
     elif isinstance(value, list) and node.items is not None:
-        for place, one in enumerate(value):
-            yield from unknown_fields(node.items, one, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            yield from unknown_fields(node.items, item, f"{path}[{index}]")
 
 
 def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
@@ -225,8 +225,8 @@ def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
     if not node.type:
         return
     if not isinstance(value, _PYTHON[node.type]) or (isinstance(value, bool) and node.type != "boolean"):
-        given = _type_name(value)
-        text = f'Invalid value: "{given}": {path} in body must be of type {node.type}: "{given}"'
+        type_name = _type_name(value)
+        text = f'Invalid value: "{type_name}": {path} in body must be of type {node.type}: "{type_name}"'
         yield Cause(TYPE, path, text)
         return
     yield from _check_rule(node.rule, value, path)
@@ -234,20 +234,20 @@ def check(node: Node, value: object, path: str = "") -> Iterator[Cause]:
         for name in node.required:
             if value.get(name) is None:
                 yield Cause(REQUIRED, _child_path(path, name), "Required value")
-        for key, one in value.items():
+        for key, item in value.items():
             child = node.properties.get(key) or node.items
-            if child is not None and one is not None:
-                yield from check(child, one, _child_path(path, key))
+            if child is not None and item is not None:
+                yield from check(child, item, _child_path(path, key))
     elif isinstance(value, list) and node.items is not None:
-        for place, one in enumerate(value):
-            yield from check(node.items, one, f"{path}[{place}]")
+        for index, item in enumerate(value):
+            yield from check(node.items, item, f"{path}[{index}]")
 
 
 def _check_rule(rule: Rule, value: object, path: str) -> Iterator[Cause]:
     if isinstance(value, str):
         if rule.enum and value not in rule.enum:
-            known = ", ".join(f'"{one}"' for one in rule.enum)
-            yield Cause(UNSUPPORTED, path, f"Unsupported value: {json.dumps(value)}: supported values: {known}")
+            supported = ", ".join(f'"{value}"' for value in rule.enum)
+            yield Cause(UNSUPPORTED, path, f"Unsupported value: {json.dumps(value)}: supported values: {supported}")
         if rule.min_length is not None and len(value) < rule.min_length:
             yield _invalid(path, value, f"should be at least {rule.min_length} chars long")
         if rule.max_length is not None and len(value) > rule.max_length:

@@ -19,50 +19,50 @@ def columns(definition: definitions.Definition) -> list[schema.Json]:
     """Return the column definitions of a kind, its name first."""
     return [
         {
-            "name": one.name,
-            "type": one.type,
-            "format": "name" if one is NAME else "",
-            "description": one.name,
-            "priority": one.priority,
+            "name": column.name,
+            "type": column.type,
+            "format": "name" if column is NAME else "",
+            "description": column.name,
+            "priority": column.priority,
         }
-        for one in (NAME, *definition.columns)
+        for column in (NAME, *definition.columns)
     ]
 
 
 def cells(definition: definitions.Definition, body: schema.Json, *, now: datetime.datetime) -> list[object]:
     """Return the cells of an object: a date as an age, a missing value as None."""
-    return [_cell(one, body, now) for one in (NAME, *definition.columns)]
+    return [_cell(column, body, now) for column in (NAME, *definition.columns)]
 
 
 def _cell(column: definitions.Column, body: schema.Json, now: datetime.datetime) -> object:
-    found = next(iter(_value_at(body, column.path)), None)
+    value = next(iter(_value_at(body, column.path)), None)
     if column.type == "date":
-        moment = meta.moment(str(found)) if found else None
+        moment = meta.moment(str(value)) if value else None
         return age((now - moment).total_seconds()) if moment else "<unknown>"
-    return found
+    return value
 
 
 def _value_at(value: object, path: str) -> Iterator[object]:
     """Yield the value at a JSON path, if there is one."""
     for part in _PARTS.finditer(path):
-        key, field, wanted = part.groups()
+        key, field, expected = part.groups()
         if key:
             value = value.get(key.replace("\\", "")) if isinstance(value, dict) else None
         else:
-            listed = value if isinstance(value, list) else []
-            value = next((one for one in listed if isinstance(one, dict) and one.get(field) == wanted), None)
+            items = value if isinstance(value, list) else []
+            value = next((item for item in items if isinstance(item, dict) and item.get(field) == expected), None)
     if value is not None:
         yield value
 
 
 def age(seconds: float) -> str:
     """Format a duration as kubectl does: ``45s``, ``5m3s``, ``3h12m``, ``2d4h``, ``400d``."""
-    whole = max(0, int(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if whole < 120:
-        return f"{whole}s"
+    total = max(0, int(seconds))
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    if total < 120:
+        return f"{total}s"
     if minutes < 10:
-        return f"{minutes}m{whole % 60}s" if whole % 60 else f"{minutes}m"
+        return f"{minutes}m{total % 60}s" if total % 60 else f"{minutes}m"
     if hours < 3:
         return f"{minutes}m"
     if hours < 8:

@@ -84,9 +84,9 @@ class Application:
         if len(raw.body) > MAX_BODY_BYTES:
             raise status_errors.too_large("the body of a request", MAX_BODY_BYTES)
         accept = raw.headers.get("accept", "")
-        found = discovery.answer(parts, accept) if raw.method in ("GET", "HEAD") else None
-        if found:
-            return interface.HttpResponse(200, *found)
+        document = discovery.answer(parts, accept) if raw.method in ("GET", "HEAD") else None
+        if document:
+            return interface.HttpResponse(200, *document)
         match parts:
             case ("api", version, *rest):
                 target = resources.resolve("", version, tuple(rest))
@@ -112,28 +112,28 @@ class Application:
         if self._users is None:
             return
         scheme, _, shown = raw.headers.get("authorization", "").partition(" ")
-        given = shown.strip().encode()
+        presented = shown.strip().encode()
         for token, name in self._users.items():
-            if scheme.lower() == "bearer" and hmac.compare_digest(token, given):
+            if scheme.lower() == "bearer" and hmac.compare_digest(token, presented):
                 trace.user = name
                 return
         raise status_errors.StatusError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
 
     def _view(self, raw: interface.HttpRequest, target: resources.Target, query: Parameters) -> content_types.View:
-        chosen = content_types.negotiate(raw.headers.get("accept", ""))
+        accepted = content_types.negotiate(raw.headers.get("accept", ""))
         include = _text(query, "includeObject") or "Metadata"
-        return content_types.View(target, chosen, now=self._clock.now(), include=include)
+        return content_types.View(target, accepted, now=self._clock.now(), include=include)
 
     def _read(self, raw: interface.HttpRequest, target: resources.Target, query: Parameters) -> interface.HttpResponse:
         view = self._view(raw, target, query)
-        asked = _query(query)
+        parameters = _query(query)
         if _flag(query, "watch"):
-            pieces = self._reader.watch(target, asked, view)
+            pieces = self._reader.watch(target, parameters, view)
             return interface.HttpResponse(200, b"", "application/json", pieces=pieces)
         body = (
             view.encode_object(self._reader.get_object(target).body)
             if target.name
-            else self._reader.list_objects(target, asked, view)
+            else self._reader.list_objects(target, parameters, view)
         )
         return interface.HttpResponse(200, body, view.content_type)
 
@@ -177,18 +177,18 @@ class Application:
     async def _delete(
         self, raw: interface.HttpRequest, target: resources.Target, query: Parameters, *, options: write.Options
     ) -> interface.HttpResponse:
-        how = _deletion(raw, query)
-        dry_run = options.dry_run or bool(how.dry_run)
+        deletion = _deletion(raw, query)
+        dry_run = options.dry_run or bool(deletion.dry_run)
         if not target.name:
-            return await self._delete_all(raw, target, query, how=how, dry_run=dry_run)
+            return await self._delete_all(raw, target, query, deletion=deletion, dry_run=dry_run)
         item = self._reader.get_object(target)
-        body = await self._writer.delete(target, how, dry_run=dry_run)
+        body = await self._writer.delete(target, deletion, dry_run=dry_run)
         if body is not None:
             return self._write_response(raw, target, query, body=body, options=options)
         definition = target.definition
         details = {"name": target.name, "group": definition.group, "kind": definition.plural, "uid": item.uid}
-        told = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-        return interface.HttpResponse(200, content_types.ENCODE(told) + b"\n")
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return interface.HttpResponse(200, content_types.ENCODE(status) + b"\n")
 
     async def _delete_all(
         self,
@@ -196,16 +196,16 @@ class Application:
         target: resources.Target,
         query: Parameters,
         *,
-        how: write.Deletion,
+        deletion: write.Deletion,
         dry_run: bool,
     ) -> interface.HttpResponse:
         view = self._view(raw, target, query)
         items = self._reader.select(target, _query(query))
-        each = (msgspec.structs.replace(target, namespace=one.key.namespace, name=one.key.name) for one in items)
-        done = await asyncio.gather(
-            *(self._writer.delete(one, how, dry_run=dry_run) for one in each), return_exceptions=True
+        targets = (msgspec.structs.replace(target, namespace=item.key.namespace, name=item.key.name) for item in items)
+        results = await asyncio.gather(
+            *(self._writer.delete(target, deletion, dry_run=dry_run) for target in targets), return_exceptions=True
         )
-        for error in done:
+        for error in results:
             if isinstance(error, BaseException) and not _is_absence(error):
                 raise error
         return interface.HttpResponse(200, view.encode_list(items, {}), view.content_type)
@@ -221,8 +221,10 @@ class Application:
         status: int = HTTPStatus.OK,
     ) -> interface.HttpResponse:
         view = self._view(raw, target, query)
-        said = ", ".join('299 - "{}"'.format(one.replace("\\", "\\\\").replace('"', '\\"')) for one in options.warnings)
-        headers = {"Warning": said} if said else {}
+        header = ", ".join(
+            '299 - "{}"'.format(warning.replace("\\", "\\\\").replace('"', '\\"')) for warning in options.warnings
+        )
+        headers = {"Warning": header} if header else {}
         return interface.HttpResponse(status, view.encode_object(body), view.content_type, headers)
 
 
@@ -256,10 +258,10 @@ def _query(query: Parameters) -> read.Query:
 def _options(raw: interface.HttpRequest, query: Parameters) -> write.Options:
     validation = _text(query, "fieldValidation") or write.WARN
     if validation not in _FIELD_VALIDATIONS:
-        listed = ", ".join(f'"{one}"' for one in _FIELD_VALIDATIONS)
-        text = f'Unsupported value: "{validation}": supported values: {listed}'
+        supported = ", ".join(f'"{validation}"' for validation in _FIELD_VALIDATIONS)
+        text = f'Unsupported value: "{validation}": supported values: {supported}'
         raise _options_invalid("Options", schema.Cause(schema.UNSUPPORTED, "fieldValidation", text))
-    if any(one != "All" for one in query.get("dryRun", [])):
+    if any(value != "All" for value in query.get("dryRun", [])):
         text = 'Unsupported value: supported values: "All"'
         raise _options_invalid("Options", schema.Cause(schema.UNSUPPORTED, "dryRun", text))
     agent = raw.headers.get("user-agent", "").partition("/")[0]
@@ -272,19 +274,19 @@ def _options(raw: interface.HttpRequest, query: Parameters) -> write.Options:
 
 
 def _options_invalid(kind: str, cause: schema.Cause) -> status_errors.StatusError:
-    told = [{"reason": cause.reason, "message": cause.message, "field": cause.field}]
-    details: schema.Json = {"group": "meta.k8s.io", "kind": kind, "causes": told}
+    causes = [{"reason": cause.reason, "message": cause.message, "field": cause.field}]
+    details: schema.Json = {"group": "meta.k8s.io", "kind": kind, "causes": causes}
     return status_errors.StatusError(422, f'{kind}.meta.k8s.io "" is invalid: {cause}', details=details)
 
 
 def _deletion(raw: interface.HttpRequest, query: Parameters) -> write.Deletion:
     """Return the delete options, from the body and the query."""
     try:
-        how = msgspec.convert(content_types.decode_body(raw) if raw.body else {}, write.Deletion)
+        deletion = msgspec.convert(content_types.decode_body(raw) if raw.body else {}, write.Deletion)
     except msgspec.ValidationError as error:
         raise status_errors.bad(f"invalid DeleteOptions: {error}") from None
-    policy = how.propagation_policy or _text(query, "propagationPolicy") or None
+    policy = deletion.propagation_policy or _text(query, "propagationPolicy") or None
     if policy not in (None, "Background", "Foreground", "Orphan"):
         text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan"'
         raise _options_invalid("DeleteOptions", schema.Cause(schema.UNSUPPORTED, "propagationPolicy", text))
-    return msgspec.structs.replace(how, propagation_policy=policy)
+    return msgspec.structs.replace(deletion, propagation_policy=policy)

@@ -34,13 +34,13 @@ class Admission:
         kind = _ADDRESSES.get(item.key.title)
         if kind is None:
             return
-        known = self._pool_by_key.get(item.key)
-        if gone and known:
-            held = self._addresses[known]
-            del self._pool_by_key[item.key], held[item.key]
-            if not held:
-                del self._addresses[known]
-        elif not gone and not known:
+        pool = self._pool_by_key.get(item.key)
+        if gone and pool:
+            addresses = self._addresses[pool]
+            del self._pool_by_key[item.key], addresses[item.key]
+            if not addresses:
+                del self._addresses[pool]
+        elif not gone and not pool:
             # The fields that are used here are immutable.
             try:
                 address = meta.decode(item.body, kind)
@@ -71,9 +71,9 @@ class Admission:
 def warnings(new: schema.Json, others: Iterable[watch_cache.Item]) -> list[str]:
     """Return warnings about possible mistakes in a pool."""
     pools = []
-    for one in others:
+    for item in others:
         try:
-            pools.append(meta.read(_value(one), ipam.IPPool))
+            pools.append(meta.read(_value(item), ipam.IPPool))
         except errors.InvalidError:
             continue
     return admission.warnings(meta.read(new, ipam.IPPool), pools)

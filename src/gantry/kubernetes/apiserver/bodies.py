@@ -22,33 +22,33 @@ def in_version(target: resources.Target, item: watch_cache.Item) -> schema.Json:
 
 def with_type(target: resources.Target, body: schema.Json) -> schema.Json:
     """Return a body with its ``apiVersion`` and ``kind``; StatusError 400 if wrong, or missing and required."""
-    version, kind, wanted = body.get("apiVersion"), body.get("kind"), target.api_version
+    version, kind, api_version = body.get("apiVersion"), body.get("kind"), target.api_version
     if target.definition not in resources.BUILT_IN and not kind:
         raise status_errors.bad("Object 'Kind' is missing")
-    if version not in (None, "", wanted):
+    if version not in (None, "", api_version):
         raise status_errors.bad(
-            f"the API version in the data ({version}) does not match the expected API version ({wanted})"
+            f"the API version in the data ({version}) does not match the expected API version ({api_version})"
         )
     if kind not in (None, "", target.definition.kind):
         raise status_errors.bad(
             f"the kind in the data ({kind}) does not match the expected kind ({target.definition.kind})"
         )
-    return {**body, "apiVersion": wanted, "kind": target.definition.kind}
+    return {**body, "apiVersion": api_version, "kind": target.definition.kind}
 
 
 def limit_update(target: resources.Target, new: schema.Json, old: schema.Json) -> schema.Json:
     """Return the new object, limited to the parts that a write to the object, or to its status, may change."""
     definition = target.definition
     if target.subresource:
-        mine = metadata.of(new).get("managedFields", [])
-        return {**old, "metadata": {**metadata.of(old), "managedFields": mine}, "status": new.get("status", {})}
-    fixed = ["status"] if definition.has_status else []
+        entries = metadata.of(new).get("managedFields", [])
+        return {**old, "metadata": {**metadata.of(old), "managedFields": entries}, "status": new.get("status", {})}
+    unwritable = ["status"] if definition.has_status else []
     if definition is resources.NAMESPACES:
-        fixed.append("spec")
-    if all((key in new) == (key in old) and new.get(key) is old.get(key) for key in fixed):
+        unwritable.append("spec")
+    if all((key in new) == (key in old) and new.get(key) is old.get(key) for key in unwritable):
         return new
-    out = {key: value for key, value in new.items() if key not in fixed}
-    return out | {key: old[key] for key in fixed if key in old}
+    out = {key: value for key, value in new.items() if key not in unwritable}
+    return out | {key: old[key] for key in unwritable if key in old}
 
 
 def limit_apply(target: resources.Target, config: schema.Json) -> schema.Json:
@@ -81,8 +81,8 @@ def is_generation_field(definition: definitions.Definition, part: str) -> bool:
 
 def encode_secret(secret: schema.Json) -> schema.Json:
     """Return a Secret with its write-only ``stringData`` converted into ``data``."""
-    given = content_types.json_object(secret.get("stringData") or {}, "stringData")
-    data = {key: base64.b64encode(str(value).encode()).decode() for key, value in given.items()}
+    strings = content_types.json_object(secret.get("stringData") or {}, "stringData")
+    data = {key: base64.b64encode(str(value).encode()).decode() for key, value in strings.items()}
     out = {"type": "Opaque", **{key: value for key, value in secret.items() if key != "stringData"}}
     return {**out, "data": {**content_types.json_object(secret.get("data") or {}, "data"), **data}} if data else out
 
@@ -120,17 +120,17 @@ def _apply_json_patch(old: schema.Json, steps: list[patches.Operation]) -> objec
     return new
 
 
-def conflict_error(met: list[managed_fields.Conflict]) -> status_errors.StatusError:
+def conflict_error(conflicts: list[managed_fields.Conflict]) -> status_errors.StatusError:
     """Return the error for an apply that conflicts with other field managers."""
-    several = f"{len(met)} conflicts" if len(met) > 1 else "1 conflict"
-    said = "\n".join(f"- {one}" for one in met) if len(met) > 1 else str(met[0])
+    count = f"{len(conflicts)} conflicts" if len(conflicts) > 1 else "1 conflict"
+    lines = "\n".join(f"- {conflict}" for conflict in conflicts) if len(conflicts) > 1 else str(conflicts[0])
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f'conflict with "{one.owner.manager}" using {one.api_version}',
-            "field": one.field,
+            "message": f'conflict with "{conflict.owner.manager}" using {conflict.api_version}',
+            "field": conflict.field,
         }
-        for one in met
+        for conflict in conflicts
     ]
     details: schema.Json = {"causes": causes}
-    return status_errors.StatusError(409, f"Apply failed with {several}: {said}", details=details)
+    return status_errors.StatusError(409, f"Apply failed with {count}: {lines}", details=details)

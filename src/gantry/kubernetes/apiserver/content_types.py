@@ -53,17 +53,19 @@ _Loader.yaml_implicit_resolvers = {
 def accept_entries(header: str) -> Iterator[AcceptEntry]:
     """Yield the entries of an Accept header, in order."""
     for entry in header.split(",") if header.strip() else ["*/*"]:
-        kind, *listed = (part.strip() for part in entry.split(";"))
-        said = {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in listed)}
-        yield AcceptEntry(kind.lower(), said.get("as", ""), said.get("g", ""), said.get("v", ""))
+        kind, *parameters = (part.strip() for part in entry.split(";"))
+        values = {
+            name.strip(): value.strip() for name, _, value in (parameter.partition("=") for parameter in parameters)
+        }
+        yield AcceptEntry(kind.lower(), values.get("as", ""), values.get("g", ""), values.get("v", ""))
 
 
 @functools.lru_cache(256)
 def negotiate(header: str) -> AcceptEntry:
     """Return the first supported entry of an Accept header; StatusError 406 if there is none."""
-    for one in accept_entries(header):
-        if one.kind in _FORMS and (not one.view or (one.view in _VIEWS and one.group == "meta.k8s.io")):
-            return msgspec.structs.replace(one, kind=_FORMS[one.kind])
+    for entry in accept_entries(header):
+        if entry.kind in _FORMS and (not entry.view or (entry.view in _VIEWS and entry.group == "meta.k8s.io")):
+            return msgspec.structs.replace(entry, kind=_FORMS[entry.kind])
     raise status_errors.StatusError(
         406, "only the following media types are accepted: application/json, application/yaml", reason="NotAcceptable"
     )
@@ -89,8 +91,10 @@ def check_depth(value: object) -> None:
     """Reject a value that is nested too deep; StatusError 400."""
     level = [value]
     for _ in range(MAX_DEPTH):
-        lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = [inside for one in lists for inside in one]
+        lists = [
+            value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list)
+        ]
+        level = [child for container in lists for child in container]
         if not level:
             return
     raise status_errors.bad(f"more than {MAX_DEPTH} levels of nesting")
@@ -98,16 +102,16 @@ def check_depth(value: object) -> None:
 
 def _decode_protobuf(body: bytes) -> object:
     try:
-        found = protobuf.decode(body)
+        value = protobuf.decode(body)
     except ValueError as error:
         raise status_errors.bad(f"the body of the request cannot be read: {error}") from None
-    if found is None:
+    if value is None:
         raise status_errors.StatusError(
             415,
             "the body of the request was in an unknown format - accepted media types: "
             "application/json, application/yaml",
         )
-    return found
+    return value
 
 
 def decode_yaml(body: bytes) -> object:
@@ -122,11 +126,11 @@ def decode_yaml(body: bytes) -> object:
 def _check_events(events: Iterable[yaml.Event]) -> None:
     """Reject a value that is nested too deep or has aliases, before it is built: aliases can expand exponentially."""
     depth = 0
-    for one in events:
-        depth += isinstance(one, yaml.CollectionStartEvent) - isinstance(one, yaml.CollectionEndEvent)
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise status_errors.bad(f"error parsing YAML: more than {MAX_DEPTH} levels of nesting")
-        if isinstance(one, yaml.AliasEvent):
+        if isinstance(event, yaml.AliasEvent):
             raise status_errors.bad("error parsing YAML: aliases (*) are not supported")
 
 
@@ -153,8 +157,8 @@ class View:
 
     def versioned(self, body: bytes) -> bytes:
         """Return a stored object in the version of the request, as JSON."""
-        stored, wanted = resources.api_version(self._target.definition), self._target.api_version
-        return body if stored == wanted else _json_start(wanted) + body[len(_json_start(stored)) :]
+        stored, requested = resources.api_version(self._target.definition), self._target.api_version
+        return body if stored == requested else _json_start(requested) + body[len(_json_start(stored)) :]
 
     def encode_object(self, body: bytes) -> bytes:
         """Encode one object."""
@@ -164,12 +168,12 @@ class View:
         """Encode a list."""
         view = self._media.view
         if view == TABLE:
-            return self._encode_format(self._table([one.body for one in items], metadata))
+            return self._encode_format(self._table([item.body for item in items], metadata))
         kind = f"{PARTIAL}List" if view else f"{self._target.definition.kind}List"
         version = self._meta_version if view else self._target.api_version
         head = {"kind": kind, "apiVersion": version, "metadata": metadata}
-        whole = b'%s,"items":[%s]}' % (ENCODE(head)[:-1], b",".join(self._encode_view(one.body) for one in items))
-        return self._encode_format(whole)
+        encoded = b'%s,"items":[%s]}' % (ENCODE(head)[:-1], b",".join(self._encode_view(item.body) for item in items))
+        return self._encode_format(encoded)
 
     def encode_event(self, kind: str, body: bytes) -> bytes:
         """Encode a watch event as a line."""

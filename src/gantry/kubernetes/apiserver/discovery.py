@@ -10,7 +10,8 @@ import hashlib
 import msgspec
 
 from gantry.kubernetes.api import definitions, openapi, schema
-from gantry.kubernetes.apiserver import content_types, openapi_v2, resources, status_errors
+from gantry.kubernetes.apiserver import content_types, openapi_v2, status_errors
+from gantry.kubernetes.apiserver import resources as apiserver_resources
 
 VERSION: schema.Json = {
     "major": "1",
@@ -31,15 +32,15 @@ _LIST = "APIGroupDiscoveryList"
 def answer(parts: tuple[str, ...], accept: str) -> tuple[bytes, str] | None:
     """Return the document at a path and its content type, None if it is not a discovery path."""
     if parts == ("openapi", "v2"):
-        known = (
-            one.kind
-            for one in content_types.accept_entries(accept)
-            if one.kind in (*openapi_v2.ACCEPTED_TYPES, "application/json", "*/*")
+        types = (
+            entry.kind
+            for entry in content_types.accept_entries(accept)
+            if entry.kind in (*openapi_v2.ACCEPTED_TYPES, "application/json", "*/*")
         )
-        if next(known, "") in openapi_v2.ACCEPTED_TYPES:
+        if next(types, "") in openapi_v2.ACCEPTED_TYPES:
             return _swagger(), openapi_v2.CONTENT_TYPE
-    found = _document(parts, accept)
-    return (content_types.ENCODE(found[0]), found[1]) if found else None
+    document = _document(parts, accept)
+    return (content_types.ENCODE(document[0]), document[1]) if document else None
 
 
 def _document(parts: tuple[str, ...], accept: str) -> tuple[schema.Json, str] | None:
@@ -62,26 +63,30 @@ def _document(parts: tuple[str, ...], accept: str) -> tuple[schema.Json, str] | 
 
 
 def _root(*, is_core: bool, accept: str) -> tuple[schema.Json, str]:
-    for one in content_types.accept_entries(accept):
-        if one.view == _LIST and one.group == _GROUP and one.version in _AGGREGATED:
-            kind = f"application/json;g={_GROUP};v={one.version};as={_LIST}"
-            return _aggregated(is_core, one.version), kind
-        if not one.view:
+    for entry in content_types.accept_entries(accept):
+        if entry.view == _LIST and entry.group == _GROUP and entry.version in _AGGREGATED:
+            kind = f"application/json;g={_GROUP};v={entry.version};as={_LIST}"
+            return _aggregated(is_core, entry.version), kind
+        if not entry.view:
             break
     if is_core:
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}, "application/json"
-    listed = [_group(name) for name in _group_names(is_core=False)]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}, "application/json"
+    group_list = [_group(name) for name in _group_names(is_core=False)]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": group_list}, "application/json"
 
 
 def _group_names(*, is_core: bool) -> list[str]:
-    return [one for one in dict.fromkeys(group for group, _, _ in resources.groups()) if is_core == (one == "")]
+    return [
+        group_name
+        for group_name in dict.fromkeys(group for group, _, _ in apiserver_resources.groups())
+        if is_core == (group_name == "")
+    ]
 
 
 def _group(name: str) -> schema.Json:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}
-        for group, version, _ in resources.groups()
+        for group, version, _ in apiserver_resources.groups()
         if group == name and name
     ]
     if not versions:
@@ -90,24 +95,36 @@ def _group(name: str) -> schema.Json:
 
 
 def _resources(group: str, version: str) -> schema.Json:
-    listed = [one for its, of, members in resources.groups() if (its, of) == (group, version) for one in members]
-    if not listed:
+    served = [
+        definition
+        for group_name, group_version, members in apiserver_resources.groups()
+        if (group_name, group_version) == (group, version)
+        for definition in members
+    ]
+    if not served:
         raise status_errors.no_resource()
-    said: list[schema.Json] = []
-    for one in listed:
-        head: schema.Json = {"name": one.plural, "namespaced": one.is_namespaced, "kind": one.kind}
-        names: schema.Json = {"shortNames": list(one.short_names), "categories": list(one.categories)}
-        more = {name: value for name, value in names.items() if value}
-        said.append({**head, "singularName": one.singular, "verbs": list(resources.VERBS), **more})
-        if one.has_status:
-            said.append(
-                {**head, "name": f"{one.plural}/status", "singularName": "", "verbs": list(resources.STATUS_VERBS)}
+    resources: list[schema.Json] = []
+    for definition in served:
+        head: schema.Json = {"name": definition.plural, "namespaced": definition.is_namespaced, "kind": definition.kind}
+        names: schema.Json = {"shortNames": list(definition.short_names), "categories": list(definition.categories)}
+        optional = {name: value for name, value in names.items() if value}
+        resources.append(
+            {**head, "singularName": definition.singular, "verbs": list(apiserver_resources.VERBS), **optional}
+        )
+        if definition.has_status:
+            resources.append(
+                {
+                    **head,
+                    "name": f"{definition.plural}/status",
+                    "singularName": "",
+                    "verbs": list(apiserver_resources.STATUS_VERBS),
+                }
             )
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{group}/{version}" if group else version,
-        "resources": said,
+        "resources": resources,
     }
 
 
@@ -118,35 +135,37 @@ def _aggregated(is_core: bool, form: str) -> schema.Json:
         versions = [
             {
                 "version": version,
-                "resources": [_aggregated_resource(one, version) for one in members],
+                "resources": [_aggregated_resource(definition, version) for definition in members],
                 "freshness": "Current",
             }
-            for group, version, members in resources.groups()
+            for group, version, members in apiserver_resources.groups()
             if group == name
         ]
         items.append({"metadata": {"name": name}, "versions": versions})
     return {"kind": _LIST, "apiVersion": f"{_GROUP}/{form}", "metadata": {}, "items": items}
 
 
-def _aggregated_resource(one: definitions.Definition, version: str) -> schema.Json:
-    kind = {"group": one.group, "version": version, "kind": one.kind}
+def _aggregated_resource(definition: definitions.Definition, version: str) -> schema.Json:
+    kind = {"group": definition.group, "version": version, "kind": definition.kind}
     out: schema.Json = {
-        "resource": one.plural,
+        "resource": definition.plural,
         "responseKind": kind,
-        "scope": "Namespaced" if one.is_namespaced else "Cluster",
-        "singularResource": one.singular,
-        "verbs": list(resources.VERBS),
-        "shortNames": list(one.short_names),
-        "categories": list(one.categories),
+        "scope": "Namespaced" if definition.is_namespaced else "Cluster",
+        "singularResource": definition.singular,
+        "verbs": list(apiserver_resources.VERBS),
+        "shortNames": list(definition.short_names),
+        "categories": list(definition.categories),
     }
-    if one.has_status:
-        out["subresources"] = [{"subresource": "status", "responseKind": kind, "verbs": list(resources.STATUS_VERBS)}]
+    if definition.has_status:
+        out["subresources"] = [
+            {"subresource": "status", "responseKind": kind, "verbs": list(apiserver_resources.STATUS_VERBS)}
+        ]
     return out
 
 
 @functools.cache
 def _openapi_v2() -> schema.Json:
-    return openapi.whole(resources.SERVED)
+    return openapi.whole(apiserver_resources.SERVED)
 
 
 @functools.cache
@@ -156,13 +175,13 @@ def _swagger() -> bytes:
 
 @functools.cache
 def _openapi_v3(path: str) -> schema.Json:
-    for group, version, members in resources.groups():
+    for group, version, members in apiserver_resources.groups():
         if path == _group_path(group, version):
             return openapi.group(members, version)
     if path:
         raise status_errors.no_resource()
-    listed = [_group_path(group, version) for group, version, _ in resources.groups()]
-    return {"paths": {one: {"serverRelativeURL": f"/openapi/v3/{one}?hash={_hash(one)}"} for one in listed}}
+    paths = [_group_path(group, version) for group, version, _ in apiserver_resources.groups()]
+    return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(path)}"} for path in paths}}
 
 
 def _group_path(group: str, version: str) -> str:

@@ -92,12 +92,12 @@ class GarbageCollector:
         if event.gone:
             self._key_by_uid.pop(item.uid, None)
             self._rules.update(event.old or item, gone=True)
-            concerned = [
+            affected = [
                 *self._dependents.get(item.uid, ()),
-                *(self._key_by_uid[one] for one in item.owners if one in self._key_by_uid),
+                *(self._key_by_uid[owner] for owner in item.owners if owner in self._key_by_uid),
             ]
-            home = self._store.get(watch_cache.Key(_NAMESPACES, "", item.key.namespace))
-            self._enqueue(concerned + ([home.key] if home and home.is_deleting else []))
+            namespace = self._store.get(watch_cache.Key(_NAMESPACES, "", item.key.namespace))
+            self._enqueue(affected + ([namespace.key] if namespace and namespace.is_deleting else []))
         else:
             self._add_item(item)
             if _awaits_collector(item) or (item.owners and item.owners != (event.old.owners if event.old else ())):
@@ -152,8 +152,8 @@ class GarbageCollector:
 
     def _owner_exists(self, item: watch_cache.Item, uid: str) -> bool:
         """Return whether an owner exists, in the namespace of the object or cluster-scoped."""
-        found = self._key_by_uid.get(uid)
-        return found is not None and found.namespace in ("", item.key.namespace)
+        key = self._key_by_uid.get(uid)
+        return key is not None and key.namespace in ("", item.key.namespace)
 
     def _owner_may_exist(self, item: watch_cache.Item, owner: schema.Json) -> bool:
         """Return whether an owner exists, or is of a kind that is not served."""
@@ -165,48 +165,48 @@ class GarbageCollector:
     async def _remove_missing_owners(self, item: watch_cache.Item) -> None:
         """Remove the references to owners that are gone; delete the object if no other owner is left."""
         owners = _owners(item)
-        gone = [one for one in owners if not self._owner_may_exist(item, one)]
-        if gone == owners:
+        missing = [owner for owner in owners if not self._owner_may_exist(item, owner)]
+        if missing == owners:
             await self._delete(item.key)
             return
-        for one in gone:
-            await self._writer.remove_owner(write.target_of(item.key), str(one["uid"]))
+        for owner in missing:
+            await self._writer.remove_owner(write.target_of(item.key), str(owner["uid"]))
 
     async def _continue_deletion(self, item: watch_cache.Item) -> None:
         """Continue the deletion of an object that waits for the garbage collector."""
         finalizers = item.finalizers
-        owned = [one for one in list(self._dependents.get(item.uid, ())) if self._store.get(one)]
+        dependents = [key for key in list(self._dependents.get(item.uid, ())) if self._store.get(key)]
         target = write.target_of(item.key)
         if write.ORPHAN in finalizers:
-            await asyncio.gather(*(self._writer.remove_owner(write.target_of(one), item.uid) for one in owned))
+            await asyncio.gather(*(self._writer.remove_owner(write.target_of(key), item.uid) for key in dependents))
             await self._writer.remove_finalizer(target, write.ORPHAN)
         elif write.FOREGROUND in finalizers:
-            blocking = [one for one in owned if self._blocks(one, item.uid)]
-            await asyncio.gather(*map(self._delete, owned))
+            blocking = [key for key in dependents if self._blocks(key, item.uid)]
+            await asyncio.gather(*map(self._delete, dependents))
             if not blocking:
                 await self._writer.remove_finalizer(target, write.FOREGROUND)
         elif item.key.title == _NAMESPACES:
-            inside = [one for one in self._store.all_items() if one.key.namespace == item.key.name]
-            await asyncio.gather(*(self._delete(one.key) for one in inside))
-            if not inside and not finalizers:
+            content = [entry for entry in self._store.all_items() if entry.key.namespace == item.key.name]
+            await asyncio.gather(*(self._delete(entry.key) for entry in content))
+            if not content and not finalizers:
                 await self._writer.remove(item)
 
     def _blocks(self, key: watch_cache.Key, owner: str) -> bool:
         item = self._store.get(key)
-        return item is not None and any(one["uid"] == owner and one.get("blockOwnerDeletion") for one in _owners(item))
+        return item is not None and any(ref["uid"] == owner and ref.get("blockOwnerDeletion") for ref in _owners(item))
 
     async def _delete(self, key: watch_cache.Key) -> None:
         item = self._store.get(key)
         if item is None or item.is_deleting:
             return
-        how = write.Deletion(preconditions=write.Deletion.Preconditions(uid=item.uid))
-        await self._writer.delete(write.target_of(key), how)
+        options = write.Deletion(preconditions=write.Deletion.Preconditions(uid=item.uid))
+        await self._writer.delete(write.target_of(key), options)
 
 
 def _awaits_collector(item: watch_cache.Item) -> bool:
     """Return whether the deletion of an object waits for the garbage collector."""
-    ours = item.key.title == _NAMESPACES or not {write.ORPHAN, write.FOREGROUND}.isdisjoint(item.finalizers)
-    return item.is_deleting and ours
+    is_ours = item.key.title == _NAMESPACES or not {write.ORPHAN, write.FOREGROUND}.isdisjoint(item.finalizers)
+    return item.is_deleting and is_ours
 
 
 def _owners(item: watch_cache.Item) -> list[schema.Json]:

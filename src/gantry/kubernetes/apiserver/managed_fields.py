@@ -53,11 +53,11 @@ def fields(body: schema.Json) -> dict[Path, object]:
     metadata = cast("schema.Json", body.get("metadata") or {})
     out: dict[Path, object] = {("metadata", name): metadata[name] for name in _METADATA if metadata.get(name)}
     for name in _MAPS:
-        inside = cast("schema.Json", metadata.get(name) or {})
-        out.update((("metadata", name, key), value) for key, value in inside.items())
+        entries = cast("schema.Json", metadata.get(name) or {})
+        out.update((("metadata", name, key), value) for key, value in entries.items())
     for name, value in body.items():
         if name in _DEEP and isinstance(value, dict):
-            out.update(((name, key), one) for key, one in value.items())
+            out.update(((name, key), field_value) for key, field_value in value.items())
         elif name not in _HEAD:
             out[name,] = value
     return out
@@ -69,14 +69,14 @@ def read(body: schema.Json) -> list[Entry]:
     return list(_read(cast("list[schema.Json]", metadata.get("managedFields") or [])))
 
 
-def _read(listed: Iterable[schema.Json]) -> Iterator[Entry]:
-    for one in listed:
-        said = {key: value for key, value in one.items() if isinstance(value, str)}
-        tree = one.get("fieldsV1")
-        if said.get("manager") and isinstance(tree, dict):
-            owner = FieldManager(said["manager"], said.get("operation", UPDATE), said.get("subresource", ""))
+def _read(entries: Iterable[schema.Json]) -> Iterator[Entry]:
+    for entry in entries:
+        strings = {key: value for key, value in entry.items() if isinstance(value, str)}
+        tree = entry.get("fieldsV1")
+        if strings.get("manager") and isinstance(tree, dict):
+            owner = FieldManager(strings["manager"], strings.get("operation", UPDATE), strings.get("subresource", ""))
             paths = _decode_fields(_ENCODE(tree))
-            yield Entry(owner, said.get("apiVersion", ""), said.get("time", ""), paths)
+            yield Entry(owner, strings.get("apiVersion", ""), strings.get("time", ""), paths)
 
 
 @functools.lru_cache(4096)
@@ -87,75 +87,77 @@ def _decode_fields(tree: bytes) -> frozenset[Path]:
 
 def _paths(tree: Mapping[str, object], above: Path) -> Iterator[Path]:
     """Yield the fields of a ``fieldsV1`` tree, cut off at our granularity."""
-    for key, inside in tree.items():
+    for key, subtree in tree.items():
         if not key.startswith("f:"):
             continue
         path = (*above, key[2:])
-        deeper = path in (("metadata",), ("spec",), ("status",)) or path in tuple(("metadata", one) for one in _MAPS)
-        if deeper and isinstance(inside, dict) and inside:
-            yield from _paths(inside, path)
+        deeper = path in (("metadata",), ("spec",), ("status",)) or path in tuple(("metadata", name) for name in _MAPS)
+        if deeper and isinstance(subtree, dict) and subtree:
+            yield from _paths(subtree, path)
         elif not deeper:
             yield path
 
 
 def to_managed_fields(entries: Iterable[Entry]) -> list[schema.Json]:
     """Return entries as ``managedFields``, without empty ones."""
-    return [_entry(one) for one in entries if one.paths]
+    return [_entry(entry) for entry in entries if entry.paths]
 
 
-def _entry(one: Entry) -> schema.Json:
+def _entry(entry: Entry) -> schema.Json:
     out: schema.Json = {
-        "manager": one.owner.manager,
-        "operation": one.owner.operation,
-        "apiVersion": one.api_version,
-        "time": one.time,
+        "manager": entry.owner.manager,
+        "operation": entry.owner.operation,
+        "apiVersion": entry.api_version,
+        "time": entry.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": _tree(one.paths),
+        "fieldsV1": _tree(entry.paths),
     }
-    return {**out, "subresource": one.owner.subresource} if one.owner.subresource else out
+    return {**out, "subresource": entry.owner.subresource} if entry.owner.subresource else out
 
 
 @functools.lru_cache(4096)
 def _tree(paths: frozenset[Path]) -> schema.Json:
     tree: schema.Json = {}
     for path in sorted(paths):
-        inside = tree
+        subtree = tree
         for part in path:
-            inside = cast("schema.Json", inside.setdefault(f"f:{part}", {}))
+            subtree = cast("schema.Json", subtree.setdefault(f"f:{part}", {}))
     return tree
 
 
 def after_update(
-    listed: object, old: schema.Json, new: schema.Json, *, owner: FieldManager, api_version: str, now: str
+    entries: object, old: schema.Json, new: schema.Json, *, owner: FieldManager, api_version: str, now: str
 ) -> list[schema.Json]:
     """Return ``managedFields`` (currently ``listed``) after an update: its manager alone owns the changed fields.
 
     Do not modify the result: it is shared by thousands of objects that one client writes in the same way.
     """
-    before, after = (fields(one) for one in _changed_parts(old, new))
+    before, after = (fields(part) for part in _changed_parts(old, new))
     changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
     removed = frozenset(path for path in before if path not in after)
-    return _after_update(_LIST(listed or []), changed, removed, Entry(owner, api_version, now, changed))
+    return _after_update(_LIST(entries or []), changed, removed, Entry(owner, api_version, now, changed))
 
 
 # A small cache: the keys contain the time, and ``listed`` may be as long as an object.
 @functools.lru_cache(256)
-def _after_update(listed: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry) -> list[schema.Json]:
-    entries = list(_read(_LISTED.decode(listed)))
-    touched = changed | removed
-    if not touched:
+def _after_update(
+    encoded: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry
+) -> list[schema.Json]:
+    entries = list(_read(_LISTED.decode(encoded)))
+    changed_or_removed = changed | removed
+    if not changed_or_removed:
         return to_managed_fields(entries)
-    mine = next((one for one in entries if one.owner == entry.owner), None)
-    others = [_without(one, touched) for one in entries if one.owner != entry.owner]
-    paths = ((mine.paths if mine else frozenset()) | changed) - removed
-    return to_managed_fields([*others, msgspec.structs.replace(entry, paths=paths)])
+    own_entry = next((existing for existing in entries if existing.owner == entry.owner), None)
+    kept_entries = [_without(existing, changed_or_removed) for existing in entries if existing.owner != entry.owner]
+    paths = ((own_entry.paths if own_entry else frozenset()) | changed) - removed
+    return to_managed_fields([*kept_entries, msgspec.structs.replace(entry, paths=paths)])
 
 
 def _changed_parts(old: schema.Json, new: schema.Json) -> tuple[schema.Json, schema.Json]:
     """Return the top-level fields in which two objects differ, and their metadata if it differs."""
     first: schema.Json = {}
     second: schema.Json = {}
-    before, after = (cast("schema.Json", one.get("metadata") or _EMPTY) for one in (old, new))
+    before, after = (cast("schema.Json", body.get("metadata") or _EMPTY) for body in (old, new))
     for name in (*_METADATA, *_MAPS):
         if before.get(name) != after.get(name):
             first["metadata"], second["metadata"] = before, after
@@ -167,8 +169,10 @@ def _changed_parts(old: schema.Json, new: schema.Json) -> tuple[schema.Json, sch
     return first, second
 
 
-def _without(one: Entry, paths: Iterable[Path]) -> Entry:
-    return one if one.paths.isdisjoint(paths) else msgspec.structs.replace(one, paths=one.paths.difference(paths))
+def _without(entry: Entry, paths: Iterable[Path]) -> Entry:
+    return (
+        entry if entry.paths.isdisjoint(paths) else msgspec.structs.replace(entry, paths=entry.paths.difference(paths))
+    )
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -194,10 +198,10 @@ def conflicts(
     before = fields(old)
     differing = {path for path, value in fields(config).items() if path not in before or before[path] != value}
     return [
-        Conflict(one.owner, one.api_version, path)
-        for one in entries
-        if one.owner != owner and (one.owner.manager, owner.manager) not in _TAKEOVERS
-        for path in sorted(one.paths & differing)
+        Conflict(entry.owner, entry.api_version, path)
+        for entry in entries
+        if entry.owner != owner and (entry.owner.manager, owner.manager) not in _TAKEOVERS
+        for path in sorted(entry.paths & differing)
     ]
 
 
@@ -205,27 +209,27 @@ def after_apply(
     entries: list[Entry], old: schema.Json, config: schema.Json, *, owner: FieldManager, api_version: str, now: str
 ) -> tuple[schema.Json, list[Entry]]:
     """Return the object and the entries after an apply, without a check for conflicts."""
-    before, wanted = fields(old), fields(config)
-    mine = next((one for one in entries if one.owner == owner), None)
-    differing = {path for path, value in wanted.items() if path not in before or before[path] != value}
-    others = [_without(one, differing) for one in entries if one.owner != owner]
-    held = {path for one in others for path in one.paths}
-    gone = (mine.paths if mine else frozenset()) - wanted.keys() - held
+    before, applied = fields(old), fields(config)
+    own_entry = next((entry for entry in entries if entry.owner == owner), None)
+    differing = {path for path, value in applied.items() if path not in before or before[path] != value}
+    kept_entries = [_without(entry, differing) for entry in entries if entry.owner != owner]
+    owned_paths = {path for entry in kept_entries for path in entry.paths}
+    removed = (own_entry.paths if own_entry else frozenset()) - applied.keys() - owned_paths
     new = old
-    for path in gone:
+    for path in removed:
         new = _set(new, path, None)
     for path in differing:
-        new = _set(new, path, wanted[path])
-    since = mine.time if mine and mine.paths == frozenset(wanted) and not differing else now
-    return new, [*others, Entry(owner, api_version, since, frozenset(wanted))]
+        new = _set(new, path, applied[path])
+    since = own_entry.time if own_entry and own_entry.paths == frozenset(applied) and not differing else now
+    return new, [*kept_entries, Entry(owner, api_version, since, frozenset(applied))]
 
 
 def _set(tree: schema.Json, path: Path, value: object) -> schema.Json:
     """Return the object with a field set, or removed if the value is None."""
-    first, *rest = path
-    if rest:
-        held = tree.get(first)
-        return {**tree, first: _set(held if isinstance(held, dict) else {}, tuple(rest), value)}
+    first, *inner_path = path
+    if inner_path:
+        inner = tree.get(first)
+        return {**tree, first: _set(inner if isinstance(inner, dict) else {}, tuple(inner_path), value)}
     if value is None:
-        return {key: one for key, one in tree.items() if key != first}
+        return {key: other for key, other in tree.items() if key != first}
     return {**tree, first: value}

@@ -54,7 +54,7 @@ class _Fields(msgspec.Struct, rename="camel"):
     self_link: str = ""
 
 
-_FIELDS = {one.encode_name for one in msgspec.structs.fields(_Fields)} - {"selfLink"}
+_FIELDS = {field.encode_name for field in msgspec.structs.fields(_Fields)} - {"selfLink"}
 _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 """Fields that only the server sets."""
 _EMPTY: schema.Json = {}
@@ -65,16 +65,16 @@ def read(body: schema.Json, old: schema.Json = _EMPTY) -> schema.Json:
 
     Values shared with ``old`` metadata, which has been checked before, are not checked again.
     """
-    given = body.get("metadata") or {}
-    if not isinstance(given, dict):
+    metadata = body.get("metadata") or {}
+    if not isinstance(metadata, dict):
         raise status_errors.bad("metadata must be a JSON object")
-    clean = {key: value for key, value in given.items() if value is not None}
-    fresh = {key: value for key, value in clean.items() if old.get(key) is not value}
+    without_nulls = {key: value for key, value in metadata.items() if value is not None}
+    changed = {key: value for key, value in without_nulls.items() if old.get(key) is not value}
     try:
-        msgspec.convert(fresh, _Fields)
+        msgspec.convert(changed, _Fields)
     except msgspec.ValidationError as error:
         raise status_errors.bad(f"metadata cannot be read: {error}") from None
-    return clean
+    return without_nulls
 
 
 def of(body: schema.Json) -> schema.Json:
@@ -94,7 +94,7 @@ def owners(metadata: schema.Json) -> list[schema.Json]:
 
 def unknown_fields(metadata: schema.Json) -> list[str]:
     """Return the paths of unknown fields."""
-    return [f"metadata.{one}" for one in metadata if one not in _FIELDS and one != "selfLink"]
+    return [f"metadata.{field}" for field in metadata if field not in _FIELDS and field != "selfLink"]
 
 
 def in_stored_form(body: schema.Json, metadata: schema.Json) -> schema.Json:
@@ -122,9 +122,9 @@ def for_update(metadata: schema.Json, old: schema.Json) -> schema.Json:
 
 def is_same(metadata: schema.Json, old: schema.Json) -> bool:
     """Return whether a write leaves metadata unchanged, apart from managed fields."""
-    rest = ("managedFields", "resourceVersion")
-    mine, before = ({key: value for key, value in one.items() if key not in rest} for one in (metadata, old))
-    return mine == before
+    ignored = ("managedFields", "resourceVersion")
+    new, before = ({key: value for key, value in field.items() if key not in ignored} for field in (metadata, old))
+    return new == before
 
 
 def generate_name(prefix: str, below: Callable[[int], int]) -> str:
@@ -162,12 +162,12 @@ def check(definition: definitions.Definition, metadata: schema.Json, old: schema
         yield from _key("metadata.labels", key)
     for key in cast("dict[str, str]", metadata.get("annotations", {})):
         yield from _key("metadata.annotations", key.lower())
-    for place, key in enumerate(string_list(metadata, "finalizers")):
-        yield from _key(f"metadata.finalizers[{place}]", key)
-    for place, one in enumerate(owners(metadata)):
+    for index, key in enumerate(string_list(metadata, "finalizers")):
+        yield from _key(f"metadata.finalizers[{index}]", key)
+    for index, reference in enumerate(owners(metadata)):
         for field in ("apiVersion", "kind", "name", "uid"):
-            if not one.get(field):
-                yield _bad(f"metadata.ownerReferences[{place}].{field}", "", "must not be empty")
+            if not reference.get(field):
+                yield _bad(f"metadata.ownerReferences[{index}].{field}", "", "must not be empty")
     if "finalizers" in metadata and old.get("deletionTimestamp"):
         yield from _new_finalizers(metadata, old)
 
@@ -195,9 +195,9 @@ def _new_finalizers(metadata: schema.Json, old: schema.Json) -> Iterator[schema.
     """Yield a violation if finalizers are added to an object that is being deleted."""
     added = sorted(set(string_list(metadata, "finalizers")) - set(string_list(old, "finalizers")))
     if added:
-        listed = ", ".join(f'"{one}"' for one in added)
+        names = ", ".join(f'"{name}"' for name in added)
         text = (
             "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-            f"[]string{{{listed}}}"
+            f"[]string{{{names}}}"
         )
         yield schema.Cause(schema.FORBIDDEN, "metadata.finalizers", text)

@@ -20,7 +20,7 @@ def encode(document: schema.Json) -> bytes:
     """Encode a document of version 2."""
     info = _as_object(document["info"])
     paths = (
-        _message(2, _named_value(path, _item(_as_object(one)))) for path, one in _as_object(document["paths"]).items()
+        _message(2, _named_value(path, _item(_as_object(item)))) for path, item in _as_object(document["paths"]).items()
     )
     return b"".join(
         [
@@ -38,15 +38,22 @@ def _item(item: schema.Json) -> bytes:
     )
 
 
-def _method(said: schema.Json) -> bytes:
+def _method(method: schema.Json) -> bytes:
     """Encode the query parameters and the extensions of a method."""
-    listed = [one for one in map(_as_object, _as_list(said["parameters"])) if one["in"] == "query"]
-    queries = (_text(2, one["in"]) + _text(4, one["name"]) + _text(6, one["type"]) for one in listed)
-    return b"".join(_message(8, _message(1, _message(2, _message(3, one)))) for one in queries) + _extensions(13, said)
+    parameters = [
+        parameter for parameter in map(_as_object, _as_list(method["parameters"])) if parameter["in"] == "query"
+    ]
+    queries = (
+        _text(2, parameter["in"]) + _text(4, parameter["name"]) + _text(6, parameter["type"])
+        for parameter in parameters
+    )
+    return b"".join(_message(8, _message(1, _message(2, _message(3, query)))) for query in queries) + _extensions(
+        13, method
+    )
 
 
-def _schemas(named: schema.Json) -> bytes:
-    return b"".join(_message(1, _named_value(name, _schema(_as_object(one)))) for name, one in named.items())
+def _schemas(schemas: schema.Json) -> bytes:
+    return b"".join(_message(1, _named_value(name, _schema(_as_object(node)))) for name, node in schemas.items())
 
 
 def _schema(node: schema.Json) -> bytes:
@@ -65,8 +72,12 @@ def _schema(node: schema.Json) -> bytes:
 
 def _extensions(number: int, node: schema.Json) -> bytes:
     """Encode the fields that begin with ``x-``; their values are YAML, of which JSON is a subset."""
-    listed: Iterable[tuple[str, object]] = ((name, one) for name, one in node.items() if name.startswith("x-"))
-    return b"".join(_message(number, _named_value(name, _text(2, msgspec.json.encode(one)))) for name, one in listed)
+    extensions: Iterable[tuple[str, object]] = (
+        (name, extension) for name, extension in node.items() if name.startswith("x-")
+    )
+    return b"".join(
+        _message(number, _named_value(name, _text(2, msgspec.json.encode(value)))) for name, value in extensions
+    )
 
 
 def _named_value(name: str, value: bytes) -> bytes:

@@ -55,8 +55,8 @@ class _Connection:
         """Start a request, or cancel it."""
         if request.method != pipe.CANCEL:
             self._tasks[request.number] = asyncio.create_task(self._answer(request))
-        elif found := self._tasks.pop(request.number, None):
-            found.cancel()
+        elif task := self._tasks.pop(request.number, None):
+            task.cancel()
 
     async def close(self) -> None:
         """Cancel the requests in progress."""
@@ -69,12 +69,14 @@ class _Connection:
         number, headers = request.number, {**request.headers, **self._headers}
         try:
             answer = await self._handler(interface.HttpRequest(request.method, request.path, request.body, headers))
-            told = {name.lower(): value for name, value in answer.headers.items()}
+            answer_headers = {name.lower(): value for name, value in answer.headers.items()}
             if request.is_stream:
-                self._outlet.send(pipe.Answer(number, answer.status, b"", False, answer.content_type, told))
+                self._outlet.send(pipe.Answer(number, answer.status, b"", False, answer.content_type, answer_headers))
                 await self._send(number, answer)
             else:
-                self._outlet.send(pipe.Answer(number, answer.status, answer.body, True, answer.content_type, told))
+                self._outlet.send(
+                    pipe.Answer(number, answer.status, answer.body, True, answer.content_type, answer_headers)
+                )
         except Exception:  # a bug in one request must not affect the others
             log.exception("%s %s failed", request.method, request.path)
             self._outlet.send(pipe.Answer(number, 500, b""))
@@ -92,6 +94,6 @@ class _Connection:
         self._outlet.send(pipe.Answer(number, 0, b""))
 
     def _send_piece(self, number: int, piece: bytes) -> None:
-        for begin in range(0, len(piece), pipe.MAX_PIECE_BYTES):
-            part = piece[begin : begin + pipe.MAX_PIECE_BYTES]
+        for start in range(0, len(piece), pipe.MAX_PIECE_BYTES):
+            part = piece[start : start + pipe.MAX_PIECE_BYTES]
             self._outlet.send(pipe.Answer(number, 0, part, is_last=False))

@@ -58,53 +58,53 @@ def decode(body: bytes) -> schema.Json | None:
     kind = head.get("kind") if isinstance(head, dict) else None
     if not isinstance(head, dict) or kind not in _KINDS:
         return None
-    inside = b"".join(value for number, value in _fields(envelope) if number == 2 and isinstance(value, bytes))
-    return {**head, **_message(inside, _KINDS[str(kind)])}
+    content = b"".join(value for number, value in _fields(envelope) if number == 2 and isinstance(value, bytes))
+    return {**head, **_message(content, _KINDS[str(kind)])}
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and value of each field; ValueError."""
-    place = 0
-    while place < len(data):
-        tag, place = _varint(data, place)
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
         match tag & 7:
             case 0:
-                value, place = _varint(data, place)
+                value, position = _varint(data, position)
                 yield tag >> 3, value
                 continue
             case 1:
                 size = 8
             case 2:
-                size, place = _varint(data, place)
+                size, position = _varint(data, position)
             case 5:
                 size = 4
             case other:
                 raise ValueError(f"unknown wire type {other}")
-        if place + size > len(data):
+        if position + size > len(data):
             raise ValueError("truncated field")
-        yield tag >> 3, data[place : place + size]
-        place += size
+        yield tag >> 3, data[position : position + size]
+        position += size
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
-        if place >= len(data):
+        if position >= len(data):
             raise ValueError("truncated varint")
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, place
+            return value, position
     raise ValueError("varint is too long")
 
 
-def _message(data: bytes, known: Message) -> schema.Json:
+def _message(data: bytes, schema_fields: Message) -> schema.Json:
     out: schema.Json = {}
     for number, value in _fields(data):
-        if number not in known:
+        if number not in schema_fields:
             continue
-        name, kind, *several = known[number]
+        name, kind, *is_repeated = schema_fields[number]
         if kind == "flag":
             out[name] = bool(value)
         elif not isinstance(value, bytes):
@@ -119,26 +119,26 @@ def _message(data: bytes, known: Message) -> schema.Json:
         elif kind == "texts":
             _nested_list(out, name).append(value.decode())
         elif isinstance(kind, Mapping):
-            inside = _message(value, kind)
-            if several:
-                _nested_list(out, name).append(inside)
+            nested = _message(value, kind)
+            if is_repeated:
+                _nested_list(out, name).append(nested)
             else:
-                out[name] = inside
+                out[name] = nested
     return out
 
 
 def _pair(data: bytes) -> tuple[str, bytes]:
-    found = {number: value for number, value in _fields(data) if isinstance(value, bytes)}
-    return found.get(1, b"").decode(), found.get(2, b"")
+    fields = {number: value for number, value in _fields(data) if isinstance(value, bytes)}
+    return fields.get(1, b"").decode(), fields.get(2, b"")
 
 
 def _nested_object(out: schema.Json, name: str, new: schema.Json) -> schema.Json:
-    inside = out.setdefault(name, new)
-    assert isinstance(inside, dict)
-    return inside
+    value = out.setdefault(name, new)
+    assert isinstance(value, dict)
+    return value
 
 
 def _nested_list(out: schema.Json, name: str) -> list[object]:
-    listed = out.setdefault(name, [])
-    assert isinstance(listed, list)
-    return listed
+    values = out.setdefault(name, [])
+    assert isinstance(values, list)
+    return values

@@ -70,27 +70,27 @@ class Reader:
 
     def get_object(self, target: resources.Target) -> watch_cache.Item:
         """Return an object; StatusError 404."""
-        found = self._store.get(watch_cache.Key(status_errors.title(target.definition), target.namespace, target.name))
-        if found is None:
+        item = self._store.get(watch_cache.Key(status_errors.title(target.definition), target.namespace, target.name))
+        if item is None:
             raise status_errors.missing(target.definition, target.name)
-        return found
+        return item
 
     def select(self, target: resources.Target, query: Query) -> list[watch_cache.Item]:
         """Return the objects of a collection that match the selectors, sorted by namespace and name."""
-        wanted = selectors.predicate(target, query.labels, query.fields)
+        matches = selectors.predicate(target, query.labels, query.fields)
         collection = self._store.collection(status_errors.title(target.definition))
-        return sorted(filter(wanted, collection.items(target.namespace)), key=lambda one: one.key)
+        return sorted(filter(matches, collection.items(target.namespace)), key=lambda item: item.key)
 
     def list_objects(self, target: resources.Target, query: Query, view: content_types.View) -> bytes:
         """Return a list, or a page of one; StatusError 400, 410."""
         page = self._continue(query.token) if query.token else self._first_page(target, query)
         metadata: schema.Json = {"resourceVersion": str(page.version)}
-        shown, rest = page.rest, page.rest[query.limit :]
-        if query.limit and rest:
+        shown, remaining = page.rest, page.rest[query.limit :]
+        if query.limit and remaining:
             shown = page.rest[: query.limit]
             metadata |= {
-                "continue": self._store_page(_Page(page.version, rest, page.until)),
-                "remainingItemCount": len(rest),
+                "continue": self._store_page(_Page(page.version, remaining, page.until)),
+                "remainingItemCount": len(remaining),
             }
         return view.encode_list(shown, metadata)
 
@@ -126,9 +126,9 @@ class Reader:
 
     def watch(self, target: resources.Target, query: Query, view: content_types.View) -> AsyncGenerator[bytes, None]:
         """Return the lines of a watch; StatusError 400 for invalid parameters."""
-        wanted = selectors.predicate(target, query.labels, query.fields)
+        matches = selectors.predicate(target, query.labels, query.fields)
         version = parse_number(query.version, "resourceVersion")
-        return self._count_watch(self._lines(target, query, view, wanted=wanted, version=version))
+        return self._count_watch(self._lines(target, query, view, matches=matches, version=version))
 
     async def _count_watch(self, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         if self._watches >= MAX_WATCHES:
@@ -150,15 +150,15 @@ class Reader:
         query: Query,
         view: content_types.View,
         *,
-        wanted: watch_cache.Predicate,
+        matches: watch_cache.Predicate,
         version: int,
     ) -> AsyncGenerator[bytes, None]:
         collection = self._store.collection(status_errors.title(target.definition))
-        ends = self._clock.monotonic() + (query.timeout or WATCH_SECONDS + self._random.below(WATCH_SECONDS))
+        deadline = self._clock.monotonic() + (query.timeout or WATCH_SECONDS + self._random.below(WATCH_SECONDS))
         if version == 0 or query.initial:
             version = self._store.version
-            listed = sorted(filter(wanted, collection.items(target.namespace)), key=lambda one: one.key)
-            yield b"".join(view.encode_event("ADDED", one.body) for one in listed)
+            items = sorted(filter(matches, collection.items(target.namespace)), key=lambda item: item.key)
+            yield b"".join(view.encode_event("ADDED", item.body) for item in items)
             if query.initial and query.bookmarks:
                 yield view.encode_bookmark(version, initial=True)
         elif version > self._store.version:
@@ -171,18 +171,18 @@ class Reader:
                 yield _error_line(error)
                 return
             version = events[-1].item.version if events else version
-            lines = b"".join(_event_lines(events, wanted, view))
+            lines = b"".join(_event_lines(events, matches, view))
             if lines:
                 yield lines
                 continue
-            left = ends - self._clock.monotonic()
-            if left > 0 and await self._wait(collection, min(left, BOOKMARK_SECONDS)):
+            remaining = deadline - self._clock.monotonic()
+            if remaining > 0 and await self._wait(collection, min(remaining, BOOKMARK_SECONDS)):
                 continue
             if query.bookmarks:
                 # All events of this collection up to the version of the store have been sent.
                 version = self._store.version
                 yield view.encode_bookmark(version)
-            if left <= BOOKMARK_SECONDS:
+            if remaining <= BOOKMARK_SECONDS:
                 return
 
     async def _wait(self, collection: watch_cache.Collection, seconds: float) -> bool:
@@ -196,10 +196,10 @@ class Reader:
 
 
 def _event_lines(
-    events: Iterable[watch_cache.Event], wanted: watch_cache.Predicate, view: content_types.View
+    events: Iterable[watch_cache.Event], matches: watch_cache.Predicate, view: content_types.View
 ) -> Iterable[bytes]:
     for event in events:
-        kind = event.event_type(wanted)
+        kind = event.event_type(matches)
         if kind:
             yield view.encode_event(kind, event.item.body)
 

@@ -116,8 +116,10 @@ MACHINES = tuple(
 SERVED = (*BUILT_IN, *definitions.DEFINITIONS, *MACHINES)
 
 _VALUE = msgspec.json.Decoder(schema.Json)
-_BY_PLURAL: Mapping[tuple[str, str], definitions.Definition] = {(one.group, one.plural): one for one in SERVED}
-_KINDS = {(one.group, one.kind) for one in SERVED}
+_BY_PLURAL: Mapping[tuple[str, str], definitions.Definition] = {
+    (definition.group, definition.plural): definition for definition in SERVED
+}
+_KINDS = {(definition.group, definition.kind) for definition in SERVED}
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -148,20 +150,20 @@ def is_served(group: str, kind: str) -> bool:
 
 def groups() -> Iterator[tuple[str, str, list[definitions.Definition]]]:
     """Yield each group and version with its definitions, the preferred version of a group first."""
-    for group in dict.fromkeys(one.group for one in SERVED):
-        members = [one for one in SERVED if one.group == group]
-        for version in dict.fromkeys(version for one in members for version in one.versions):
-            yield group, version, [one for one in members if version in one.versions]
+    for group in dict.fromkeys(definition.group for definition in SERVED):
+        members = [definition for definition in SERVED if definition.group == group]
+        for version in dict.fromkeys(version for definition in members for version in definition.versions):
+            yield group, version, [definition for definition in members if version in definition.versions]
 
 
-def resolve(group: str, version: str, rest: tuple[str, ...]) -> Target:
+def resolve(group: str, version: str, segments: tuple[str, ...]) -> Target:
     """Resolve the part of a path after the version; StatusError 404 if nothing is served there."""
     namespace = ""
-    if rest[:1] == ("namespaces",) and len(rest) > 2 and rest[2:] not in (("status",), ("finalize",)):
-        namespace, rest = rest[1], rest[2:]
-    plural, name, subresource = (*rest, "", "", "")[:3]
+    if segments[:1] == ("namespaces",) and len(segments) > 2 and segments[2:] not in (("status",), ("finalize",)):
+        namespace, segments = segments[1], segments[2:]
+    plural, name, subresource = (*segments, "", "", "")[:3]
     definition = _BY_PLURAL.get((group, plural))
-    if definition is None or version not in definition.versions or len(rest) > 3:
+    if definition is None or version not in definition.versions or len(segments) > 3:
         raise status_errors.no_resource()
     if bool(namespace) > definition.is_namespaced or (name and definition.is_namespaced and not namespace):
         raise status_errors.no_resource()

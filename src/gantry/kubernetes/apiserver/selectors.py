@@ -25,7 +25,7 @@ _FIELDS = {
         "reason",
         "type",
         "reportingComponent",
-        *(f"involvedObject.{one}" for one in _EVENT_FIELDS),
+        *(f"involvedObject.{field}" for field in _EVENT_FIELDS),
     ),
     resources.NAMESPACES.plural: ("status.phase",),
 }
@@ -40,39 +40,39 @@ class Term(msgspec.Struct, frozen=True):
 
     def matches(self, value: str | None) -> bool:
         """Return whether a value, None if absent, satisfies the requirement."""
-        found = value is not None if not self.values else value in self.values
-        return found != self.negated
+        is_match = value is not None if not self.values else value in self.values
+        return is_match != self.negated
 
 
 def terms(text: str) -> list[Term]:
     """Parse a selector into its requirements, all of which must match; StatusError 400."""
-    out, place = [], 0
-    while place < len(text):
-        found = _TERM.match(text, place)
-        if not found:
-            raise status_errors.bad(f"unable to parse requirement: {text[place:]!r}")
-        out.append(_term(found))
-        place = found.end()
-    return out
+    requirements, position = [], 0
+    while position < len(text):
+        match = _TERM.match(text, position)
+        if not match:
+            raise status_errors.bad(f"unable to parse requirement: {text[position:]!r}")
+        requirements.append(_term(match))
+        position = match.end()
+    return requirements
 
 
-def _term(found: re.Match[str]) -> Term:
-    if found["absent"]:
-        return Term(found["absent"], negated=True)
-    if found["set"]:
-        values = tuple(one.strip() for one in found["values"].split(","))
-        return Term(found["key"], values, found["set"] == "notin")
-    if found["sign"]:
-        return Term(found["key"], (found["value"],), found["sign"] == "!=")
-    return Term(found["key"])
+def _term(match: re.Match[str]) -> Term:
+    if match["absent"]:
+        return Term(match["absent"], negated=True)
+    if match["set"]:
+        values = tuple(text.strip() for text in match["values"].split(","))
+        return Term(match["key"], values, match["set"] == "notin")
+    if match["sign"]:
+        return Term(match["key"], (match["value"],), match["sign"] == "!=")
+    return Term(match["key"])
 
 
 def predicate(target: resources.Target, labels: str, fields: str) -> watch_cache.Predicate:
     """Return a predicate for the objects of a target that match the selectors; StatusError 400."""
     by_label, by_field = terms(labels), terms(fields)
-    known = _FIELDS.get(target.definition.plural, ()) if not target.definition.group else ()
+    supported = _FIELDS.get(target.definition.plural, ()) if not target.definition.group else ()
     for term in by_field:
-        if term.key not in ("metadata.name", "metadata.namespace", *known):
+        if term.key not in ("metadata.name", "metadata.namespace", *supported):
             raise status_errors.bad(f"field label not supported: {term.key}")
 
     namespace, name = target.namespace, target.name

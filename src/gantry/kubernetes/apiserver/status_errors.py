@@ -54,7 +54,7 @@ def body(error: http.Failure) -> schema.Json:
         reason, details = error.reason, error.details
     else:
         reason, details = _REASONS.get(error.status, "InternalError"), None
-    told: schema.Json = {
+    status: schema.Json = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
@@ -63,7 +63,7 @@ def body(error: http.Failure) -> schema.Json:
         "reason": reason,
         "code": error.status,
     }
-    return {**told, "details": details} if details else told
+    return {**status, "details": details} if details else status
 
 
 def title(definition: definitions.Definition) -> str:
@@ -105,12 +105,12 @@ def conflict(definition: definitions.Definition, name: str, why: str = MODIFIED)
 
 def invalid(definition: definitions.Definition, name: str, causes: Iterable[schema.Cause]) -> StatusError:
     """Return the error for invalid fields, with the first ``MAX_CAUSES`` causes: 422."""
-    listed = list(itertools.islice(causes, MAX_CAUSES))
-    said = ", ".join(map(str, listed))
+    first_causes = list(itertools.islice(causes, MAX_CAUSES))
+    summary = ", ".join(map(str, first_causes))
     kind = f"{definition.kind}.{definition.group}" if definition.group else definition.kind
-    message = f'{kind} "{name}" is invalid: {f"[{said}]" if len(listed) > 1 else said}'
-    told = [{"reason": one.reason, "message": one.message, "field": one.field} for one in listed]
-    details: schema.Json = {"name": name, "group": definition.group, "kind": definition.kind, "causes": told}
+    message = f'{kind} "{name}" is invalid: {f"[{summary}]" if len(first_causes) > 1 else summary}'
+    cause_list = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in first_causes]
+    details: schema.Json = {"name": name, "group": definition.group, "kind": definition.kind, "causes": cause_list}
     return StatusError(422, message, details=details)
 
 

@@ -64,19 +64,19 @@ class _Change(msgspec.Struct, frozen=True):
     ticket: asyncio.Future[None]
 
 
-def _to_item(title: str, said: schema.Json, body: bytes) -> watch_cache.Item:
+def _to_item(title: str, metadata_fields: schema.Json, body: bytes) -> watch_cache.Item:
     """Build an item from the metadata and the JSON of an object."""
     name, namespace, version, uid = (
-        cast("str", said.get(key, "")) for key in ("name", "namespace", "resourceVersion", "uid")
+        cast("str", metadata_fields.get(key, "")) for key in ("name", "namespace", "resourceVersion", "uid")
     )
     return watch_cache.Item(
         key=watch_cache.Key(title, namespace, name),
         version=int(version),
         uid=uid,
-        labels=cast("dict[str, str]", said.get("labels", {})),
-        owners=tuple(cast("str", one["uid"]) for one in metadata.owners(said)),
-        is_deleting="deletionTimestamp" in said,
-        finalizers=tuple(metadata.string_list(said, "finalizers")),
+        labels=cast("dict[str, str]", metadata_fields.get("labels", {})),
+        owners=tuple(cast("str", owner["uid"]) for owner in metadata.owners(metadata_fields)),
+        is_deleting="deletionTimestamp" in metadata_fields,
+        finalizers=tuple(metadata.string_list(metadata_fields, "finalizers")),
         body=body,
     )
 
@@ -88,7 +88,9 @@ class Store:
         self._disk = runtime.disk
         self._folder = folder
         self._path = f"{folder}/objects.log"
-        self._collections = {status_errors.title(one): watch_cache.Collection() for one in resources.SERVED}
+        self._collections = {
+            status_errors.title(definition): watch_cache.Collection() for definition in resources.SERVED
+        }
         self._current: dict[watch_cache.Key, watch_cache.Item | None] = {}
         self._pending: list[_Change] = []
         self._wake = asyncio.Event()
@@ -124,7 +126,7 @@ class Store:
     async def close(self) -> None:
         """Store pending changes and stop."""
         if self._writer:
-            await asyncio.gather(*(one.ticket for one in self._pending), return_exceptions=True)
+            await asyncio.gather(*(change.ticket for change in self._pending), return_exceptions=True)
             self._writer.cancel()
             await asyncio.gather(self._writer, return_exceptions=True)
         if self._journal:
@@ -138,8 +140,8 @@ class Store:
 
     def all_items(self) -> Iterable[watch_cache.Item]:
         """Yield all objects."""
-        for one in self._collections.values():
-            yield from one.items()
+        for collection in self._collections.values():
+            yield from collection.items()
 
     def get(self, key: watch_cache.Key) -> watch_cache.Item | None:
         """Return the durable version of an object."""
@@ -165,8 +167,8 @@ class Store:
         if not self.is_writable:
             raise errors.InternalError(f"{self._path} is no longer written", hint="restart the server")
         self._last_version += 1
-        said = {**metadata.of(body), "resourceVersion": str(self._last_version)}
-        item = _to_item(title, said, _ENCODE({**body, "metadata": said}))
+        versioned = {**metadata.of(body), "resourceVersion": str(self._last_version)}
+        item = _to_item(title, versioned, _ENCODE({**body, "metadata": versioned}))
         if len(item.body) > MAX_OBJECT_BYTES and not item.is_deleting:
             raise status_errors.too_large("the object", MAX_OBJECT_BYTES)
         change = _Change(item, gone, asyncio.get_running_loop().create_future())
@@ -181,8 +183,10 @@ class Store:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            group = list(self._pending)
-            records = [_ENCODE(_Record(one.item.key.title, msgspec.Raw(one.item.body), one.gone)) for one in group]
+            batch = list(self._pending)
+            records = [
+                _ENCODE(_Record(change.item.key.title, msgspec.Raw(change.item.body), change.gone)) for change in batch
+            ]
             try:
                 file = await self._file()
                 line = frame.pack(self._digest, records)
@@ -191,11 +195,11 @@ class Store:
                 self._fail(error)
                 continue
             self._digest = frame.digest(line)
-            for one in group:
-                self._publish(one)
-            del self._pending[: len(group)]
+            for change in batch:
+                self._publish(change)
+            del self._pending[: len(batch)]
             # Wake watches last: a controller of ours then knows its own changes from the answers.
-            for title in {one.item.key.title: None for one in group}:
+            for title in {change.item.key.title: None for change in batch}:
                 self._collections[title].wake()
             if file.written > self._size * COMPACT_FACTOR + COMPACT_BYTES:
                 await self._compact()
@@ -228,18 +232,18 @@ class Store:
         log.error("%s cannot be written: %s", self._path, error)
         failed, self._pending = self._pending, []
         self._current.clear()
-        for one in failed:
-            if not one.ticket.done():
-                one.ticket.set_exception(errors.StorageError(f"{self._path} cannot be written: {error.strerror}"))
+        for change in failed:
+            if not change.ticket.done():
+                change.ticket.set_exception(errors.StorageError(f"{self._path} cannot be written: {error.strerror}"))
 
     def _writer_ended(self, writing: asyncio.Task[None]) -> None:
         """Fail all pending changes after a bug has ended the writer."""
         error = None if writing.cancelled() else writing.exception()
         if error:
             log.critical("%s is no longer written", self._path, exc_info=error)
-        for one in self._pending:
-            if not one.ticket.done():
-                one.ticket.set_exception(errors.InternalError(f"{self._path} is no longer written: {error!r}"))
+        for change in self._pending:
+            if not change.ticket.done():
+                change.ticket.set_exception(errors.InternalError(f"{self._path} is no longer written: {error!r}"))
 
     async def _compact(self) -> None:
         try:
@@ -252,7 +256,7 @@ class Store:
         """Compact: replace the file by one that begins with all objects."""
         items = list(self.all_items())
         header = _ENCODE(_Header(self.version, len(items)))
-        records = (_ENCODE(_Record(one.key.title, msgspec.Raw(one.body))) for one in items)
+        records = (_ENCODE(_Record(item.key.title, msgspec.Raw(item.body))) for item in items)
         line = frame.pack(frame.GENESIS, [header, *records])
         if self._journal:
             self._journal.close()
@@ -262,26 +266,30 @@ class Store:
 
     async def _recover(self) -> None:
         """Replay the file; an incomplete last frame was never acknowledged and is dropped."""
-        found, good = self._disk.read(self._path), 0
+        content, valid_bytes = self._disk.read(self._path), 0
         try:
-            for one in frame.scan(found):
-                if one.previous != self._digest:
-                    raise frame.DamageError(one.offset, "the frame does not follow the one before it (chain hash)")
-                self._replay(one, is_first=good == 0)
-                self._digest, good = one.digest, one.offset + len(one.line)
-                self._size = self._size or good
+            for stored_frame in frame.scan(content):
+                if stored_frame.previous != self._digest:
+                    raise frame.DamageError(
+                        stored_frame.offset, "the frame does not follow the one before it (chain hash)"
+                    )
+                self._replay(stored_frame, is_first=valid_bytes == 0)
+                self._digest, valid_bytes = stored_frame.digest, stored_frame.offset + len(stored_frame.line)
+                self._size = self._size or valid_bytes
         except frame.TornError as error:
-            if not good:
+            if not valid_bytes:
                 raise self._damaged(error) from None
-            log.warning("%s: dropped an incomplete frame of %d bytes after a crash", self._path, len(found) - good)
+            log.warning(
+                "%s: dropped an incomplete frame of %d bytes after a crash", self._path, len(content) - valid_bytes
+            )
         except frame.DamageError as error:
             raise self._damaged(error) from None
         # A previous fsync may have failed, and the kernel reports that only once, so rewrite the file.
-        await self._disk.write(self._path, found[:good], mode=0o600)
+        await self._disk.write(self._path, content[:valid_bytes], mode=0o600)
         self._last_version = self.version
 
-    def _replay(self, one: frame.Frame, *, is_first: bool) -> None:
-        records = list(one.records)
+    def _replay(self, stored_frame: frame.Frame, *, is_first: bool) -> None:
+        records = list(stored_frame.records)
         count = 0
         try:
             if is_first:
@@ -289,18 +297,18 @@ class Store:
                 self.version, count = header.version, header.count
                 for collection in self._collections.values():
                     collection.floor = header.version
-            for place, raw in enumerate(records):
+            for index, raw in enumerate(records):
                 record = _RECORD.decode(raw)
                 body = bytes(record.object)
                 item = _to_item(record.title, metadata.of(resources.value(body)), body)
                 collection = self._collections[record.title]
-                if place < count:
+                if index < count:
                     collection.load(item)
                 else:
                     collection.add_event(item, gone=record.gone)
                     self.version = item.version
         except (*frame.UNREADABLE, KeyError, IndexError, ValueError) as error:
-            raise frame.DamageError(one.offset, f"a record cannot be read: {error}") from None
+            raise frame.DamageError(stored_frame.offset, f"a record cannot be read: {error}") from None
 
     def _damaged(self, error: frame.DamageError) -> errors.ConfigurationError:
         return errors.ConfigurationError(

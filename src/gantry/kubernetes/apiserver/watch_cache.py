@@ -51,10 +51,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     item: Item
     gone: bool
 
-    def event_type(self, wanted: Predicate) -> str:
+    def event_type(self, matches: Predicate) -> str:
         """Return the event type for a watch of these objects: ADDED, MODIFIED, DELETED, or empty for no event."""
-        before = self.old is not None and wanted(self.old)
-        after = not self.gone and wanted(self.item)
+        before = self.old is not None and matches(self.old)
+        after = not self.gone and matches(self.item)
         if before and after:
             return "MODIFIED"
         return "ADDED" if after else "DELETED" if before else ""
@@ -79,8 +79,8 @@ class Collection:
         if namespace:
             yield from self._items.get(namespace, {}).values()
         else:
-            for inside in self._items.values():
-                yield from inside.values()
+            for by_name in self._items.values():
+                yield from by_name.values()
 
     def load(self, item: Item) -> None:
         """Add an object from before the first event."""
@@ -91,9 +91,9 @@ class Collection:
         key = item.key
         event = Event(self.get(key.namespace, key.name), item, gone)
         if gone:
-            inside = self._items[key.namespace]
-            del inside[key.name]
-            if not inside:
+            by_name = self._items[key.namespace]
+            del by_name[key.name]
+            if not by_name:
                 del self._items[key.namespace]
         else:
             self.load(item)

@@ -63,8 +63,8 @@ class Application:
 
     id_header = ("Audit-Id", "")
 
-    def __init__(self, seen: cache.Cache, *, is_ready: Callable[[], bool]) -> None:
-        self._index = seen
+    def __init__(self, objects: cache.Cache, *, is_ready: Callable[[], bool]) -> None:
+        self._index = objects
         self._is_ready = is_ready
 
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
@@ -73,43 +73,45 @@ class Application:
             raise status_errors.StatusError(404, f"admission reviews are served at {PATH}")
         if raw.method != "POST":
             raise status_errors.StatusError(405, f"method {raw.method} is not allowed, use POST")
-        asked = _request(raw.body)
-        body = {"apiVersion": API_VERSION, "kind": KIND, "response": self._response(asked)}
+        review_request = _request(raw.body)
+        body = {"apiVersion": API_VERSION, "kind": KIND, "response": self._response(review_request)}
         return interface.HttpResponse(200, _ENCODE(body))
 
     def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
         """Return a failure as a Status."""
         return interface.HttpResponse(error.status, _ENCODE(status_errors.body(error)))
 
-    def _response(self, asked: _Request) -> _Response:
-        if asked.operation not in ("CREATE", "UPDATE") or asked.sub_resource:
-            return _Response(asked.uid, allowed=True)
+    def _response(self, review_request: _Request) -> _Response:
+        if review_request.operation not in ("CREATE", "UPDATE") or review_request.sub_resource:
+            return _Response(review_request.uid, allowed=True)
         try:
-            return _Response(asked.uid, allowed=True, warnings=self._warnings(asked))
+            return _Response(review_request.uid, allowed=True, warnings=self._warnings(review_request))
         except status_errors.StatusError as error:
-            return _Response(asked.uid, allowed=False, status=status_errors.body(error))
+            return _Response(review_request.uid, allowed=False, status=status_errors.body(error))
 
-    def _warnings(self, asked: _Request) -> list[str]:
+    def _warnings(self, review_request: _Request) -> list[str]:
         """Return the warnings about an allowed object; StatusError if it is rejected."""
-        definition = definitions.by_kind(asked.kind.group, asked.kind.kind)
+        definition = definitions.by_kind(review_request.kind.group, review_request.kind.kind)
         if definition is None:
-            named = f"{asked.kind.kind}.{asked.kind.group}"
-            raise status_errors.bad(
-                f"no admission rules for {named}: remove it from the ValidatingWebhookConfiguration"
-            )
+            kind = f"{review_request.kind.kind}.{review_request.kind.group}"
+            raise status_errors.bad(f"no admission rules for {kind}: remove it from the ValidatingWebhookConfiguration")
         try:
-            new = meta.decode(bytes(asked.new), definition.resource)
-            old = meta.decode(bytes(asked.old), definition.resource) if asked.operation == "UPDATE" else None
+            new = meta.decode(bytes(review_request.new), definition.resource)
+            old = (
+                meta.decode(bytes(review_request.old), definition.resource)
+                if review_request.operation == "UPDATE"
+                else None
+            )
         except errors.InvalidError as error:
             raise status_errors.unreadable(error) from None
         if isinstance(new, ipam.IPPool) and not self._is_ready():
             raise status_errors.StatusError(503, "the controllers are still listing addresses; try again in a moment")
-        find = self._index
-        causes = admission.review(new, old, in_use=find.addresses_in, claim_of=find.claim)
+        objects = self._index
+        causes = admission.review(new, old, in_use=objects.addresses_in, claim_of=objects.claim)
         if causes:
             raise status_errors.invalid(definition, new.metadata.name, causes)
         if isinstance(new, ipam.IPPool) and not (isinstance(old, ipam.IPPool) and old.spec == new.spec):
-            return admission.warnings(new, find.pools_in(new.metadata.namespace))
+            return admission.warnings(new, objects.pools_in(new.metadata.namespace))
         return []
 
 
@@ -120,8 +122,8 @@ def _request(body: bytes) -> _Request:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise status_errors.bad(f"not a valid {KIND}: {error}") from None
     if (review.api_version, review.kind) != (API_VERSION, KIND):
-        given = f"{review.kind or 'an object'} of {review.api_version or 'no version'}"
-        raise status_errors.bad(f"expected {KIND} of {API_VERSION}, got {given}")
+        received = f"{review.kind or 'an object'} of {review.api_version or 'no version'}"
+        raise status_errors.bad(f"expected {KIND} of {API_VERSION}, got {received}")
     if review.request is None:
         raise status_errors.bad(f"the {KIND} has no request")
     return review.request

@@ -76,12 +76,12 @@ class Writer:
 
     async def create(self, target: resources.Target, body: schema.Json, options: Options) -> bytes:
         """Create an object and return it; StatusError."""
-        given = metadata.read(body)
-        prefix = given.get("generateName")
-        if given.get("name") or not prefix:
-            return await self._create(target, body, given, options)
+        requested = metadata.read(body)
+        prefix = requested.get("generateName")
+        if requested.get("name") or not prefix:
+            return await self._create(target, body, requested, options)
         for _ in range(_MAX_GENERATE_ATTEMPTS - 1):
-            named = {**given, "name": metadata.generate_name(str(prefix), self._random.below)}
+            named = {**requested, "name": metadata.generate_name(str(prefix), self._random.below)}
             try:
                 return await self._create(target, body, named, options)
             except status_errors.StatusError as error:
@@ -93,29 +93,29 @@ class Writer:
         self,
         target: resources.Target,
         body: schema.Json,
-        given: schema.Json,
+        requested: schema.Json,
         options: Options,
         *,
         operation: str = managed_fields.UPDATE,
     ) -> bytes:
-        definition, name = target.definition, str(given.get("name", ""))
-        placed = self._with_namespace(target, given)
-        if given.get("resourceVersion"):
+        definition, name = target.definition, str(requested.get("name", ""))
+        located = self._with_namespace(target, requested)
+        if requested.get("resourceVersion"):
             raise status_errors.bad("resourceVersion should not be set on objects to be created")
         self._check_namespace(target, name)
-        made = metadata.for_create(placed, uid=self._random.uuid(), now=self._now())
-        new = {**bodies.with_type(target, body), "metadata": made}
+        complete = metadata.for_create(located, uid=self._random.uuid(), now=self._now())
+        new = {**bodies.with_type(target, body), "metadata": complete}
         if definition.has_status:
             new.pop("status", None)
         if definition is resources.NAMESPACES:
             new |= {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
         checked = self._admit(target, new, None, options)
-        there = self._store.current(_object_key(target, name))
-        if there:
-            raise status_errors.exists(definition, name, is_deleting=there.is_deleting)
+        existing = self._store.current(_object_key(target, name))
+        if existing:
+            raise status_errors.exists(definition, name, is_deleting=existing.is_deleting)
         written = body if operation == managed_fields.APPLY else checked
         owned = managed_fields.after_update(
-            given.get("managedFields"),
+            requested.get("managedFields"),
             {},
             written,
             owner=_field_manager(target, options, operation),
@@ -126,13 +126,13 @@ class Writer:
 
     async def update(self, target: resources.Target, body: schema.Json, options: Options) -> bytes:
         """Replace an object, or its status, and return it; StatusError."""
-        given = metadata.read(body)
-        name = given.get("name", target.name)
+        requested = metadata.read(body)
+        name = requested.get("name", target.name)
         if name != target.name:
             raise status_errors.bad(
                 f"the name of the object ({name}) does not match the name on the URL ({target.name})"
             )
-        if not given.get("resourceVersion") and target.definition not in resources.BUILT_IN:
+        if not requested.get("resourceVersion") and target.definition not in resources.BUILT_IN:
             cause = schema.Cause(
                 schema.INVALID, "metadata.resourceVersion", "Invalid value: 0x0: must be specified for an update"
             )
@@ -144,12 +144,12 @@ class Writer:
         item = self._existing(target)
         old = bodies.in_version(target, item)
         body = content_types.json_object(change(old), "the object")
-        given = metadata.read(body, metadata.of(old))
-        self._check_identity(target, given, item)
-        placed = metadata.for_update(self._with_namespace(target, given), metadata.of(old))
-        placed["name"] = target.name
-        new = bodies.limit_update(target, {**bodies.with_type(target, body), "metadata": placed}, old)
-        listed = metadata.of(new).get("managedFields")
+        requested = metadata.read(body, metadata.of(old))
+        self._check_identity(target, requested, item)
+        located = metadata.for_update(self._with_namespace(target, requested), metadata.of(old))
+        located["name"] = target.name
+        new = bodies.limit_update(target, {**bodies.with_type(target, body), "metadata": located}, old)
+        entries = metadata.of(new).get("managedFields")
         owner, version = _field_manager(target, options), target.api_version
         return await self._replace(
             target,
@@ -158,20 +158,20 @@ class Writer:
             new,
             options,
             owned=lambda checked: managed_fields.after_update(
-                listed, old, checked, owner=owner, api_version=version, now=self._now()
+                entries, old, checked, owner=owner, api_version=version, now=self._now()
             ),
         )
 
     async def apply(self, target: resources.Target, config: schema.Json, options: Options) -> tuple[bytes, bool]:
         """Server-side apply; return the object, and whether it was created; StatusError."""
-        given = metadata.read(config)
-        if given.get("managedFields"):
+        requested = metadata.read(config)
+        if requested.get("managedFields"):
             raise status_errors.bad("metadata.managedFields must be nil")
-        if given.get("name", target.name) != target.name:
+        if requested.get("name", target.name) != target.name:
             raise status_errors.bad(
-                f"the name of the object ({given['name']}) does not match the name on the URL ({target.name})"
+                f"the name of the object ({requested['name']}) does not match the name on the URL ({target.name})"
             )
-        config = {**bodies.with_type(target, config), "metadata": {**given, "name": target.name}}
+        config = {**bodies.with_type(target, config), "metadata": {**requested, "name": target.name}}
         owner = _field_manager(target, options, managed_fields.APPLY)
         item = self._store.current(_object_key(target, target.name))
         if item is None:
@@ -181,31 +181,31 @@ class Writer:
             return await self._create(
                 target, config, metadata.of(config), options, operation=managed_fields.APPLY
             ), True
-        self._check_identity(target, given, item)
+        self._check_identity(target, requested, item)
         old = bodies.in_version(target, item)
         config = bodies.limit_apply(target, config)
         entries = managed_fields.read(old)
-        met = managed_fields.conflicts(entries, old, config, owner=owner)
-        if met and not options.force:
-            raise bodies.conflict_error(met)
+        conflicts = managed_fields.conflicts(entries, old, config, owner=owner)
+        if conflicts and not options.force:
+            raise bodies.conflict_error(conflicts)
         new, owned = managed_fields.after_apply(
             entries, old, config, owner=owner, api_version=target.api_version, now=self._now()
         )
-        placed = metadata.for_update(metadata.of(new), metadata.of(old))
-        new = bodies.limit_update(target, {**new, "metadata": placed}, old)
+        located = metadata.for_update(metadata.of(new), metadata.of(old))
+        new = bodies.limit_update(target, {**new, "metadata": located}, old)
         fields = managed_fields.to_managed_fields(owned)
         return await self._replace(target, item, old, new, options, owned=lambda checked: fields), False
 
-    async def delete(self, target: resources.Target, how: Deletion, *, dry_run: bool = False) -> bytes | None:
+    async def delete(self, target: resources.Target, deletion: Deletion, *, dry_run: bool = False) -> bytes | None:
         """Delete an object; return it while it has finalizers, None if it is gone; StatusError."""
         item = self._existing(target)
         body = resources.value(item.body)
-        said = metadata.of(body)
-        self._check_preconditions(target, how, item)
+        current = metadata.of(body)
+        self._check_preconditions(target, deletion, item)
         if target.definition is resources.NAMESPACES and target.name in resources.DEFAULT_NAMESPACES:
             raise status_errors.forbidden(target.definition, target.name, "this namespace may not be deleted")
-        finalizers = metadata.string_list(said, "finalizers")
-        policy = "Orphan" if how.orphan_dependents else how.propagation_policy or ""
+        finalizers = metadata.string_list(current, "finalizers")
+        policy = "Orphan" if deletion.orphan_dependents else deletion.propagation_policy or ""
         if policy in _FINALIZERS and _FINALIZERS[policy] not in finalizers and not item.is_deleting:
             finalizers = [*finalizers, _FINALIZERS[policy]]
         title = status_errors.title(target.definition)
@@ -215,9 +215,9 @@ class Writer:
             return None
         if item.is_deleting or dry_run:
             return item.body
-        generation = said.get("generation", 0)
+        generation = current.get("generation", 0)
         assert isinstance(generation, int)
-        marks = {
+        changes = {
             "generation": generation + 1,
             "deletionTimestamp": self._now(),
             "deletionGracePeriodSeconds": 0,
@@ -225,16 +225,16 @@ class Writer:
         }
         if target.definition is resources.NAMESPACES:
             body["status"] = {"phase": "Terminating"}
-        marked = metadata.in_stored_form(body, {**said, **marks})
-        return (await self._store.put(title, marked)).body
+        terminating = metadata.in_stored_form(body, {**current, **changes})
+        return (await self._store.put(title, terminating)).body
 
     async def remove_finalizer(self, target: resources.Target, finalizer: str) -> None:
         """Remove a finalizer of the server itself, and the object if it was the last one."""
 
         def without(old: schema.Json) -> schema.Json:
-            said = metadata.of(old)
-            left = [one for one in metadata.string_list(said, "finalizers") if one != finalizer]
-            return {**old, "metadata": {**said, "finalizers": left}}
+            current = metadata.of(old)
+            remaining = [name for name in metadata.string_list(current, "finalizers") if name != finalizer]
+            return {**old, "metadata": {**current, "finalizers": remaining}}
 
         await self.change(target, without, Options(manager="gantry-collector"))
 
@@ -242,9 +242,9 @@ class Writer:
         """Remove an owner reference from an object."""
 
         def without(old: schema.Json) -> schema.Json:
-            said = metadata.of(old)
-            left = [one for one in metadata.owners(said) if one["uid"] != uid]
-            return {**old, "metadata": {**said, "ownerReferences": left}}
+            current = metadata.of(old)
+            remaining = [owner for owner in metadata.owners(current) if owner["uid"] != uid]
+            return {**old, "metadata": {**current, "ownerReferences": remaining}}
 
         await self.change(target, without, Options(manager="gantry-collector"))
 
@@ -264,32 +264,32 @@ class Writer:
     ) -> bytes:
         before = metadata.of(old)
         checked = self._admit(target, new, old, options)
-        said = metadata.of(checked)
-        listed = owned(checked)
+        new_metadata = metadata.of(checked)
+        entries = owned(checked)
         changed = bodies.changed_fields(checked, old)
-        if not changed and listed == before.get("managedFields", []) and metadata.is_same(said, before):
+        if not changed and entries == before.get("managedFields", []) and metadata.is_same(new_metadata, before):
             return item.body
         if any(bodies.is_generation_field(target.definition, part) for part in changed):
             generation = before.get("generation", 0)
             assert isinstance(generation, int)
-            checked["metadata"] = {**said, "generation": generation + 1}
-        return await self._store_object(target, checked, listed, options)
+            checked["metadata"] = {**new_metadata, "generation": generation + 1}
+        return await self._store_object(target, checked, entries, options)
 
     async def _store_object(
-        self, target: resources.Target, body: schema.Json, owned: list[schema.Json], options: Options
+        self, target: resources.Target, body: schema.Json, entries: list[schema.Json], options: Options
     ) -> bytes:
         definition = target.definition
-        said = {**metadata.of(body), "managedFields": owned}
-        if not owned:
-            del said["managedFields"]
-        whole = {**body, "apiVersion": resources.api_version(definition), "metadata": said}
+        new_metadata = {**metadata.of(body), "managedFields": entries}
+        if not entries:
+            del new_metadata["managedFields"]
+        complete = {**body, "apiVersion": resources.api_version(definition), "metadata": new_metadata}
         if options.dry_run:
-            return content_types.ENCODE(whole)
+            return content_types.ENCODE(complete)
         title = status_errors.title(definition)
-        held = metadata.string_list(said, "finalizers") or definition is resources.NAMESPACES
-        if said.get("deletionTimestamp") and not held:
-            return (await self._store.remove(title, whole)).body
-        return (await self._store.put(title, whole)).body
+        has_finalizers = metadata.string_list(new_metadata, "finalizers") or definition is resources.NAMESPACES
+        if new_metadata.get("deletionTimestamp") and not has_finalizers:
+            return (await self._store.remove(title, complete)).body
+        return (await self._store.put(title, complete)).body
 
     def _admit(
         self, target: resources.Target, new: schema.Json, old: schema.Json | None, options: Options
@@ -297,37 +297,37 @@ class Writer:
         """Return the object pruned and defaulted, if it passes validation and admission; StatusError."""
         definition = target.definition
         # Unchanged parts have been validated before, and must not fail newer rules.
-        settled = frozenset(bodies.unchanged_fields(new, old) if old else ())
-        node = definition.schema(target.version, without=settled)
-        changed = {key: value for key, value in new.items() if key not in settled}
+        unchanged = frozenset(bodies.unchanged_fields(new, old) if old else ())
+        node = definition.schema(target.version, without=unchanged)
+        changed = {key: value for key, value in new.items() if key not in unchanged}
         is_plain = schema.fits(node, changed)
-        strange = itertools.chain(
+        unknown_paths = itertools.chain(
             () if is_plain else schema.unknown_fields(node, changed), metadata.unknown_fields(metadata.of(new))
         )
-        unknown = list(itertools.islice(strange, status_errors.MAX_CAUSES))
+        unknown = list(itertools.islice(unknown_paths, status_errors.MAX_CAUSES))
         if unknown and options.validation == STRICT:
-            listed = ", ".join(f'unknown field "{one}"' for one in unknown)
+            names = ", ".join(f'unknown field "{field}"' for field in unknown)
             raise status_errors.bad(
                 f'{definition.kind} in version "{target.version}" cannot be handled as a '
-                f"{definition.kind}: strict decoding error: {listed}"
+                f"{definition.kind}: strict decoding error: {names}"
             )
         if options.validation == WARN:
-            options.warnings += [f'unknown field "{one}"' for one in unknown]
+            options.warnings += [f'unknown field "{field}"' for field in unknown]
         checked = new
         if not is_plain:
             changed = content_types.json_object(schema.prune(node, changed)) if unknown else changed
             changed = content_types.json_object(schema.apply_defaults(node, changed))
-            checked = {**{key: value for key, value in new.items() if key in settled or key in changed}, **changed}
+            checked = {**{key: value for key, value in new.items() if key in unchanged or key in changed}, **changed}
         if definition is resources.SECRETS:
             checked = bodies.encode_secret(checked)
         checked = metadata.in_stored_form(checked, metadata.of(checked))
-        said = metadata.of(checked)
+        new_metadata = metadata.of(checked)
         before = metadata.of(old) if old else {}
-        causes = [*metadata.check(definition, said, before), *(() if is_plain else schema.check(node, changed))]
+        causes = [*metadata.check(definition, new_metadata, before), *(() if is_plain else schema.check(node, changed))]
         if causes:
-            raise status_errors.invalid(definition, str(said.get("name", "")), causes)
+            raise status_errors.invalid(definition, str(new_metadata.get("name", "")), causes)
         if definition not in resources.BUILT_IN and not (
-            "spec" in settled and said.get("annotations") == before.get("annotations")
+            "spec" in unchanged and new_metadata.get("annotations") == before.get("annotations")
         ):
             self._review(target, checked, old, options)
         return checked
@@ -350,17 +350,17 @@ class Writer:
             raise status_errors.missing(target.definition, target.name)
         return item
 
-    def _with_namespace(self, target: resources.Target, given: schema.Json) -> schema.Json:
+    def _with_namespace(self, target: resources.Target, requested: schema.Json) -> schema.Json:
         """Return metadata with the namespace of the path."""
-        said = given.get("namespace", "")
-        if said and said != target.namespace and target.definition.is_namespaced:
+        namespace = requested.get("namespace", "")
+        if namespace and namespace != target.namespace and target.definition.is_namespaced:
             raise status_errors.bad(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
-        placed = {**given, "namespace": target.namespace}
+        located = {**requested, "namespace": target.namespace}
         if not target.namespace:
-            del placed["namespace"]
-        return placed
+            del located["namespace"]
+        return located
 
     def _check_namespace(self, target: resources.Target, name: str) -> None:
         """Reject a new object in a namespace that does not exist or is being deleted."""
@@ -371,29 +371,29 @@ class Writer:
             raise status_errors.StatusError(
                 405, "a namespace is required to create an object", reason="MethodNotAllowed"
             )
-        there = self._store.current(watch_cache.Key(resources.NAMESPACES.plural, "", target.namespace))
-        if there is None:
+        namespace = self._store.current(watch_cache.Key(resources.NAMESPACES.plural, "", target.namespace))
+        if namespace is None:
             raise status_errors.missing(resources.NAMESPACES, target.namespace)
-        if there.is_deleting:
+        if namespace.is_deleting:
             why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
             raise status_errors.forbidden(definition, name, why)
 
-    def _check_identity(self, target: resources.Target, given: schema.Json, item: watch_cache.Item) -> None:
+    def _check_identity(self, target: resources.Target, requested: schema.Json, item: watch_cache.Item) -> None:
         """Reject a write based on another UID or resource version."""
-        if given.get("uid", item.uid) != item.uid:
-            why = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {item.uid}"
+        if requested.get("uid", item.uid) != item.uid:
+            why = f"Precondition failed: UID in precondition: {requested['uid']}, UID in object meta: {item.uid}"
             raise status_errors.conflict(target.definition, target.name, why)
-        if given.get("resourceVersion", str(item.version)) not in (str(item.version), ""):
+        if requested.get("resourceVersion", str(item.version)) not in (str(item.version), ""):
             raise status_errors.conflict(target.definition, target.name)
 
-    def _check_preconditions(self, target: resources.Target, how: Deletion, item: watch_cache.Item) -> None:
-        wanted = how.preconditions or Deletion.Preconditions()
-        if wanted.uid and wanted.uid != item.uid:
-            why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {item.uid}"
+    def _check_preconditions(self, target: resources.Target, deletion: Deletion, item: watch_cache.Item) -> None:
+        preconditions = deletion.preconditions or Deletion.Preconditions()
+        if preconditions.uid and preconditions.uid != item.uid:
+            why = f"Precondition failed: UID in precondition: {preconditions.uid}, UID in object meta: {item.uid}"
             raise status_errors.conflict(target.definition, target.name, why)
-        if wanted.resource_version and wanted.resource_version != str(item.version):
+        if preconditions.resource_version and preconditions.resource_version != str(item.version):
             why = (
-                f"Precondition failed: ResourceVersion in precondition: {wanted.resource_version}, "
+                f"Precondition failed: ResourceVersion in precondition: {preconditions.resource_version}, "
                 f"ResourceVersion in object meta: {item.version}"
             )
             raise status_errors.conflict(target.definition, target.name, why)

@@ -90,11 +90,11 @@ class Release(msgspec.Struct, frozen=True):
     absent: tuple[meta.Ref, ...] = ()
     current: Version | None = None
 
-    def is_needed_by(self, found: meta.Resource) -> bool:
+    def is_needed_by(self, resource: meta.Resource) -> bool:
         """Return whether an object shows that the reservation is still needed."""
-        if not isinstance(found, ipam.IPAddress | capi.IPAddress) or found.claim != self.ref:
+        if not isinstance(resource, ipam.IPAddress | capi.IPAddress) or resource.claim != self.ref:
             return False
-        return pool_space.parse(found.spec.address) == self.reservation.address
+        return pool_space.parse(resource.spec.address) == self.reservation.address
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -138,6 +138,6 @@ def without_finalizer(about: meta.Resource, finalizer: str) -> Patch:
     return patch(about, {"finalizers": [name for name in about.metadata.finalizers if name != finalizer]})
 
 
-def version(seen: meta.Resource) -> Version:
+def version(resource: meta.Resource) -> Version:
     """Return the version of an object as observed."""
-    return Version(seen.ref, seen.metadata.resource_version)
+    return Version(resource.ref, resource.metadata.resource_version)

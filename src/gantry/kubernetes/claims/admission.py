@@ -54,25 +54,27 @@ def review(
     return []
 
 
-def warnings(new: ipam.IPPool, others: Iterable[ipam.IPPool]) -> list[str]:
+def warnings(new: ipam.IPPool, pools: Iterable[ipam.IPPool]) -> list[str]:
     """Return warnings about possible mistakes: ranges that overlap those of a pool with another ``namePrefix``."""
     out = []
-    for other in others:
-        same = other.ref == new.ref or other.spec.name_prefix == new.spec.name_prefix
-        if not same and other.metadata.namespace == new.metadata.namespace and _overlaps(new.spec, other.spec):
+    for pool in pools:
+        is_shared = pool.ref == new.ref or pool.spec.name_prefix == new.spec.name_prefix
+        if not is_shared and pool.metadata.namespace == new.metadata.namespace and _overlaps(new.spec, pool.spec):
             out.append(
-                f"ranges overlap with those of IPPool {other.metadata.name}, which has another namePrefix: "
+                f"ranges overlap with those of IPPool {pool.metadata.name}, which has another namePrefix: "
                 "both pools allocate the same addresses"
             )
     return out
 
 
-def _overlaps(one: ipam.PoolSpec, other: ipam.PoolSpec) -> bool:
+def _overlaps(first: ipam.PoolSpec, second: ipam.PoolSpec) -> bool:
     try:
-        parts = [[part for part in map(pool_space.parse_range, spec.pools) if part] for spec in (one, other)]
+        parts = [[part for part in map(pool_space.parse_range, spec.pools) if part] for spec in (first, second)]
     except errors.InvalidError:
         return False
-    return any(mine.family is its.family and mine.bounds.overlaps(its.bounds) for mine in parts[0] for its in parts[1])
+    return any(
+        mine.family is theirs.family and mine.bounds.overlaps(theirs.bounds) for mine in parts[0] for theirs in parts[1]
+    )
 
 
 def _bad(field: str, value: object, text: str) -> schema.Cause:
@@ -84,7 +86,7 @@ def _immutable_fields(new: meta.Resource, old: meta.Resource | None, names: tupl
     """Yield the immutable fields of a spec (``spec``: the whole spec) that an update changes."""
     if old is None:
         return
-    before, after = (one.to_json().get("spec", {}) for one in (old, new))
+    before, after = (body.to_json().get("spec", {}) for body in (old, new))
     for name in names:
         if name == "spec" and before != after:
             yield schema.Cause(schema.FORBIDDEN, "spec", "Forbidden: spec is immutable: it cannot be modified")
@@ -113,99 +115,101 @@ def _pool(new: ipam.IPPool, old: ipam.IPPool | None, in_use: AddressesIn) -> Ite
     if old:
         if spec.name_prefix != old.spec.name_prefix:
             yield _bad("spec.namePrefix", spec.name_prefix, "cannot be modified")
-        before, after = (one.allocation_strategy or ipam.SEQUENTIAL for one in (old.spec, spec))
+        before, after = (address.allocation_strategy or ipam.SEQUENTIAL for address in (old.spec, spec))
         if before != after:
             yield _bad("spec.allocationStrategy", after, "cannot be modified after creation")
         if spec == old.spec:
             return
     elif not _NAME.fullmatch(f"{spec.name_prefix}-0") or len(spec.name_prefix) > allocate.MAX_NAME_LENGTH - 40:
         yield _bad("spec.namePrefix", spec.name_prefix, "is not a valid beginning of the name of an IPAddress object")
-    wrong = [*_invalid_addresses(spec), *_ranges(spec)]
-    yield from wrong
-    if not wrong:
+    causes = [*_invalid_addresses(spec), *_ranges(spec)]
+    yield from causes
+    if not causes:
         yield from _invalid_preallocations(spec)
         yield from itertools.islice(_stranded_addresses(new, in_use), MAX_STRANDED)
 
 
 def _invalid_addresses(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
     """Yield the invalid addresses of a pool."""
-    places = {"spec.gateway": spec.gateway}
-    places.update((f"spec.dnsServers[{place}]", text) for place, text in enumerate(spec.dns_servers))
-    for place, given in enumerate(spec.pools):
-        where = f"spec.pools[{place}]"
-        places.update({f"{where}.gateway": given.gateway, f"{where}.start": given.start, f"{where}.end": given.end})
-        places.update((f"{where}.dnsServers[{number}]", text) for number, text in enumerate(given.dns_servers))
-    for where, text in places.items():
+    addresses = {"spec.gateway": spec.gateway}
+    addresses.update((f"spec.dnsServers[{index}]", text) for index, text in enumerate(spec.dns_servers))
+    for index, spec_range in enumerate(spec.pools):
+        field = f"spec.pools[{index}]"
+        addresses.update(
+            {f"{field}.gateway": spec_range.gateway, f"{field}.start": spec_range.start, f"{field}.end": spec_range.end}
+        )
+        addresses.update((f"{field}.dnsServers[{number}]", text) for number, text in enumerate(spec_range.dns_servers))
+    for field, text in addresses.items():
         if text and pool_space.parse(text) is None:
-            yield _bad(where, text, "is not a valid IP address")
+            yield _bad(field, text, "is not a valid IP address")
     for name, text in spec.pre_allocations.items():
         if pool_space.parse(text) is None:
             yield _bad(f"spec.preAllocations[{name}]", text, "is not a valid IP address")
-    for place, text in enumerate(spec.excluded_addresses):
+    for index, text in enumerate(spec.excluded_addresses):
         try:
             ranges.parse_range(text)
         except errors.InvalidError as error:
-            yield _bad(f"spec.excludedAddresses[{place}]", text, str(error))
+            yield _bad(f"spec.excludedAddresses[{index}]", text, str(error))
 
 
 def _ranges(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
-    for place, given in enumerate(spec.pools):
-        where = f"spec.pools[{place}]"
-        if not (given.start or given.end or given.subnet):
+    for index, spec_range in enumerate(spec.pools):
+        field = f"spec.pools[{index}]"
+        if not (spec_range.start or spec_range.end or spec_range.subnet):
             text = "pool entry must specify at least one of start, end, or subnet"
-            yield schema.Cause(schema.INVALID, where, f"Invalid value: {text}")
+            yield schema.Cause(schema.INVALID, field, f"Invalid value: {text}")
             continue
         try:
-            pool_space.parse_range(given)
+            pool_space.parse_range(spec_range)
         except errors.InvalidError as error:
-            yield _bad(where, given.start or given.end or given.subnet, str(error))
-        if spec.allocation_strategy == ipam.RANDOM and given.start and not (given.end or given.subnet):
+            yield _bad(field, spec_range.start or spec_range.end or spec_range.subnet, str(error))
+        if spec.allocation_strategy == ipam.RANDOM and spec_range.start and not (spec_range.end or spec_range.subnet):
             text = 'cannot be used with allocationStrategy "random" without an end or a subnet: the range is unbounded'
-            yield _bad(where, given.start, text)
+            yield _bad(field, spec_range.start, text)
 
 
 def _invalid_preallocations(spec: ipam.PoolSpec) -> Iterator[schema.Cause]:
-    claims, admitted = dict[ranges.Address, str](), _valid_ranges(spec)
+    claims, valid = dict[ranges.Address, str](), _valid_ranges(spec)
     for name, text in sorted(spec.pre_allocations.items()):
         address, where = ranges.parse_address(text), f"spec.preAllocations[{name}]"
         if address in claims:
             yield _bad(where, text, f'IP address is already pre-allocated to claim "{claims[address]}"')
         claims.setdefault(address, name)
-        if not _contains(admitted, address):
+        if not _contains(valid, address):
             yield _bad(where, text, "is out of bounds of the pools given")
 
 
 def _stranded_addresses(pool: ipam.IPPool, in_use: AddressesIn) -> Iterator[schema.Cause]:
-    admitted = _valid_ranges(pool.spec)
-    for held in in_use(pool.ref):
-        address = pool_space.parse(held.spec.address)
-        if address and not _contains(admitted, address):
-            text = f"is in use by {held.claim} but out of bounds of the pools given"
-            yield _bad("spec.pools", held.spec.address, text)
+    valid = _valid_ranges(pool.spec)
+    for used in in_use(pool.ref):
+        address = pool_space.parse(used.spec.address)
+        if address and not _contains(valid, address):
+            text = f"is in use by {used.claim} but out of bounds of the pools given"
+            yield _bad("spec.pools", used.spec.address, text)
 
 
 def _valid_ranges(spec: ipam.PoolSpec) -> list[tuple[ranges.Family, ranges.Range]]:
     """Return each range, which is valid, limited to all of its bounds."""
     out = []
-    for given in spec.pools:
-        start, end = (ranges.parse_address(text) if text else None for text in (given.start, given.end))
-        written = pool_space.parse_subnet(given.subnet)
-        family = next(one.family for one in (start, end, written[0] if written else None) if one)
-        run = ranges.span(start.value if start else 0, end.value if end else (1 << family.bits) - 1)
-        within = run.intersection(written[0].range) if run and written else run
-        if within:
-            out.append((family, within))
+    for spec_range in spec.pools:
+        start, end = (ranges.parse_address(text) if text else None for text in (spec_range.start, spec_range.end))
+        parsed_subnet = pool_space.parse_subnet(spec_range.subnet)
+        family = next(bound.family for bound in (start, end, parsed_subnet[0] if parsed_subnet else None) if bound)
+        bounds = ranges.span(start.value if start else 0, end.value if end else (1 << family.bits) - 1)
+        valid = bounds.intersection(parsed_subnet[0].range) if bounds and parsed_subnet else bounds
+        if valid:
+            out.append((family, valid))
     return out
 
 
-def _contains(admitted: list[tuple[ranges.Family, ranges.Range]], address: ranges.Address) -> bool:
-    return any(family is address.family and address.value in run for family, run in admitted)
+def _contains(valid: list[tuple[ranges.Family, ranges.Range]], address: ranges.Address) -> bool:
+    return any(family is address.family and address.value in bounds for family, bounds in valid)
 
 
 def _claim(new: actions.Claim) -> Iterator[schema.Cause]:
     if not new.pool.name:
-        where = "spec.pool.name" if isinstance(new, ipam.IPClaim) else "spec.poolRef.name"
-        yield schema.Cause(schema.INVALID, where, "Invalid value: cannot be empty")
+        field = "spec.pool.name" if isinstance(new, ipam.IPClaim) else "spec.poolRef.name"
+        yield schema.Cause(schema.INVALID, field, "Invalid value: cannot be empty")
     yield from _annotation(new, new.requested)
 
 
@@ -216,9 +220,9 @@ def _annotation(new: meta.Resource, text: str) -> Iterator[schema.Cause]:
 
 def _address(new: ipam.IPAddress) -> Iterator[schema.Cause]:
     names = {"spec.pool.name": new.spec.pool.name, "spec.claim.name": new.spec.claim.name}
-    for where, name in {**names, "spec.address": new.spec.address}.items():
+    for field, name in {**names, "spec.address": new.spec.address}.items():
         if not name:
-            yield schema.Cause(schema.INVALID, where, "Invalid value: cannot be empty")
+            yield schema.Cause(schema.INVALID, field, "Invalid value: cannot be empty")
     if new.spec.address and pool_space.parse(new.spec.address) is None:
         yield _bad("spec.address", new.spec.address, "is not a valid IP address")
     yield from _annotation(new, new.metadata.annotations.get(ipam.REQUEST_ANNOTATION, ""))
@@ -239,11 +243,11 @@ def _capi_address(new: capi.IPAddress, claim: meta.Resource | None) -> Iterator[
 
 def _template(new: data.Metal3DataTemplate) -> Iterator[schema.Cause]:
     networks = new.spec.network_data.networks
-    for name, listed in (("ipv4", networks.ipv4), ("ipv6", networks.ipv6)):
-        for place, network in enumerate(listed):
+    for name, family_networks in (("ipv4", networks.ipv4), ("ipv6", networks.ipv6)):
+        for index, network in enumerate(family_networks):
             if not (
                 network.ip_address_from_ip_pool or network.from_pool_ref.name or network.from_pool_annotation.object
             ):
-                where = f"spec.networkData.networks.{name}[{place}].fromPoolRef"
+                where = f"spec.networkData.networks.{name}[{index}].fromPoolRef"
                 text = "fromPoolRef needs to contain a reference to an IPPool"
                 yield schema.Cause(schema.REQUIRED, where, f"Required value: {text}")

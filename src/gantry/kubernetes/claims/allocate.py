@@ -36,27 +36,27 @@ class Problem(msgspec.Struct, frozen=True):
     number: ranges.Address | None = None
 
 
-def pick(seen: cache.Cache, claim: actions.Claim, *, below: Callable[[int], int]) -> rooms.Allocation | Problem:
+def pick(objects: cache.Cache, claim: actions.Claim, *, below: Callable[[int], int]) -> rooms.Allocation | Problem:
     """Return the address for a claim with its settings; ``below(n)`` returns a random number from 0 to n - 1."""
-    pool, room = seen.pool(claim.pool), seen.space_of(claim.pool)
-    if pool is None or room is None or claim.pool.namespace != claim.metadata.namespace:
-        return _pool_missing(claim, seen.problem(claim.pool))
+    pool, space = objects.pool(claim.pool), objects.space_of(claim.pool)
+    if pool is None or space is None or claim.pool.namespace != claim.metadata.namespace:
+        return _pool_missing(claim, objects.problem(claim.pool))
     if pool.is_deleting:
         return Problem(NOT_READY, f"IPPool {claim.pool.name} is being deleted")
-    if obstacle := seen.networks.unusable_reason(claim.pool):
+    if obstacle := objects.networks.unusable_reason(claim.pool):
         return Problem(NOT_READY, f"IPPool {claim.pool.name} cannot be used: {obstacle}")
-    absent = _missing_cluster(seen, claim, pool)
+    absent = _missing_cluster(objects, claim, pool)
     if absent:
         return Problem(NOT_READY, f"Cluster {absent} does not exist yet")
-    wanted = _required_address(claim, pool)
-    if isinstance(wanted, Problem):
-        return wanted
-    found = _particular_address(room, claim, wanted) if wanted else _any_address(seen, claim, room, below)
-    if isinstance(found, rooms.Allocation) and len(name_of(pool, found.address)) > MAX_NAME_LENGTH:
+    required = _required_address(claim, pool)
+    if isinstance(required, Problem):
+        return required
+    allocation = _particular_address(space, claim, required) if required else _any_address(objects, claim, space, below)
+    if isinstance(allocation, rooms.Allocation) and len(name_of(pool, allocation.address)) > MAX_NAME_LENGTH:
         return Problem(
             FAILED, f"the name of an IPAddress would be longer than {MAX_NAME_LENGTH}: shorten spec.namePrefix"
         )
-    return found
+    return allocation
 
 
 def name_of(pool: ipam.IPPool, address: ranges.Address) -> str:
@@ -65,19 +65,19 @@ def name_of(pool: ipam.IPPool, address: ranges.Address) -> str:
 
 
 def _pool_missing(claim: actions.Claim, problem: str) -> Problem:
-    where = claim.pool
-    if where.namespace != claim.metadata.namespace:
-        text = f"IPPool {where.namespace}/{where.name} is not in the namespace of the claim"
+    pool = claim.pool
+    if pool.namespace != claim.metadata.namespace:
+        text = f"IPPool {pool.namespace}/{pool.name} is not in the namespace of the claim"
         return Problem(NOT_READY, f"{text}: a claim must use a pool of its own namespace")
     if problem:
-        return Problem(NOT_READY, f"IPPool {where.name} cannot be used: {problem}")
-    return Problem(NOT_READY, f"IPPool {where.name} does not exist in namespace {where.namespace}")
+        return Problem(NOT_READY, f"IPPool {pool.name} cannot be used: {problem}")
+    return Problem(NOT_READY, f"IPPool {pool.name} does not exist in namespace {pool.namespace}")
 
 
-def _missing_cluster(seen: cache.Cache, claim: actions.Claim, pool: ipam.IPPool) -> str:
+def _missing_cluster(objects: cache.Cache, claim: actions.Claim, pool: ipam.IPPool) -> str:
     """Return the name of a required Cluster that does not exist: the pool's, or the one in a CAPI claim's spec."""
-    asked = [pool.spec.cluster_name, claim.spec.cluster_name if isinstance(claim, capi.IPAddressClaim) else ""]
-    return next((name for name in asked if name and not seen.clusters.get(claim.metadata.namespace, name)), "")
+    names = [pool.spec.cluster_name, claim.spec.cluster_name if isinstance(claim, capi.IPAddressClaim) else ""]
+    return next((name for name in names if name and not objects.clusters.get(claim.metadata.namespace, name)), "")
 
 
 def _required_address(claim: actions.Claim, pool: ipam.IPPool) -> ranges.Address | Problem | None:
@@ -85,8 +85,8 @@ def _required_address(claim: actions.Claim, pool: ipam.IPPool) -> ranges.Address
     requested = rooms.parse(claim.requested)
     if claim.requested and requested is None:
         return Problem(FAILED, f'Invalid ipAddress annotation "{claim.requested:.64}": not a valid IP address')
-    given = pool.spec.pre_allocations.get(claim.metadata.name)
-    reserved = rooms.parse(given) if given else None
+    preallocated = pool.spec.pre_allocations.get(claim.metadata.name)
+    reserved = rooms.parse(preallocated) if preallocated else None
     if requested and reserved and requested != reserved:
         text = f"PreAllocation and requested ip address are conflicting: {reserved} and {requested}"
         return Problem(FAILED, text)
@@ -94,52 +94,54 @@ def _required_address(claim: actions.Claim, pool: ipam.IPPool) -> ranges.Address
 
 
 def _particular_address(
-    room: rooms.PoolSpace, claim: actions.Claim, wanted: ranges.Address
+    space: rooms.PoolSpace, claim: actions.Claim, address: ranges.Address
 ) -> rooms.Allocation | Problem:
     """Return a particular address with its settings if the claim can have it."""
-    lease, owner = room.allocation(wanted), room.preallocated_to(wanted)
-    reserved = owner == claim.metadata.name
-    if lease is None:
+    allocation, preallocated_to = space.allocation(address), space.preallocated_to(address)
+    reserved = preallocated_to == claim.metadata.name
+    if allocation is None:
         text = "Pre-allocated IP out of bounds" if reserved else "Requested IP out of bounds"
-        return Problem(FAILED, f"{text}: no range of the pool contains {wanted}")
-    if owner is not None and not reserved:
-        return Problem(FAILED, f"Requested IP not available: {wanted} is pre-allocated to claim {owner}")
-    if not reserved and room.is_excluded(wanted):
-        text = f"{wanted} is a gateway, a DNS server, the first or last address of its subnet, or excluded"
+        return Problem(FAILED, f"{text}: no range of the pool contains {address}")
+    if preallocated_to is not None and not reserved:
+        return Problem(FAILED, f"Requested IP not available: {address} is pre-allocated to claim {preallocated_to}")
+    if not reserved and space.is_excluded(address):
+        text = f"{address} is a gateway, a DNS server, the first or last address of its subnet, or excluded"
         return Problem(FAILED, f"Requested IP not available: {text}")
-    holder = _other_owner(room, claim, wanted)
-    if holder:
+    other_owner = _other_owner(space, claim, address)
+    if other_owner:
         text = "Pre-allocated IP not available" if reserved else "Requested IP not available"
-        return Problem(FAILED, f"{text}: {wanted} is in use by {holder}", waits=True, number=wanted)
-    return lease
+        return Problem(FAILED, f"{text}: {address} is in use by {other_owner}", waits=True, number=address)
+    return allocation
 
 
-def _other_owner(room: rooms.PoolSpace, claim: actions.Claim, address: ranges.Address) -> meta.Ref | None:
-    return min(room.owners.get(address, set()) - {claim.ref, cluster_reservations.claim_owner(claim.ref)}, default=None)
+def _other_owner(space: rooms.PoolSpace, claim: actions.Claim, address: ranges.Address) -> meta.Ref | None:
+    return min(
+        space.owners.get(address, set()) - {claim.ref, cluster_reservations.claim_owner(claim.ref)}, default=None
+    )
 
 
 def _any_address(
-    seen: cache.Cache, claim: actions.Claim, room: rooms.PoolSpace, below: Callable[[int], int]
+    objects: cache.Cache, claim: actions.Claim, space: rooms.PoolSpace, below: Callable[[int], int]
 ) -> rooms.Allocation | Problem:
-    for known in (
-        _previous_address(claim, room),
-        seen.assumed_address(claim),
-        *seen.networks.reserved_addresses(claim),
+    for candidate in (
+        _previous_address(claim, space),
+        objects.assumed_address(claim),
+        *objects.networks.reserved_addresses(claim),
     ):
-        found = _particular_address(room, claim, known) if known else None
-        if isinstance(found, rooms.Allocation):
-            return found
-    is_random = room.spec.allocation_strategy == ipam.RANDOM
-    free = room.find_free(below=below if is_random else None)
+        allocation = _particular_address(space, claim, candidate) if candidate else None
+        if isinstance(allocation, rooms.Allocation):
+            return allocation
+    is_random = space.spec.allocation_strategy == ipam.RANDOM
+    free = space.find_free(below=below if is_random else None)
     if free is None:
         text = f"Exhausted IP Pools: IPPool {claim.pool.name} has no free address; the claim waits for one"
         return Problem(EXHAUSTED, text, waits=True)
     return free
 
 
-def _previous_address(claim: actions.Claim, room: rooms.PoolSpace) -> ranges.Address | None:
+def _previous_address(claim: actions.Claim, space: rooms.PoolSpace) -> ranges.Address | None:
     """Return the address in the object name in the claim's status: a hint, in case the object was removed by force."""
-    prefix, name = f"{room.spec.name_prefix}-", claim.address_name
+    prefix, name = f"{space.spec.name_prefix}-", claim.address_name
     if not name.startswith(prefix):
         return None
     tail = name.removeprefix(prefix)

@@ -53,9 +53,9 @@ class BoundNetworks:
             return pool.spec
         self._network_names[pool.ref] = pool.network
         self._pools.setdefault(pool.network, {})[pool.ref] = state
-        found = self._networks.get(pool.network)
-        closed = (*pool.spec.excluded_addresses, *found.excluded) if found else pool.spec.excluded_addresses
-        return msgspec.structs.replace(pool.spec, excluded_addresses=closed)
+        network = self._networks.get(pool.network)
+        excluded = (*pool.spec.excluded_addresses, *network.excluded) if network else pool.spec.excluded_addresses
+        return msgspec.structs.replace(pool.spec, excluded_addresses=excluded)
 
     def unbind(self, pool: meta.Ref) -> None:
         """Remove a pool that is gone or no longer bound."""
@@ -66,13 +66,13 @@ class BoundNetworks:
             if not self._pools[name]:
                 del self._pools[name]
 
-    def fill_space(self, pool: meta.Ref, numbers: pool_space.PoolSpace) -> None:
+    def fill_space(self, pool: meta.Ref, space: pool_space.PoolSpace) -> None:
         """Add the used addresses of a pool's network to its new space."""
-        found = self._network(pool)
-        if found:
-            self._range_problems[pool] = _range_outside(numbers, found)
-            for address, holder in self._owners[found.uuid].items():
-                numbers.add_owner(address, holder)
+        network = self._network(pool)
+        if network:
+            self._range_problems[pool] = _range_outside(space, network)
+            for address, owner in self._owners[network.uuid].items():
+                space.add_owner(address, owner)
 
     def _network(self, pool: meta.Ref) -> cluster_reservations.Network | None:
         return self._networks.get(self._network_names.get(pool, ""))
@@ -102,46 +102,57 @@ class BoundNetworks:
             return ""
         if self.unreachable:
             return self.unreachable
-        found = self._network(pool)
+        network = self._network(pool)
         return (
-            self._range_problems.get(pool, "") if found else f"the cluster has no network {self._network_names[pool]}"
+            self._range_problems.get(pool, "") if network else f"the cluster has no network {self._network_names[pool]}"
         )
 
     def reservation(self, claim: meta.Ref, pool: meta.Ref, *, address: ranges.Address) -> tuple[actions.Reserve, ...]:
         """Return the action that reserves an address for a claim; nothing if the pool is not bound."""
-        found = self._network(pool)
-        return (actions.Reserve(cluster_reservations.Reservation(found.uuid, address, claim, pool)),) if found else ()
+        network = self._network(pool)
+        return (
+            (actions.Reserve(cluster_reservations.Reservation(network.uuid, address, claim, pool)),) if network else ()
+        )
 
     def needed_reservation(self, address: actions.Address) -> actions.Reserve | str | None:
         """Return the action that reserves the address of an object, or why that is impossible; None if not needed."""
-        number, found = pool_space.parse(address.spec.address), self._network(address.pool)
-        made = self.reservation(address.claim, address.pool, address=number) if number else ()
-        if found and any(
-            (one.network, one.address) == (found.uuid, number) for one in self._by_claim.get(address.claim, set())
+        number, network = pool_space.parse(address.spec.address), self._network(address.pool)
+        reserve_actions = self.reservation(address.claim, address.pool, address=number) if number else ()
+        if network and any(
+            (reservation.network, reservation.address) == (network.uuid, number)
+            for reservation in self._by_claim.get(address.claim, set())
         ):
             return None
         obstacle = self.unusable_reason(address.pool)
-        if obstacle or not made or found is None or number is None:
+        if obstacle or not reserve_actions or network is None or number is None:
             return obstacle or None
-        who = self._owners[found.uuid].get(number)
-        is_other = who is not None and who != cluster_reservations.claim_owner(address.claim)
-        return f"{number} is in use by {who} in network {found.name}" if is_other else made[0]
+        owner = self._owners[network.uuid].get(number)
+        has_other_owner = owner is not None and owner != cluster_reservations.claim_owner(address.claim)
+        return f"{number} is in use by {owner} in network {network.name}" if has_other_owner else reserve_actions[0]
 
     def reserved_addresses(self, claim: actions.Claim) -> list[ranges.Address]:
         """Return the addresses reserved for a claim in the network of its pool, sorted."""
-        found = self._network(claim.pool)
-        listed = self._by_claim.get(claim.ref, set())
-        return sorted(one.address for one in listed if found and one.network == found.uuid)
+        network = self._network(claim.pool)
+        reservations = self._by_claim.get(claim.ref, set())
+        return sorted(
+            reservation.address for reservation in reservations if network and reservation.network == network.uuid
+        )
 
-    def stale_reservations(self, claim: actions.Claim, held: Iterable[actions.Address]) -> tuple[actions.Release, ...]:
+    def stale_reservations(
+        self, claim: actions.Claim, addresses: Iterable[actions.Address]
+    ) -> tuple[actions.Release, ...]:
         """Return the releases of a claim's reservations for which it has no address object."""
-        found = () if self.unreachable else self._by_claim.get(claim.ref, ())
-        if not found:
+        reservations = () if self.unreachable else self._by_claim.get(claim.ref, ())
+        if not reservations:
             return ()
-        numbers = {pool_space.parse(one.spec.address) for one in held}
-        listed = sorted(found)
+        numbers = {pool_space.parse(address.spec.address) for address in addresses}
+        ordered = sorted(reservations)
         current = actions.version(claim)
-        return tuple(actions.Release(one.claim, one, current=current) for one in listed if one.address not in numbers)
+        return tuple(
+            actions.Release(reservation.claim, reservation, current=current)
+            for reservation in ordered
+            if reservation.address not in numbers
+        )
 
     def has_reservations(self, pool: meta.Ref) -> bool:
         """Return whether a pool has reservations, or may have some that have not been read yet."""
@@ -150,7 +161,7 @@ class BoundNetworks:
     @property
     def reservations(self) -> list[cluster_reservations.Reservation]:
         """All known reservations for claims."""
-        return [one for listed in self._by_claim.values() for one in listed]
+        return [reservation for reservations in self._by_claim.values() for reservation in reservations]
 
     def disconnect(self, why: str) -> Pools:
         """Record why the cluster cannot be reached; return the pools with work."""
@@ -161,97 +172,101 @@ class BoundNetworks:
 
     def refresh(
         self,
-        asked: frozenset[str],
+        read_names: frozenset[str],
         networks: Iterable[cluster_reservations.Network],
         reservations: Iterable[cluster_reservations.Reservation],
     ) -> Pools:
-        """Replace the networks, of which those in ``asked`` were read, and all reservations for our claims.
+        """Replace the networks, of which those in ``read_names`` were read, and all reservations for our claims.
 
         Return the pools with work. Call ``outdated`` before: the spaces of those pools must be rebuilt afterwards.
         """
-        was_blind = bool(self.unreachable) or self._is_pending or asked != self._read_names
-        self.unreachable, self._is_pending, self._read_names = "", False, asked
-        self._networks = {one.name: one for one in networks}
-        before = {one for listed in self._by_claim.values() for one in listed}
+        was_unavailable = bool(self.unreachable) or self._is_pending or read_names != self._read_names
+        self.unreachable, self._is_pending, self._read_names = "", False, read_names
+        self._networks = {network.name: network for network in networks}
+        before = {reservation for of_claim in self._by_claim.values() for reservation in of_claim}
         after = set(reservations)
-        for one in before - after:
-            self._remove(one)
-        for one in after - before:
-            self._add(one)
-        touched = self._enqueue_claims(before ^ after)
-        for found in self._networks.values():
-            ours = {one.address: one.owner for one in after if one.network == found.uuid}
-            new, old = found.used | ours, self._owners.get(found.uuid, {})
-            for address in {one for one in old.keys() | new.keys() if old.get(one) != new.get(one)}:
-                touched |= self._set_owner(found, address, new.get(address))
-            self._owners.setdefault(found.uuid, {})
-        return touched | self._enqueue_all() if was_blind else touched
+        for reservation in before - after:
+            self._remove(reservation)
+        for reservation in after - before:
+            self._add(reservation)
+        pools = self._enqueue_claims(before ^ after)
+        for network in self._networks.values():
+            claim_owners = {
+                reservation.address: reservation.owner for reservation in after if reservation.network == network.uuid
+            }
+            new, old = network.used | claim_owners, self._owners.get(network.uuid, {})
+            for address in {address for address in old.keys() | new.keys() if old.get(address) != new.get(address)}:
+                pools |= self._set_owner(network, address, new.get(address))
+            self._owners.setdefault(network.uuid, {})
+        return pools | self._enqueue_all() if was_unavailable else pools
 
     def outdated(self, networks: Iterable[cluster_reservations.Network]) -> Pools:
         """Return the pools whose networks changed in more than their used addresses."""
-        new = {one.name: (one.uuid, one.subnets, one.excluded) for one in networks}
-        old = {one.name: (one.uuid, one.subnets, one.excluded) for one in self._networks.values()}
+        new = {network.name: (network.uuid, network.subnets, network.excluded) for network in networks}
+        old = {network.name: (network.uuid, network.subnets, network.excluded) for network in self._networks.values()}
         return {ref for name, pools in self._pools.items() if new.get(name) != old.get(name) for ref in pools}
 
-    def add_reservation(self, one: cluster_reservations.Reservation) -> Pools:
+    def add_reservation(self, reservation: cluster_reservations.Reservation) -> Pools:
         """Add a reservation; return the pools with work."""
-        self._add(one)
-        return self._enqueue_claims([one]) | self._set_reservation_owner(one, one.owner)
+        self._add(reservation)
+        return self._enqueue_claims([reservation]) | self._set_reservation_owner(reservation, reservation.owner)
 
-    def remove_reservation(self, one: cluster_reservations.Reservation) -> Pools:
+    def remove_reservation(self, reservation: cluster_reservations.Reservation) -> Pools:
         """Remove a reservation; return the pools with work."""
-        self._remove(one)
-        is_own = self._owners.get(one.network, {}).get(one.address) == one.owner
-        return self._enqueue_claims([one]) | (self._set_reservation_owner(one, None) if is_own else set())
+        self._remove(reservation)
+        is_own = self._owners.get(reservation.network, {}).get(reservation.address) == reservation.owner
+        return self._enqueue_claims([reservation]) | (
+            self._set_reservation_owner(reservation, None) if is_own else set()
+        )
 
-    def refuse_reservation(self, one: cluster_reservations.Reservation, who: meta.Ref) -> Pools:
+    def refuse_reservation(self, reservation: cluster_reservations.Reservation, owner: meta.Ref) -> Pools:
         """Record that the cluster refused a reservation, and who owns the address; return the pools with work."""
-        self._remove(one)
-        return self._enqueue_claims([one]) | self._set_reservation_owner(one, who)
+        self._remove(reservation)
+        return self._enqueue_claims([reservation]) | self._set_reservation_owner(reservation, owner)
 
-    def _set_reservation_owner(self, one: cluster_reservations.Reservation, holder: meta.Ref | None) -> Pools:
-        found = next((net for net in self._networks.values() if net.uuid == one.network), None)
-        return self._set_owner(found, one.address, holder) if found else set()
+    def _set_reservation_owner(self, reservation: cluster_reservations.Reservation, owner: meta.Ref | None) -> Pools:
+        network = next((net for net in self._networks.values() if net.uuid == reservation.network), None)
+        return self._set_owner(network, reservation.address, owner) if network else set()
 
-    def _add(self, one: cluster_reservations.Reservation) -> None:
-        for old in self._by_claim.get(one.claim, set()) - {one}:
+    def _add(self, reservation: cluster_reservations.Reservation) -> None:
+        for old in self._by_claim.get(reservation.claim, set()) - {reservation}:
             # the claim has moved to another pool
-            if (old.network, old.address) == (one.network, one.address):
+            if (old.network, old.address) == (reservation.network, reservation.address):
                 self._remove(old)
-        self._by_claim.setdefault(one.claim, set()).add(one)
-        self._by_pool.setdefault(one.pool, set()).add(one)
+        self._by_claim.setdefault(reservation.claim, set()).add(reservation)
+        self._by_pool.setdefault(reservation.pool, set()).add(reservation)
 
-    def _remove(self, one: cluster_reservations.Reservation) -> None:
-        for key, listed in ((one.claim, self._by_claim), (one.pool, self._by_pool)):
-            listed.get(key, set()).discard(one)
-            if not listed.get(key):
-                listed.pop(key, None)
+    def _remove(self, reservation: cluster_reservations.Reservation) -> None:
+        for key, reservations in ((reservation.claim, self._by_claim), (reservation.pool, self._by_pool)):
+            reservations.get(key, set()).discard(reservation)
+            if not reservations.get(key):
+                reservations.pop(key, None)
 
     def _enqueue_claims(self, changed: Iterable[cluster_reservations.Reservation]) -> Pools:
         """Queue the claims whose reservations have changed."""
-        touched: Pools = set()
-        for one in changed:
-            touched.add(one.pool)
-            state = self._pools.get(self._network_names.get(one.pool, ""), {}).get(one.pool)
+        pools: Pools = set()
+        for reservation in changed:
+            pools.add(reservation.pool)
+            state = self._pools.get(self._network_names.get(reservation.pool, ""), {}).get(reservation.pool)
             if state:
-                _enqueue(state, [one.claim])
-        return touched
+                _enqueue(state, [reservation.claim])
+        return pools
 
     def _set_owner(
-        self, network: cluster_reservations.Network, address: ranges.Address, holder: meta.Ref | None
+        self, network: cluster_reservations.Network, address: ranges.Address, owner: meta.Ref | None
     ) -> Pools:
         """Record the owner of an address of a network, None for none; return the pools with work."""
-        taken = self._owners.setdefault(network.uuid, {})
-        old = taken.pop(address, None)
-        if holder:
-            taken[address] = holder
-        pools = self._pools.get(network.name, {}) if old != holder else {}
+        owners = self._owners.setdefault(network.uuid, {})
+        old = owners.pop(address, None)
+        if owner:
+            owners[address] = owner
+        pools = self._pools.get(network.name, {}) if old != owner else {}
         for state in pools.values():
-            if state.space and holder:
-                state.space.add_owner(address, holder)
+            if state.space and owner:
+                state.space.add_owner(address, owner)
             if state.space and old and not state.remove_owner(address, old):
-                left = (state.addresses.get(one) for one in state.space.owners.get(address, ()))
-                _enqueue(state, (one.claim for one in left if one))
+                remaining = (state.addresses.get(ref) for ref in state.space.owners.get(address, ()))
+                _enqueue(state, (address.claim for address in remaining if address))
         return set(pools)
 
     def _enqueue_all(self) -> Pools:
@@ -265,13 +280,13 @@ def _enqueue(state: pool_state.PoolState, claims: Iterable[meta.Ref]) -> None:
     state.queue.update(dict.fromkeys(claims))
 
 
-def _range_outside(numbers: pool_space.PoolSpace, found: cluster_reservations.Network) -> str:
+def _range_outside(space: pool_space.PoolSpace, network: cluster_reservations.Network) -> str:
     """Return an error text if a range of a pool is outside its network, otherwise an empty text."""
-    cidrs = [ranges.known_cidr(text) for text in found.subnets]
-    for part in numbers.parts:
-        inside = [cidr.range for cidr in cidrs if cidr.family is part.family]
-        outside = ranges.difference([part.bounds], inside)
+    cidrs = [ranges.known_cidr(text) for text in network.subnets]
+    for part in space.parts:
+        subnets = [cidr.range for cidr in cidrs if cidr.family is part.family]
+        outside = ranges.difference([part.bounds], subnets)
         if outside:
-            text, known = ranges.format_range(part.family, outside[0]), ", ".join(found.subnets) or "none"
-            return f"{text} is outside every subnet of network {found.name} ({known})"
+            text, subnet_list = ranges.format_range(part.family, outside[0]), ", ".join(network.subnets) or "none"
+            return f"{text} is outside every subnet of network {network.name} ({subnet_list})"
     return ""

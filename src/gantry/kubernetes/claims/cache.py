@@ -54,47 +54,47 @@ class Cache:
         """Return the number of pools, including those that claims and addresses only refer to."""
         return len(self._pools)
 
-    def put(self, seen: meta.Resource) -> Pools:
+    def put(self, resource: meta.Resource) -> Pools:
         """Store an observed object and return the pools with work; a version that is not newer changes nothing.
 
         An object that is deleted and has no finalizers is removed.
         """
-        if isinstance(seen, capi.Cluster) and not seen.is_gone:
-            return self._enqueue_members(self.clusters.put(seen))
-        ours = not isinstance(seen, capi.IPAddressClaim | capi.IPAddress) or seen.spec.pool_ref.is_ours
-        if seen.is_gone or not ours or (isinstance(seen, ipam.IPClaim) and not seen.is_ours):
-            return self.remove(seen.ref)
-        if isinstance(seen, ipam.IPPool):
-            return self._put_pool(seen)
-        if isinstance(seen, ipam.IPClaim | capi.IPAddressClaim):
-            return self._put_claim(seen)
-        if isinstance(seen, ipam.IPAddress | capi.IPAddress):
-            return self._put_address(seen)
+        if isinstance(resource, capi.Cluster) and not resource.is_gone:
+            return self._enqueue_members(self.clusters.put(resource))
+        is_relevant = not isinstance(resource, capi.IPAddressClaim | capi.IPAddress) or resource.spec.pool_ref.is_ours
+        if resource.is_gone or not is_relevant or (isinstance(resource, ipam.IPClaim) and not resource.is_ours):
+            return self.remove(resource.ref)
+        if isinstance(resource, ipam.IPPool):
+            return self._put_pool(resource)
+        if isinstance(resource, ipam.IPClaim | capi.IPAddressClaim):
+            return self._put_claim(resource)
+        if isinstance(resource, ipam.IPAddress | capi.IPAddress):
+            return self._put_address(resource)
         return set()
 
     def remove(self, ref: meta.Ref) -> Pools:
         """Remove an object; return the pools with work."""
-        touched = self._unblock_address(ref)
+        pools = self._unblock_address(ref)
         if ref in self.clusters:
-            return touched | self._enqueue_members(self.clusters.remove(ref))
+            return pools | self._enqueue_members(self.clusters.remove(ref))
         if ref in self._claims:
-            return touched | self._remove_claim(ref)
+            return pools | self._remove_claim(ref)
         if ref in self._addresses:
-            return touched | self._remove_address(ref)
+            return pools | self._remove_address(ref)
         state = self._pools.get(ref)
         if state and state.pool:
             self.clusters.leave(ref.namespace, state.pool.spec.cluster_name, member=ref)
             self.networks.unbind(ref)
             state.pool, state.space, state.problem = None, None, ""
             state.queue.update(dict.fromkeys(state.claims))
-            return touched | {ref}
-        return touched
+            return pools | {ref}
+        return pools
 
     def knows(self, ref: meta.Ref, version: str) -> bool:
         """Return whether an object is cached in this resource version or a newer one, if versions are numbers."""
-        found = self._claims.get(ref) or self._addresses.get(ref)
-        known = found.metadata.resource_version if found else ""
-        return known.isdecimal() and version.isdecimal() and int(version) <= int(known)
+        cached = self._claims.get(ref) or self._addresses.get(ref)
+        cached_version = cached.metadata.resource_version if cached else ""
+        return cached_version.isdecimal() and version.isdecimal() and int(version) <= int(cached_version)
 
     def pool(self, ref: meta.Ref) -> ipam.IPPool | None:
         """Return a pool, None if it is not cached."""
@@ -171,8 +171,8 @@ class Cache:
         """End the work on a claim, done or failed, and return the pools with work; ``again`` requeues the claim."""
         changed = self._busy.pop(claim, set())
         self.orphan_addresses.claim_finished(claim)
-        known = self._claims.get(claim)
-        pools = {known.pool} if known else {one.pool for one in self.addresses_of(claim)}
+        cached = self._claims.get(claim)
+        pools = {cached.pool} if cached else {address.pool for address in self.addresses_of(claim)}
         for pool in pools | changed if again else changed:
             self._enqueue(pool, claim)
         return pools | changed
@@ -197,19 +197,19 @@ class Cache:
     def handle_collision(self, create: actions.Create, existing: actions.Address | None) -> Pools:
         """Handle that an address object of the same name exists; ``existing`` is that object if it is still there."""
         pool = create.address.pool
-        touched = self.put(existing) if existing else set()
-        touched |= self._drop_assumed(pool, create.claim)
+        pools = self.put(existing) if existing else set()
+        pools |= self._drop_assumed(pool, create.claim)
         if existing and (existing.claim, existing.pool) != (create.claim, pool):
             self._block_address(create.address, existing.ref)
         self._enqueue(pool, create.claim)
-        return touched | {pool}
+        return pools | {pool}
 
     def handle_unreadable(self, create: actions.Create) -> Pools:
         """Handle that the name of a new address object belongs to an unreadable object: skip that address."""
         self._block_address(create.address, create.address.ref)
         return self.handle_collision(create, None)
 
-    def is_blocking(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> bool:
+    def is_blocking(self, action: actions.Patch | actions.Delete | actions.Release, resource: meta.Resource) -> bool:
         """Return whether an object that should be ``absent`` blocks an action (``handle_existing``).
 
         The address of another claim does not, even if an edited status refers to it.
@@ -217,42 +217,47 @@ class Cache:
         claim = self._claims.get(action.ref)
         if (
             claim is None
-            or not isinstance(found, ipam.IPAddress | capi.IPAddress)
-            or found.ref.group != claim.ref.group
+            or not isinstance(resource, ipam.IPAddress | capi.IPAddress)
+            or resource.ref.group != claim.ref.group
         ):
             return True
-        return (found.claim, found.pool) == (claim.ref, claim.pool)
+        return (resource.claim, resource.pool) == (claim.ref, claim.pool)
 
-    def handle_existing(self, action: actions.Patch | actions.Delete | actions.Release, found: meta.Resource) -> Pools:
+    def handle_existing(
+        self, action: actions.Patch | actions.Delete | actions.Release, resource: meta.Resource
+    ) -> Pools:
         """Handle that an object exists that should have been ``absent``; the claim is then reconciled again."""
-        touched = self.put(found)
-        for mine in self.addresses_of(action.ref):
-            if isinstance(found, ipam.IPAddress | capi.IPAddress) and mine.metadata.name == found.metadata.name:
-                self._block_address(mine, found.ref)
-        return touched
+        pools = self.put(resource)
+        for address in self.addresses_of(action.ref):
+            if (
+                isinstance(resource, ipam.IPAddress | capi.IPAddress)
+                and address.metadata.name == resource.metadata.name
+            ):
+                self._block_address(address, resource.ref)
+        return pools
 
     def update_networks(
         self,
-        asked: frozenset[str],
+        read_names: frozenset[str],
         networks: list[cluster_reservations.Network],
         reservations: list[cluster_reservations.Reservation],
     ) -> Pools:
         """Store what was read from a cluster (``BoundNetworks.refresh``); return the pools with work."""
         outdated = self.networks.outdated(networks)
-        touched = self.networks.refresh(asked, networks, reservations)
+        pools = self.networks.refresh(read_names, networks, reservations)
         for state in map(self._state_of, outdated):
             if state.pool:
                 self._rebuild_space(state, state.pool)
                 state.queue.update(dict.fromkeys(state.claims))
-        return touched | outdated
+        return pools | outdated
 
-    def _block_address(self, address: actions.Address, holder: meta.Ref) -> None:
+    def _block_address(self, address: actions.Address, blocker: meta.Ref) -> None:
         """Keep an address from all claims while an object with a different address has its name."""
         number, state = pool_space.parse(address.spec.address), self._state_of(address.pool)
         if number and state.space:
-            state.space.add_owner(number, holder)
-            state.blocked[holder] = number
-            self._blocked_by_object.setdefault(holder, set()).add(address.pool)
+            state.space.add_owner(number, blocker)
+            state.blocked[blocker] = number
+            self._blocked_by_object.setdefault(blocker, set()).add(address.pool)
 
     def _pool_state(self, ref: meta.Ref) -> pool_state.PoolState:
         return self._pools.get(ref) or pool_state.PoolState()
@@ -278,34 +283,34 @@ class Cache:
 
     def _enqueue_members(self, members: Iterable[meta.Ref]) -> Pools:
         """Requeue every claim and pool of a Cluster; for a pool, all of its claims."""
-        touched: Pools = set()
+        pools: Pools = set()
         for member in members:
             claim = self._claims.get(member)
             pool = claim.pool if claim else member
             state = self._state_of(pool)
             state.queue.update(dict.fromkeys([member] if claim else state.claims))
-            touched.add(pool)
-        return touched
+            pools.add(pool)
+        return pools
 
-    def _put_pool(self, seen: ipam.IPPool) -> Pools:
-        state = self._state_of(seen.ref)
+    def _put_pool(self, pool: ipam.IPPool) -> Pools:
+        state = self._state_of(pool.ref)
         old = state.pool
-        if old and pool_state.is_stale(seen, old):
+        if old and pool_state.is_stale(pool, old):
             return set()
-        state.pool = seen
-        if old is None or (old.spec, old.network) != (seen.spec, seen.network):
+        state.pool = pool
+        if old is None or (old.spec, old.network) != (pool.spec, pool.network):
             if old:
-                self.clusters.leave(seen.ref.namespace, old.spec.cluster_name, member=seen.ref)
-            self.clusters.join(seen.ref.namespace, seen.spec.cluster_name, member=seen.ref)
-            self._rebuild_space(state, seen)
-        if old is None or pool_state.claim_inputs(old) != pool_state.claim_inputs(seen):
+                self.clusters.leave(pool.ref.namespace, old.spec.cluster_name, member=pool.ref)
+            self.clusters.join(pool.ref.namespace, pool.spec.cluster_name, member=pool.ref)
+            self._rebuild_space(state, pool)
+        if old is None or pool_state.claim_inputs(old) != pool_state.claim_inputs(pool):
             state.queue.update(dict.fromkeys(state.claims))
-        return {seen.ref}
+        return {pool.ref}
 
     def _rebuild_space(self, state: pool_state.PoolState, pool: ipam.IPPool) -> None:
         """Rebuild the space of a pool, and add its addresses to the spaces of pools with the same prefix."""
-        sharing = self._by_prefix.setdefault((pool.metadata.namespace, pool.spec.name_prefix), set())
-        sharing.add(pool.ref)
+        same_prefix = self._by_prefix.setdefault((pool.metadata.namespace, pool.spec.name_prefix), set())
+        same_prefix.add(pool.ref)
         state.prefix = pool.spec.name_prefix
         for claim in state.claims:
             state.stop_waiting(claim)
@@ -313,16 +318,16 @@ class Cache:
             state.space, state.problem = pool_space.PoolSpace(self.networks.bind(pool, state)), ""
         except errors.InvalidError as error:
             state.space, state.problem = None, str(error)
-        for ref in sharing:
-            for number, holder in self._state_of(ref).used_addresses():
+        for ref in same_prefix:
+            for address, owner in self._state_of(ref).used_addresses():
                 if state.space:
-                    state.space.add_owner(number, holder)
-        for number, holder in state.used_addresses():
+                    state.space.add_owner(address, owner)
+        for address, owner in state.used_addresses():
             for shared in self._shared_spaces(pool.ref):
-                shared.add_owner(number, holder)
+                shared.add_owner(address, owner)
         if state.space:
-            for holder, number in state.blocked.items():
-                state.space.add_owner(number, holder)
+            for owner, address in state.blocked.items():
+                state.space.add_owner(address, owner)
             self.networks.fill_space(pool.ref, state.space)
 
     def _pools_with_prefix(self, ref: meta.Ref) -> Pools:
@@ -330,21 +335,21 @@ class Cache:
         return self._by_prefix.get((ref.namespace, self._pool_state(ref).prefix), {ref})
 
     def _shared_spaces(self, ref: meta.Ref) -> list[pool_space.PoolSpace]:
-        return [one for one in (self._state_of(sharer).space for sharer in self._pools_with_prefix(ref)) if one]
+        return [space for space in (self._state_of(sharer).space for sharer in self._pools_with_prefix(ref)) if space]
 
-    def _put_claim(self, seen: actions.Claim) -> Pools:
-        ref, pool = seen.ref, seen.pool
+    def _put_claim(self, claim: actions.Claim) -> Pools:
+        ref, pool = claim.ref, claim.pool
         old = self._claims.get(ref)
-        if old and pool_state.is_stale(seen, old):
+        if old and pool_state.is_stale(claim, old):
             return set()
-        moved = old is not None and (old.pool, old.cluster) != (pool, seen.cluster)
-        touched = self._remove_claim(ref) if moved else set()
+        moved = old is not None and (old.pool, old.cluster) != (pool, claim.cluster)
+        pools = self._remove_claim(ref) if moved else set()
         state = self._state_of(pool)
-        self._claims[ref] = state.claims[ref] = seen
-        self.clusters.join(ref.namespace, seen.cluster, member=ref)
+        self._claims[ref] = state.claims[ref] = claim
+        self.clusters.join(ref.namespace, claim.cluster, member=ref)
         state.stop_waiting(ref)
         self._enqueue(pool, ref)
-        return touched | {pool}
+        return pools | {pool}
 
     def _remove_claim(self, ref: meta.Ref) -> Pools:
         old = self._claims.pop(ref)
@@ -353,20 +358,20 @@ class Cache:
         state.stop_waiting(ref)
         state.queue.discard(ref)
         self.clusters.leave(ref.namespace, old.cluster, member=ref)
-        touched = self._drop_assumed(old.pool, ref) | {old.pool}
-        left = self.addresses_of(ref)
-        self.orphan_addresses.claim_removed(ref, (one.ref for one in left), is_busy=ref in self._busy)
-        for one in left:
-            self._enqueue(one.pool, ref)
-        return touched | {one.pool for one in left}
+        pools = self._drop_assumed(old.pool, ref) | {old.pool}
+        addresses = self.addresses_of(ref)
+        self.orphan_addresses.claim_removed(ref, (address.ref for address in addresses), is_busy=ref in self._busy)
+        for address in addresses:
+            self._enqueue(address.pool, ref)
+        return pools | {address.pool for address in addresses}
 
     def _drop_assumed(self, pool: meta.Ref, claim: meta.Ref) -> Pools:
-        number = self._state_of(pool).assumed.pop(claim, None)
-        return self._remove_owner(pool, number, claim) if number else set()
+        address = self._state_of(pool).assumed.pop(claim, None)
+        return self._remove_owner(pool, address, claim) if address else set()
 
-    def _remove_owner(self, pool: meta.Ref, number: ranges.Address, holder: meta.Ref) -> Pools:
+    def _remove_owner(self, pool: meta.Ref, address: ranges.Address, owner: meta.Ref) -> Pools:
         """Remove an owner of an address from all spaces that share it; return the pools whose claims may proceed."""
-        return {ref for ref in self._pools_with_prefix(pool) if self._state_of(ref).remove_owner(number, holder)}
+        return {ref for ref in self._pools_with_prefix(pool) if self._state_of(ref).remove_owner(address, owner)}
 
     def _put_address(self, seen: actions.Address) -> Pools:
         ref, pool, holder = seen.ref, seen.pool, seen.claim
@@ -390,26 +395,26 @@ class Cache:
 
     def _remove_address(self, ref: meta.Ref) -> Pools:
         old = self._addresses.pop(ref)
-        pool, holder = old.pool, old.claim
+        pool, claim_ref = old.pool, old.claim
         self.orphan_addresses.remove(ref)
         del self._state_of(pool).addresses[ref]
-        left = self._addresses_by_claim[holder]
-        del left[ref]
-        if not left:
-            del self._addresses_by_claim[holder]
+        remaining = self._addresses_by_claim[claim_ref]
+        del remaining[ref]
+        if not remaining:
+            del self._addresses_by_claim[claim_ref]
         number = pool_space.parse(old.spec.address)
-        touched = self._remove_owner(pool, number, ref) if number else set()
-        claim = self._claims.get(holder)
+        pools = self._remove_owner(pool, number, ref) if number else set()
+        claim = self._claims.get(claim_ref)
         if claim:
-            self._enqueue(claim.pool, holder)
-            touched.add(claim.pool)
-        return touched | self._pools_with_prefix(pool) | {pool}
+            self._enqueue(claim.pool, claim_ref)
+            pools.add(claim.pool)
+        return pools | self._pools_with_prefix(pool) | {pool}
 
     def _unblock_address(self, ref: meta.Ref) -> Pools:
-        touched: Pools = set()
+        pools: Pools = set()
         for pool in self._blocked_by_object.pop(ref, set()):
             state = self._state_of(pool)
-            number = state.blocked.pop(ref, None)
-            if number and state.remove_owner(number, ref):
-                touched.add(pool)
-        return touched
+            address = state.blocked.pop(ref, None)
+            if address and state.remove_owner(address, ref):
+                pools.add(pool)
+        return pools

@@ -24,14 +24,18 @@ class Clusters:
 
     def is_paused(self, namespace: str, name: str) -> bool:
         """Return whether a Cluster is paused; a missing Cluster or an empty name is not."""
-        seen = self.get(namespace, name)
-        return seen is not None and seen.is_cluster_paused
+        cluster = self.get(namespace, name)
+        return cluster is not None and cluster.is_cluster_paused
 
-    def put(self, seen: capi.Cluster) -> set[meta.Ref]:
+    def put(self, cluster: capi.Cluster) -> set[meta.Ref]:
         """Store a Cluster; return the affected members: all if it appears, is paused or is resumed."""
-        old = self._seen.get(seen.ref)
-        self._seen[seen.ref] = seen
-        return set() if old and old.is_cluster_paused == seen.is_cluster_paused else self._members.get(seen.ref, set())
+        old = self._seen.get(cluster.ref)
+        self._seen[cluster.ref] = cluster
+        return (
+            set()
+            if old and old.is_cluster_paused == cluster.is_cluster_paused
+            else self._members.get(cluster.ref, set())
+        )
 
     def remove(self, ref: meta.Ref) -> set[meta.Ref]:
         """Remove a Cluster; return its members."""

@@ -25,9 +25,9 @@ class OrphanAddresses:
     def __contains__(self, address: meta.Ref) -> bool:
         return address in self._addresses
 
-    def claim_removed(self, claim: meta.Ref, left: Iterable[meta.Ref], *, is_busy: bool) -> None:
+    def claim_removed(self, claim: meta.Ref, addresses: Iterable[meta.Ref], *, is_busy: bool) -> None:
         """Record a removed claim; ``left`` are its addresses, and if it was busy more may appear."""
-        self._addresses.update(left)
+        self._addresses.update(addresses)
         if is_busy:
             self._departed.add(claim)
 

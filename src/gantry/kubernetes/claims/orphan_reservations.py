@@ -13,23 +13,34 @@ OrphansSince = dict[cluster_reservations.Reservation, datetime.datetime]
 """Orphan reservations, and since when each has been observed as one."""
 
 
-def find(seen: cache.Cache, known: OrphansSince, *, now: datetime.datetime) -> OrphansSince:
+def find(objects: cache.Cache, since_before: OrphansSince, *, now: datetime.datetime) -> OrphansSince:
     """Return the current orphan reservations."""
-    listed = (one for one in seen.networks.reservations if _is_orphan(seen, one))
-    return {one: known.get(one, now) for one in listed}
+    reservations = (reservation for reservation in objects.networks.reservations if _is_orphan(objects, reservation))
+    return {reservation: since_before.get(reservation, now) for reservation in reservations}
 
 
-def releases(seen: cache.Cache, known: OrphansSince, *, now: datetime.datetime) -> list[actions.Release]:
+def releases(objects: cache.Cache, orphans: OrphansSince, *, now: datetime.datetime) -> list[actions.Release]:
     """Return the releases of reservations past the grace period; each checks first that the claim is absent."""
-    old = sorted(one for one, since in known.items() if (now - since).total_seconds() >= reconcile_claim.GRACE_SECONDS)
+    old = sorted(
+        reservation
+        for reservation, since in orphans.items()
+        if (now - since).total_seconds() >= reconcile_claim.GRACE_SECONDS
+    )
     return [
-        actions.Release(one.claim, one, reconcile_claim.possible_objects(seen, one, None), absent=(one.claim,))
-        for one in old
+        actions.Release(
+            reservation.claim,
+            reservation,
+            reconcile_claim.possible_objects(objects, reservation, None),
+            absent=(reservation.claim,),
+        )
+        for reservation in old
     ]
 
 
-def _is_orphan(seen: cache.Cache, one: cluster_reservations.Reservation) -> bool:
-    pool = seen.pool(one.pool)
-    if pool is None or seen.is_pool_paused(pool) or seen.claim(one.claim):
+def _is_orphan(objects: cache.Cache, reservation: cluster_reservations.Reservation) -> bool:
+    pool = objects.pool(reservation.pool)
+    if pool is None or objects.is_pool_paused(pool) or objects.claim(reservation.claim):
         return False
-    return not any(pool_space.parse(held.spec.address) == one.address for held in seen.addresses_of(one.claim))
+    return not any(
+        pool_space.parse(held.spec.address) == reservation.address for held in objects.addresses_of(reservation.claim)
+    )

@@ -51,28 +51,28 @@ def parse(text: str) -> ranges.Address | None:
         return None
 
 
-def parse_range(given: ipam.Range) -> PoolRange | None:
+def parse_range(spec: ipam.Range) -> PoolRange | None:
     """Parse a range; None if it is empty. InvalidError for an invalid bound, or an end before the start."""
-    start = ranges.parse_address(given.start) if given.start else None
-    end = ranges.parse_address(given.end) if given.end else None
-    written = parse_subnet(given.subnet)
-    families = {one.family for one in (start, end, written[0] if written else None) if one}
+    start = ranges.parse_address(spec.start) if spec.start else None
+    end = ranges.parse_address(spec.end) if spec.end else None
+    parsed_subnet = parse_subnet(spec.subnet)
+    families = {bound.family for bound in (start, end, parsed_subnet[0] if parsed_subnet else None) if bound}
     if len(families) > 1:
-        raise errors.InvalidError(f"a range mixes address families: {_format_range(given)}", hint="make it two ranges")
+        raise errors.InvalidError(f"a range mixes address families: {_format_range(spec)}", hint="make it two ranges")
     if start and end and end < start:
         raise errors.InvalidError(f"end IP {end} is before start IP {start}")
-    if not (start or written):
+    if not (start or parsed_subnet):
         return None
     family = families.pop()
-    run = ranges.Range(0, (1 << family.bits) - 1)
-    if written:
-        cidr, address = written
-        run = cidr.range
+    whole = ranges.Range(0, (1 << family.bits) - 1)
+    if parsed_subnet:
+        cidr, address = parsed_subnet
+        whole = cidr.range
         if not start:
-            run = ranges.Range(min(address.value + (address.value > cidr.first), run.last), run.last)
-    low = max(run.first, start.value if start else 0)
-    cut = ranges.span(low, min(run.last, end.value if end else run.last))
-    return PoolRange(family, cut, given, written[0] if written else None) if cut else None
+            whole = ranges.Range(min(address.value + (address.value > cidr.first), whole.last), whole.last)
+    low = max(whole.first, start.value if start else 0)
+    bounds = ranges.span(low, min(whole.last, end.value if end else whole.last))
+    return PoolRange(family, bounds, spec, parsed_subnet[0] if parsed_subnet else None) if bounds else None
 
 
 def parse_subnet(text: str) -> tuple[ranges.Cidr, ranges.Address] | None:
@@ -87,8 +87,8 @@ def parse_subnet(text: str) -> tuple[ranges.Cidr, ranges.Address] | None:
     return ranges.Cidr(parsed.family, parsed.value >> host << host, int(length)), parsed
 
 
-def _format_range(given: ipam.Range) -> str:
-    return f"{given.start}-{given.end} in {given.subnet}" if given.subnet else f"{given.start}-{given.end}"
+def _format_range(spec: ipam.Range) -> str:
+    return f"{spec.start}-{spec.end} in {spec.subnet}" if spec.subnet else f"{spec.start}-{spec.end}"
 
 
 class PoolSpace:
@@ -109,22 +109,24 @@ class PoolSpace:
             family: ranges.union(part.bounds for part in self.parts if part.family is family)
             for family in ranges.Family
         }
-        reserved = _by_family((one.family, ranges.Range(one.value, one.value)) for one in self._preallocated)
+        reserved = _by_family(
+            (address.family, ranges.Range(address.value, address.value)) for address in self._preallocated
+        )
         self._spaces = {
             family: _space(runs, [*self._excluded[family], *reserved[family]]) for family, runs in self._ranges.items()
         }
 
-    def add_owner(self, address: ranges.Address, holder: meta.Ref) -> None:
+    def add_owner(self, address: ranges.Address, owner: meta.Ref) -> None:
         """Add an owner of an address, which may lie outside the ranges."""
-        self.owners.setdefault(address, set()).add(holder)
+        self.owners.setdefault(address, set()).add(owner)
         if self._is_counted(address):
             self._spaces[address.family].take(address.value)
 
-    def remove_owner(self, address: ranges.Address, holder: meta.Ref) -> bool:
+    def remove_owner(self, address: ranges.Address, owner: meta.Ref) -> bool:
         """Remove an owner of an address; return whether it has no owner left."""
-        held = self.owners.get(address, set())
-        held.discard(holder)
-        if held:
+        owners = self.owners.get(address, set())
+        owners.discard(owner)
+        if owners:
             return False
         self.owners.pop(address, None)
         if self._is_counted(address) and address not in self._preallocated and not self.is_excluded(address):
@@ -144,15 +146,17 @@ class PoolSpace:
 
     def allocation(self, address: ranges.Address) -> Allocation | None:
         """Return an address with the settings of the first range that contains it; None if no range does."""
-        part = next((one for one in self.parts if one.family is address.family and address.value in one.bounds), None)
+        part = next(
+            (part for part in self.parts if part.family is address.family and address.value in part.bounds), None
+        )
         if part is None:
             return None
-        spec, given = self.spec, part.spec
+        spec, range_spec = self.spec, part.spec
         return Allocation(
             address,
-            given.prefix or spec.prefix or (part.cidr.prefix if part.cidr else 0),
-            given.gateway or spec.gateway,
-            given.dns_servers or spec.dns_servers,
+            range_spec.prefix or spec.prefix or (part.cidr.prefix if part.cidr else 0),
+            range_spec.gateway or spec.gateway,
+            range_spec.dns_servers or spec.dns_servers,
         )
 
     def find_free(self, *, below: Callable[[int], int] | None) -> Allocation | None:
@@ -171,13 +175,13 @@ class PoolSpace:
         if below is None or not self.parts:
             yield from ((part, part.bounds) for part in self.parts)
             return
-        offset, place = below(sum(part.bounds.size for part in self.parts)), 0
-        while offset >= self.parts[place].bounds.size:
-            offset -= self.parts[place].bounds.size
-            place += 1
-        begun = self.parts[place]
-        yield begun, ranges.Range(begun.bounds.first + offset, begun.bounds.last)
-        yield from ((part, part.bounds) for part in (*self.parts[place + 1 :], *self.parts[: place + 1]))
+        offset, index = below(sum(part.bounds.size for part in self.parts)), 0
+        while offset >= self.parts[index].bounds.size:
+            offset -= self.parts[index].bounds.size
+            index += 1
+        first = self.parts[index]
+        yield first, ranges.Range(first.bounds.first + offset, first.bounds.last)
+        yield from ((part, part.bounds) for part in (*self.parts[index + 1 :], *self.parts[: index + 1]))
 
     @property
     def has_free(self) -> bool:
@@ -193,22 +197,22 @@ class PoolSpace:
         for family, runs in self._ranges.items():
             total += ranges.size(ranges.difference(runs, self._excluded[family]))
             free += ranges.size(runs) - sum(self._spaces[family].count(run) for run in runs)
-        used = sum(self._is_counted(one) and not self.is_excluded(one) for one in self.owners)
+        used = sum(self._is_counted(owner) and not self.is_excluded(owner) for owner in self.owners)
         return total, used, free
 
 
 def _space(runs: list[ranges.Range], taken: list[ranges.Range]) -> space.Space:
     """Return the space of some ranges, in which the addresses in ``taken`` are used."""
-    inside = ranges.difference(runs, ranges.difference(runs, taken))
-    return space.Space.of(inside, base=runs[0].first if runs else 0)
+    used = ranges.difference(runs, ranges.difference(runs, taken))
+    return space.Space.of(used, base=runs[0].first if runs else 0)
 
 
 def _excluded(spec: ipam.PoolSpec, parts: Iterable[PoolRange]) -> Iterator[tuple[ranges.Family, ranges.Range]]:
     """Yield the ranges that claims get by pre-allocation only."""
     for text in spec.excluded_addresses:
         yield ranges.parse_range(text)
-    gateways = (spec.gateway, *(given.gateway for given in spec.pools))
-    servers = (*spec.dns_servers, *(server for given in spec.pools for server in given.dns_servers))
+    gateways = (spec.gateway, *(range_spec.gateway for range_spec in spec.pools))
+    servers = (*spec.dns_servers, *(server for range_spec in spec.pools for server in range_spec.dns_servers))
     for text in filter(None, (*gateways, *servers)):
         address = ranges.parse_address(text)
         yield address.family, ranges.Range(address.value, address.value)
@@ -231,5 +235,5 @@ def _networks(part: PoolRange, prefix: int) -> Iterator[ranges.Cidr]:
 def _by_family(
     runs: Iterable[tuple[ranges.Family, ranges.Range]],
 ) -> Mapping[ranges.Family, list[ranges.Range]]:
-    listed = list(runs)
-    return {family: ranges.union(run for of, run in listed if of is family) for family in ranges.Family}
+    pairs = list(runs)
+    return {family: ranges.union(run for run_family, run in pairs if run_family is family) for family in ranges.Family}

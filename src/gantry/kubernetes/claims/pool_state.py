@@ -46,16 +46,16 @@ class PoolState:
     @property
     def is_empty(self) -> bool:
         """Return whether the pool does not exist and nothing refers to it."""
-        named = self.claims or self.addresses or self.assumed or self.blocked or any(True for _ in self.queue)
-        return self.pool is None and not named
+        is_referenced = self.claims or self.addresses or self.assumed or self.blocked or any(True for _ in self.queue)
+        return self.pool is None and not is_referenced
 
     def used_addresses(self) -> Iterator[tuple[ranges.Address, meta.Ref]]:
         """Yield each address of an address object, and each assumed address, with its owner."""
-        for ref, seen in self.addresses.items():
-            number = pool_space.parse(seen.spec.address)
-            if number:
-                yield number, ref
-        yield from ((number, claim) for claim, number in self.assumed.items())
+        for ref, resource in self.addresses.items():
+            address = pool_space.parse(resource.spec.address)
+            if address:
+                yield address, ref
+        yield from ((address, claim) for claim, address in self.assumed.items())
 
     def wait(self, claim: meta.Ref, address: ranges.Address | None) -> None:
         """Let a claim wait for an address, None for any."""
@@ -69,7 +69,7 @@ class PoolState:
         """Return the claim that has waited longest for any address and is not ``busy``, None if no address is free."""
         if not (self.space and self.waiting and self.space.has_free):
             return None
-        return next((one for one in self.waiting if one not in busy), None)
+        return next((claim for claim in self.waiting if claim not in busy), None)
 
     def enqueue_waiting(self, address: ranges.Address) -> None:
         """Queue the claims that wait for this address."""
@@ -86,9 +86,9 @@ class PoolState:
             if not self.waiting_by_address[address]:
                 del self.waiting_by_address[address]
 
-    def remove_owner(self, address: ranges.Address, holder: meta.Ref) -> bool:
+    def remove_owner(self, address: ranges.Address, owner: meta.Ref) -> bool:
         """Remove an owner of an address; return whether claims may proceed because of that."""
-        if self.space is None or not self.space.remove_owner(address, holder):
+        if self.space is None or not self.space.remove_owner(address, owner):
             return False
         self.enqueue_waiting(address)
         return True
@@ -99,8 +99,8 @@ def claim_inputs(pool: ipam.IPPool) -> tuple[object, ...]:
     return pool.spec, pool.network, pool.is_deleting, pool.is_paused, pool.metadata.uid
 
 
-def is_stale(seen: meta.Resource, known: meta.Resource) -> bool:
+def is_stale(resource: meta.Resource, cached: meta.Resource) -> bool:
     """Return whether a version is not newer than the cached one, if versions are numbers."""
-    new, old = seen.metadata, known.metadata
+    new, old = resource.metadata, cached.metadata
     numbers = new.resource_version.isdecimal() and old.resource_version.isdecimal()
     return new.uid == old.uid and numbers and int(new.resource_version) <= int(old.resource_version)

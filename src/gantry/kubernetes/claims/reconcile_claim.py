@@ -43,21 +43,23 @@ class Decision(msgspec.Struct, frozen=True):
     later: float = 0.0
 
 
-def step(seen: cache.Cache, pool: meta.Ref, *, now: datetime.datetime, below: Callable[[int], int]) -> Decision | None:
+def step(
+    objects: cache.Cache, pool: meta.Ref, *, now: datetime.datetime, below: Callable[[int], int]
+) -> Decision | None:
     """Return the next decision for the claims of a pool, None if there is nothing to do now.
 
     If it has actions, the claim is busy until the caller has applied them, or one has failed, and calls
     ``Cache.finish``. ``below(n)`` returns a random number from 0 to n - 1.
     """
-    ref = seen.next_claim(pool)
+    ref = objects.next_claim(pool)
     if ref is None:
         return None
-    claim, decision = seen.claim(ref), Decision(ref)
+    claim, decision = objects.claim(ref), Decision(ref)
     try:
-        decision = _reconcile_orphans(seen, ref, now) if claim is None else _decide(seen, claim, now, below)
+        decision = _reconcile_orphans(objects, ref, now) if claim is None else _decide(objects, claim, now, below)
     finally:
         if not decision.steps:
-            seen.finish(ref)
+            objects.finish(ref)
     return decision
 
 
@@ -73,22 +75,24 @@ def conflict_event(claim: actions.Claim, address: ranges.Address, who: meta.Ref)
     return actions.report(claim, "AddressConflict", text, warning=True)
 
 
-def _decide(seen: cache.Cache, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]) -> Decision:
-    if seen.is_paused(claim):
+def _decide(
+    objects: cache.Cache, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]
+) -> Decision:
+    if objects.is_paused(claim):
         return Decision(claim.ref)
-    held = seen.addresses_of(claim.ref)
+    addresses = objects.addresses_of(claim.ref)
     if claim.is_deleting:
-        return Decision(claim.ref, _reconcile_deleted(seen, claim, held))
-    chosen = _current_address(claim, [one for one in held if one.pool == claim.pool])
-    for stray in held:
-        if stray is not chosen and _is_managed(stray):
-            return Decision(claim.ref, _removal(stray, current=actions.version(claim)))
-        wanted = None if stray is chosen else seen.networks.needed_reservation(stray)
-        if isinstance(wanted, actions.Reserve):
-            return Decision(claim.ref, (wanted,))
-    if chosen is None:
-        return Decision(claim.ref, _allocate(seen, claim, now, below))
-    return Decision(claim.ref, _bind(seen, claim, chosen, now))
+        return Decision(claim.ref, _reconcile_deleted(objects, claim, addresses))
+    current = _current_address(claim, [address for address in addresses if address.pool == claim.pool])
+    for address in addresses:
+        if address is not current and _is_managed(address):
+            return Decision(claim.ref, _removal(address, current=actions.version(claim)))
+        reservation = None if address is current else objects.networks.needed_reservation(address)
+        if isinstance(reservation, actions.Reserve):
+            return Decision(claim.ref, (reservation,))
+    if current is None:
+        return Decision(claim.ref, _allocate(objects, claim, now, below))
+    return Decision(claim.ref, _bind(objects, claim, current, now))
 
 
 def _is_managed(address: actions.Address) -> bool:
@@ -101,33 +105,38 @@ def _owner_uid(address: actions.Address) -> str:
     owners = address.metadata.owner_references
     claim = address.claim
     return next(
-        (one.uid for one in owners if (one.group, one.kind, one.name) == (claim.group, claim.kind, claim.name)), ""
+        (
+            owner.uid
+            for owner in owners
+            if (owner.group, owner.kind, owner.name) == (claim.group, claim.kind, claim.name)
+        ),
+        "",
     )
 
 
 def _has_owner(address: actions.Address) -> bool:
     """Return whether claim or pool is an owner of the address: garbage collectors remove owners that are gone."""
     pool = address.pool
-    owners = {(one.group, one.kind, one.name) for one in address.metadata.owner_references}
+    owners = {(owner.group, owner.kind, owner.name) for owner in address.metadata.owner_references}
     return bool(_owner_uid(address)) or (pool.group, pool.kind, pool.name) in owners
 
 
-def _current_address(claim: actions.Claim, held: Sequence[actions.Address]) -> actions.Address | None:
+def _current_address(claim: actions.Claim, addresses: Sequence[actions.Address]) -> actions.Address | None:
     """Return the address of a claim among the objects that refer to it: by its status, else by UID, else by name.
 
     Skip objects with an invalid address, which some definitions let through, and those that are being deleted unless
     the claim is bound to them, because then the address is in use.
     """
-    known = (one for one in held if pool_space.parse(one.spec.address))
-    own = [one for one in known if not one.is_deleting or _is_kept(claim, one)]
-    if len(own) == 1:
-        return own[0]
+    valid = (address for address in addresses if pool_space.parse(address.spec.address))
+    usable = [address for address in valid if not address.is_deleting or _is_kept(claim, address)]
+    if len(usable) == 1:
+        return usable[0]
     return min(
-        own,
-        key=lambda one: (
-            one.metadata.name != claim.address_name,
-            _owner_uid(one) != claim.metadata.uid,
-            one.metadata.name,
+        usable,
+        key=lambda address: (
+            address.metadata.name != claim.address_name,
+            _owner_uid(address) != claim.metadata.uid,
+            address.metadata.name,
         ),
         default=None,
     )
@@ -149,132 +158,139 @@ def _removal(
     return (msgspec.structs.replace(step, absent=absent, current=current),)
 
 
-def _reconcile_orphans(seen: cache.Cache, ref: meta.Ref, now: datetime.datetime) -> Decision:
+def _reconcile_orphans(objects: cache.Cache, ref: meta.Ref, now: datetime.datetime) -> Decision:
     """Remove addresses whose claim is gone, after a check on the server."""
     later = 0.0
-    for address in seen.addresses_of(ref):
-        pool = seen.pool(address.pool)
-        wanted = seen.networks.needed_reservation(address)
-        if isinstance(wanted, actions.Reserve) and pool and not seen.is_pool_paused(pool):
-            return Decision(ref, (wanted,))
-        if not _is_managed(address) or not _has_owner(address) or (pool and seen.is_pool_paused(pool)):
+    for address in objects.addresses_of(ref):
+        pool = objects.pool(address.pool)
+        reservation = objects.networks.needed_reservation(address)
+        if isinstance(reservation, actions.Reserve) and pool and not objects.is_pool_paused(pool):
+            return Decision(ref, (reservation,))
+        if not _is_managed(address) or not _has_owner(address) or (pool and objects.is_pool_paused(pool)):
             continue
-        born = meta.moment(address.metadata.creation_timestamp) or now
-        is_left = pool is not None and address.ref in seen.orphan_addresses
-        left = 0.0 if is_left else GRACE_SECONDS - (now - born).total_seconds()
-        if left <= 0:
+        created = meta.moment(address.metadata.creation_timestamp) or now
+        is_orphan = pool is not None and address.ref in objects.orphan_addresses
+        remaining = 0.0 if is_orphan else GRACE_SECONDS - (now - created).total_seconds()
+        if remaining <= 0:
             return Decision(ref, _removal(address, absent=(ref,)))
-        later = max(later, left)
+        later = max(later, remaining)
     return Decision(ref, later=later)
 
 
 def _reconcile_deleted(
-    seen: cache.Cache, claim: actions.Claim, held: Sequence[actions.Address]
+    objects: cache.Cache, claim: actions.Claim, addresses: Sequence[actions.Address]
 ) -> tuple[actions.Action, ...]:
     """Return the next step of releasing what a deleted claim owns; none while it has a foreign finalizer."""
     if set(claim.metadata.finalizers) - {claim.finalizer, *meta.COLLECTOR_FINALIZERS}:
         return ()
-    for address in held:
+    for address in addresses:
         if _is_managed(address):
             is_own = _owner_uid(address) == claim.metadata.uid
             # A new claim of the same name may own the address, which the cache does not show yet.
             return _removal(address, current=None if is_own else actions.version(claim))
-    if any(address.is_deleting and _owner_uid(address) == claim.metadata.uid for address in held):
+    if any(address.is_deleting and _owner_uid(address) == claim.metadata.uid for address in addresses):
         return ()
-    if claim.finalizer not in claim.metadata.finalizers or seen.networks.is_pending(claim.pool):
+    if claim.finalizer not in claim.metadata.finalizers or objects.networks.is_pending(claim.pool):
         # Its reservations may not have been read yet and would be orphaned.
         return ()
-    return *_stale_reservations(seen, claim), actions.without_finalizer(claim, claim.finalizer)
+    return *_stale_reservations(objects, claim), actions.without_finalizer(claim, claim.finalizer)
 
 
-def _stale_reservations(seen: cache.Cache, claim: actions.Claim) -> tuple[actions.Release, ...]:
+def _stale_reservations(objects: cache.Cache, claim: actions.Claim) -> tuple[actions.Release, ...]:
     """Return the releases of a claim's reservations without an address object; each checks that on the server."""
-    strays = seen.networks.stale_reservations(claim, seen.addresses_of(claim.ref))
-    return tuple(msgspec.structs.replace(one, unless=possible_objects(seen, one.reservation, claim)) for one in strays)
+    releases = objects.networks.stale_reservations(claim, objects.addresses_of(claim.ref))
+    return tuple(
+        msgspec.structs.replace(release, unless=possible_objects(objects, release.reservation, claim))
+        for release in releases
+    )
 
 
 def possible_objects(
-    seen: cache.Cache, one: cluster_reservations.Reservation, claim: actions.Claim | None
+    objects: cache.Cache, reservation: cluster_reservations.Reservation, claim: actions.Claim | None
 ) -> tuple[meta.Ref, ...]:
     """Return which objects may have a reserved address: by the pool's naming, and by the claim's status."""
-    pool = seen.pool(one.pool)
-    names = {allocate.name_of(pool, one.address) if pool else "", claim.address_name if claim else ""} - {""}
-    return tuple(meta.Ref(one.claim.group, "IPAddress", one.claim.namespace, name) for name in sorted(names))
+    pool = objects.pool(reservation.pool)
+    names = {allocate.name_of(pool, reservation.address) if pool else "", claim.address_name if claim else ""} - {""}
+    return tuple(
+        meta.Ref(reservation.claim.group, "IPAddress", reservation.claim.namespace, name) for name in sorted(names)
+    )
 
 
 def _allocate(
-    seen: cache.Cache, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]
+    objects: cache.Cache, claim: actions.Claim, now: datetime.datetime, below: Callable[[int], int]
 ) -> tuple[actions.Action, ...]:
     """Return the next step of a claim that has no address."""
-    if seen.networks.is_pending(claim.pool):
+    if objects.networks.is_pending(claim.pool):
         return ()
-    found = allocate.pick(seen, claim, below=below)
-    if isinstance(found, allocate.Problem):
-        if given_up := _stale_reservations(seen, claim):
-            return given_up
-        if found.waits:
-            seen.wait(claim, found.number)
+    allocation = allocate.pick(objects, claim, below=below)
+    if isinstance(allocation, allocate.Problem):
+        if releases := _stale_reservations(objects, claim):
+            return releases
+        if allocation.waits:
+            objects.wait(claim, allocation.number)
             if claim.finalizer not in claim.metadata.finalizers:
                 # now, while no address is free, to save this step once one is
                 return (actions.with_finalizer(claim, claim.finalizer),)
-        return status.problem_status(claim, found, now=now)
+        return status.problem_status(claim, allocation, now=now)
     if claim.finalizer not in claim.metadata.finalizers:
-        seen.assume(claim, found.address)
+        objects.assume(claim, allocation.address)
         return (actions.with_finalizer(claim, claim.finalizer),)
-    pool = seen.pool(claim.pool)
+    pool = objects.pool(claim.pool)
     if pool is None:
         return ()
-    seen.assume(claim, found.address)
-    made = status.address_object(claim, pool, found)
-    return *seen.networks.reservation(claim.ref, claim.pool, address=found.address), actions.Create(made, claim.ref)
+    objects.assume(claim, allocation.address)
+    new = status.address_object(claim, pool, allocation)
+    return *objects.networks.reservation(claim.ref, claim.pool, address=allocation.address), actions.Create(
+        new, claim.ref
+    )
 
 
 def _bind(
-    seen: cache.Cache, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
+    objects: cache.Cache, claim: actions.Claim, address: actions.Address, now: datetime.datetime
 ) -> tuple[actions.Action, ...]:
     """Return the next step of binding a claim to its address."""
-    if claim.address_name != chosen.metadata.name and _is_managed(chosen) and _has_other_owner(seen, chosen):
-        return _removal(chosen, current=actions.version(claim))
-    unreserved = _reserve(seen, claim, chosen, now)
+    if claim.address_name != address.metadata.name and _is_managed(address) and _has_other_owner(objects, address):
+        return _removal(address, current=actions.version(claim))
+    unreserved = _reserve(objects, claim, address, now)
     if unreserved is not None:
         return unreserved
     if claim.finalizer not in claim.metadata.finalizers:
         return (actions.with_finalizer(claim, claim.finalizer),)
-    pool = seen.pool(claim.pool)
-    owners = status.owners(chosen, claim, pool)
-    if _is_managed(chosen) and owners != chosen.metadata.owner_references and not chosen.is_deleting:
-        listed = [msgspec.to_builtins(one) for one in owners]
-        return (actions.patch(chosen, {"ownerReferences": listed}),)
-    told = status.bound_status(claim, chosen, now=now) or _stale_reservations(seen, claim)
-    if chosen.is_deleting:
-        text = f"{chosen.spec.address} is in use by {claim.ref} and is deleted with it"
-        return (*told, actions.report(chosen, "InUse", text, warning=True))
-    return told
+    pool = objects.pool(claim.pool)
+    owners = status.owners(address, claim, pool)
+    if _is_managed(address) and owners != address.metadata.owner_references and not address.is_deleting:
+        references = [msgspec.to_builtins(owner) for owner in owners]
+        return (actions.patch(address, {"ownerReferences": references}),)
+    status_update = status.bound_status(claim, address, now=now) or _stale_reservations(objects, claim)
+    if address.is_deleting:
+        text = f"{address.spec.address} is in use by {claim.ref} and is deleted with it"
+        return (*status_update, actions.report(address, "InUse", text, warning=True))
+    return status_update
 
 
 def _reserve(
-    seen: cache.Cache, claim: actions.Claim, chosen: actions.Address, now: datetime.datetime
+    objects: cache.Cache, claim: actions.Claim, address: actions.Address, now: datetime.datetime
 ) -> tuple[actions.Action, ...] | None:
     """Return the next step for an address that is not reserved in the network of its pool; None to continue.
 
     A claim with the address in its status keeps it, even if the cluster has another owner.
     """
-    is_told = claim.address_name == chosen.metadata.name
-    if seen.networks.is_pending(claim.pool):
-        return None if is_told else ()
-    wanted = seen.networks.needed_reservation(chosen)
-    if isinstance(wanted, actions.Reserve):
-        return (wanted,)
-    if wanted is None or is_told:
+    is_in_status = claim.address_name == address.metadata.name
+    if objects.networks.is_pending(claim.pool):
+        return None if is_in_status else ()
+    reservation = objects.networks.needed_reservation(address)
+    if isinstance(reservation, actions.Reserve):
+        return (reservation,)
+    if reservation is None or is_in_status:
         return None
-    if given_up := _stale_reservations(seen, claim):
-        return given_up
-    return status.problem_status(claim, allocate.Problem(allocate.NOT_READY, wanted), now=now)
+    if releases := _stale_reservations(objects, claim):
+        return releases
+    return status.problem_status(claim, allocate.Problem(allocate.NOT_READY, reservation), now=now)
 
 
-def _has_other_owner(seen: cache.Cache, address: actions.Address) -> bool:
+def _has_other_owner(objects: cache.Cache, address: actions.Address) -> bool:
     """Return whether the address has another owner."""
-    numbers = seen.space_of(address.pool)
-    number = ranges.parse_address(address.spec.address)
-    own = {address.ref, address.claim, cluster_reservations.claim_owner(address.claim)}
-    return numbers is not None and bool(numbers.owners.get(number, set()) - own)
+    space = objects.space_of(address.pool)
+    value = ranges.parse_address(address.spec.address)
+    own_owners = {address.ref, address.claim, cluster_reservations.claim_owner(address.claim)}
+    return space is not None and bool(space.owners.get(value, set()) - own_owners)

@@ -14,14 +14,14 @@ from gantry.kubernetes.claims import actions, allocate, pool_space
 
 def address_object(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Allocation) -> actions.Address:
     """Return the address object for an address of the pool and a claim."""
-    made = _capi_address(claim, lease) if isinstance(claim, capi.IPAddressClaim) else _metal3_address(claim, lease)
+    unnamed = _capi_address(claim, lease) if isinstance(claim, capi.IPAddressClaim) else _metal3_address(claim, lease)
     metadata = meta.ObjectMeta(
         name=allocate.name_of(pool, lease.address),
         namespace=claim.metadata.namespace,
         labels=claim.metadata.labels,
-        finalizers=(made.finalizer,),
+        finalizers=(unnamed.finalizer,),
     )
-    named = msgspec.structs.replace(made, metadata=metadata)
+    named = msgspec.structs.replace(unnamed, metadata=metadata)
     owned = msgspec.structs.replace(metadata, owner_references=owners(named, claim, pool))
     return msgspec.structs.replace(named, metadata=owned)
 
@@ -59,21 +59,21 @@ def owners(
 
     For Cluster API's kind they have the flags that its contract requires, for Metal3's kind none.
     """
-    marked = isinstance(claim, capi.IPAddressClaim)
-    known = address_object.metadata.owner_references
-    with_pool = _with_owner(known, pool, controller=False, block_owner_deletion=marked) if pool else known
-    return _with_owner(with_pool, claim, controller=marked, block_owner_deletion=marked)
+    is_capi = isinstance(claim, capi.IPAddressClaim)
+    references = address_object.metadata.owner_references
+    with_pool = _with_owner(references, pool, controller=False, block_owner_deletion=is_capi) if pool else references
+    return _with_owner(with_pool, claim, controller=is_capi, block_owner_deletion=is_capi)
 
 
 def _with_owner(
-    known: tuple[meta.OwnerReference, ...], owner: meta.Resource, *, controller: bool, block_owner_deletion: bool
+    references: tuple[meta.OwnerReference, ...], owner: meta.Resource, *, controller: bool, block_owner_deletion: bool
 ) -> tuple[meta.OwnerReference, ...]:
     ref, uid = owner.ref, owner.metadata.uid
-    for place, old in enumerate(known):
+    for index, old in enumerate(references):
         if (old.group, old.kind, old.name) == (ref.group, ref.kind, ref.name):
             if old.uid == uid:
-                return known
-            return (*known[:place], msgspec.structs.replace(old, uid=uid), *known[place + 1 :])
+                return references
+            return (*references[:index], msgspec.structs.replace(old, uid=uid), *references[index + 1 :])
     new = meta.OwnerReference(
         api_version=owner.api_version,
         kind=ref.kind,
@@ -82,19 +82,19 @@ def _with_owner(
         controller=controller,
         block_owner_deletion=block_owner_deletion,
     )
-    return (*known, new)
+    return (*references, new)
 
 
 def bound_status(
-    claim: actions.Claim, chosen: actions.Address, *, now: datetime.datetime
+    claim: actions.Claim, address: actions.Address, *, now: datetime.datetime
 ) -> tuple[actions.Action, ...]:
     """Return the update of a claim's status with its address, and an Event; nothing if it is up to date.
 
     The update requires that no object of the other kind exists for the same address, nor the object that is in the
     status now, which a controller with a newer cache may have written (``Cache.is_blocking``).
     """
-    name, text = chosen.metadata.name, chosen.spec.address
-    others = () if claim.address_name == name else (_other_kind_address(chosen), *_previous_address(claim))
+    name, text = address.metadata.name, address.spec.address
+    absent = () if claim.address_name == name else (_other_kind_address(address), *_previous_address(claim))
     status: schema.Json
     if isinstance(claim, capi.IPAddressClaim):
         ready = meta.Condition(type=capi.READY, status="True", reason="Allocated", message=f"{text} is allocated")
@@ -102,14 +102,14 @@ def bound_status(
             return ()
         status = {"addressRef": {"name": name}, "conditions": _conditions(claim, ready, now)}
     else:
-        given = claim.status
-        known = {one.name for one in (given.address, given.ip_address) if one.name}
-        if known == {name} and not given.error_message:
+        current = claim.status
+        names = {owner.name for owner in (current.address, current.ip_address) if owner.name}
+        if names == {name} and not current.error_message:
             return ()
-        where: schema.Json = {"name": name, "namespace": claim.metadata.namespace}
-        status = {"address": where, "ipAddress": where, "errorMessage": None}
-    told = f"allocated {text} to {claim.ref} as IPAddress {name}"
-    return actions.patch_status(claim, status, absent=others), actions.report(claim, "Allocated", told)
+        reference: schema.Json = {"name": name, "namespace": claim.metadata.namespace}
+        status = {"address": reference, "ipAddress": reference, "errorMessage": None}
+    message = f"allocated {text} to {claim.ref} as IPAddress {name}"
+    return actions.patch_status(claim, status, absent=absent), actions.report(claim, "Allocated", message)
 
 
 def _previous_address(claim: actions.Claim) -> tuple[meta.Ref, ...]:
@@ -142,8 +142,8 @@ def problem_status(
         if not claim.address_name and claim.status.error_message == problem_status.message:
             return ()
         status = {"address": None, "ipAddress": None, "errorMessage": problem_status.message}
-    told = actions.report(claim, problem_status.reason, problem_status.message, warning=True)
-    return actions.patch_status(claim, status, absent=_previous_address(claim)), told
+    event = actions.report(claim, problem_status.reason, problem_status.message, warning=True)
+    return actions.patch_status(claim, status, absent=_previous_address(claim)), event
 
 
 def _is_same(old: meta.Condition, new: meta.Condition) -> bool:
@@ -151,5 +151,5 @@ def _is_same(old: meta.Condition, new: meta.Condition) -> bool:
 
 
 def _conditions(claim: capi.IPAddressClaim, ready: meta.Condition, now: datetime.datetime) -> list[schema.Json]:
-    listed = meta.with_condition(claim.status.conditions, ready, now=now)
-    return [msgspec.to_builtins(one) for one in listed]
+    conditions = meta.with_condition(claim.status.conditions, ready, now=now)
+    return [msgspec.to_builtins(condition) for condition in conditions]

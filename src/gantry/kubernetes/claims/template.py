@@ -33,14 +33,14 @@ class Machine(msgspec.Struct, frozen=True):
 
     def of(self, name: str) -> meta.Resource:
         """Return an object by its name in templates: machine, metal3machine, baremetalhost; InvalidError."""
-        known: dict[str, meta.Resource] = {
+        objects: dict[str, meta.Resource] = {
             "machine": self.machine,
             "metal3machine": self.metal3machine,
             "baremetalhost": self.baremetalhost,
         }
-        if name not in known:
-            raise errors.InvalidError(f"template refers to unknown object '{name}'", hint=f"use {', '.join(known)}")
-        return known[name]
+        if name not in objects:
+            raise errors.InvalidError(f"template refers to unknown object '{name}'", hint=f"use {', '.join(objects)}")
+        return objects[name]
 
 
 class PoolValues(msgspec.Struct, frozen=True):
@@ -71,28 +71,28 @@ def next_index(used: Iterable[int]) -> int:
 
 def pools(template: data.Metal3DataTemplate, machine: Machine) -> dict[str, data.PoolRef]:
     """Return the pools that a template refers to, by name; InvalidError for two kinds with the same name."""
-    found: dict[str, data.PoolRef] = {}
+    refs: dict[str, data.PoolRef] = {}
     for ref in _pool_refs(template, machine):
-        plain = data.PoolRef(name=ref.name, kind=ref.kind or "IPPool", api_group=ref.api_group or ipam.GROUP)
-        if found.setdefault(ref.name, plain) != plain:
+        full_ref = data.PoolRef(name=ref.name, kind=ref.kind or "IPPool", api_group=ref.api_group or ipam.GROUP)
+        if refs.setdefault(ref.name, full_ref) != full_ref:
             raise errors.InvalidError(
-                f"template has pool {ref.name} both as {found[ref.name].kind} and as {plain.kind}"
+                f"template has pool {ref.name} both as {refs[ref.name].kind} and as {full_ref.kind}"
             )
-    return found
+    return refs
 
 
 def _pool_refs(template: data.Metal3DataTemplate, machine: Machine) -> Iterator[data.PoolRef]:
     texts, networks = template.spec.meta_data, template.spec.network_data
     for item in (*texts.addresses, *texts.prefixes, *texts.gateways, *texts.dns_servers):
         yield data.PoolRef(name=item.name, kind=item.kind, api_group=item.api_group)
-    all_of = networks.networks
-    fixed = all_of.ipv4 + all_of.ipv6
-    dynamic = all_of.ipv4_dhcp + all_of.ipv6_dhcp + all_of.ipv6_slaac
+    by_kind = networks.networks
+    fixed = by_kind.ipv4 + by_kind.ipv6
+    dynamic = by_kind.ipv4_dhcp + by_kind.ipv6_dhcp + by_kind.ipv6_slaac
     for network in fixed:
         yield _pool_ref(network, machine)
     for route in (
-        *(route for one in fixed for route in one.routes),
-        *(route for one in dynamic for route in one.routes),
+        *(route for network in fixed for route in network.routes),
+        *(route for network in dynamic for route in network.routes),
     ):
         if not route.gateway.string:
             yield _pool_ref(route.gateway, machine)
@@ -105,22 +105,22 @@ def _pool_ref_by_name(name: str) -> Iterator[data.PoolRef]:
         yield data.PoolRef(name=name)
 
 
-def _pool_ref(place: data.Network | data.Gateway, machine: Machine) -> data.PoolRef:
+def _pool_ref(field: data.Network | data.Gateway, machine: Machine) -> data.PoolRef:
     """Return the pool of a network or gateway: by annotation, else by reference, else by name."""
-    if place.from_pool_annotation.object:
-        return data.PoolRef(name=_annotation_value(place.from_pool_annotation, machine))
-    if place.from_pool_ref.name:
-        return place.from_pool_ref
-    name = place.ip_address_from_ip_pool if isinstance(place, data.Network) else place.from_ip_pool
+    if field.from_pool_annotation.object:
+        return data.PoolRef(name=_annotation_value(field.from_pool_annotation, machine))
+    if field.from_pool_ref.name:
+        return field.from_pool_ref
+    name = field.ip_address_from_ip_pool if isinstance(field, data.Network) else field.from_ip_pool
     if not name:
         raise errors.InvalidError("fromPoolRef needs to contain a reference to an IPPool")
     return data.PoolRef(name=name)
 
 
-def _annotation_value(asked: data.ObjectAnnotation, machine: Machine) -> str:
-    text = machine.of(asked.object).metadata.annotations.get(asked.annotation)
+def _annotation_value(source: data.ObjectAnnotation, machine: Machine) -> str:
+    text = machine.of(source.object).metadata.annotations.get(source.annotation)
     if text is None:
-        raise errors.NotFoundError(f"the {asked.object} has no annotation {asked.annotation}")
+        raise errors.NotFoundError(f"the {source.object} has no annotation {source.annotation}")
     return text
 
 
@@ -150,58 +150,58 @@ def _claim(ref: data.PoolRef, owner: data.Metal3Data) -> actions.Claim:
         return ipam.IPClaim(
             api_version=ipam.API_VERSION, kind="IPClaim", metadata=metadata, spec=ipam.ClaimSpec(pool=pool)
         )
-    other = capi.PoolRef(name=ref.name, kind=ref.kind, api_group=ref.api_group)
+    pool_ref = capi.PoolRef(name=ref.name, kind=ref.kind, api_group=ref.api_group)
     return capi.IPAddressClaim(
         api_version=f"{capi.GROUP}/{capi.VERSIONS[0]}",
         kind="IPAddressClaim",
         metadata=metadata,
-        spec=capi.ClaimSpec(pool_ref=other),
+        spec=capi.ClaimSpec(pool_ref=pool_ref),
     )
 
 
-def metadata(template: data.Metal3DataTemplate, machine: Machine, gifts: ValuesByPool) -> dict[str, str]:
+def metadata(template: data.Metal3DataTemplate, machine: Machine, values: ValuesByPool) -> dict[str, str]:
     """Render the metadata; for duplicate keys the later kind of item wins. NotFoundError: no such NIC or address."""
     spec, out = template.spec.meta_data, dict[str, str]()
-    out.update((one.key, _host_mac(one, machine)) for one in spec.from_host_interfaces)
-    out.update((one.key, _values(gifts, one.name).address) for one in spec.addresses)
-    out.update((one.key, str(_values(gifts, one.name).prefix)) for one in spec.prefixes)
-    out.update((one.key, _values(gifts, one.name).gateway) for one in spec.gateways)
-    out.update((one.key, ",".join(_values(gifts, one.name).dns_servers)) for one in spec.dns_servers)
+    out.update((item.key, _host_mac(item, machine)) for item in spec.from_host_interfaces)
+    out.update((item.key, _values(values, item.name).address) for item in spec.addresses)
+    out.update((item.key, str(_values(values, item.name).prefix)) for item in spec.prefixes)
+    out.update((item.key, _values(values, item.name).gateway) for item in spec.gateways)
+    out.update((item.key, ",".join(_values(values, item.name).dns_servers)) for item in spec.dns_servers)
     index = machine.datum.spec.index
-    out.update((one.key, f"{one.prefix}{one.offset + index * one.step}{one.suffix}") for one in spec.indexes)
-    out.update((one.key, machine.datum.metadata.namespace) for one in spec.namespaces)
-    out.update((one.key, machine.of(one.object).metadata.name) for one in spec.object_names)
-    out.update((one.key, machine.of(one.object).metadata.labels.get(one.label, "")) for one in spec.from_labels)
+    out.update((item.key, f"{item.prefix}{item.offset + index * item.step}{item.suffix}") for item in spec.indexes)
+    out.update((item.key, machine.datum.metadata.namespace) for item in spec.namespaces)
+    out.update((item.key, machine.of(item.object).metadata.name) for item in spec.object_names)
+    out.update((item.key, machine.of(item.object).metadata.labels.get(item.label, "")) for item in spec.from_labels)
     noted = spec.from_annotations
-    out.update((one.key, machine.of(one.object).metadata.annotations.get(one.annotation, "")) for one in noted)
-    out.update((one.key, one.value) for one in spec.strings)
+    out.update((item.key, machine.of(item.object).metadata.annotations.get(item.annotation, "")) for item in noted)
+    out.update((item.key, item.value) for item in spec.strings)
     names = (machine.datum.metadata.namespace, machine.baremetalhost.metadata.name, machine.metal3machine.metadata.name)
     return {**out, "providerid": "/".join(names)}
 
 
-def _values(gifts: ValuesByPool, pool: str) -> PoolValues:
-    if pool not in gifts:
+def _values(values: ValuesByPool, pool: str) -> PoolValues:
+    if pool not in values:
         raise errors.NotFoundError(f"no address has been allocated from pool {pool} yet")
-    return gifts[pool]
+    return values[pool]
 
 
-def _host_mac(asked: data.FromHostInterface, machine: Machine) -> str:
+def _host_mac(source: data.FromHostInterface, machine: Machine) -> str:
     host = machine.baremetalhost
-    if not asked.from_boot_mac:
-        return _nic_mac(asked.interface, host)
+    if not source.from_boot_mac:
+        return _nic_mac(source.interface, host)
     if not host.spec.boot_mac_address:
         raise errors.NotFoundError(f"host {host.metadata.name} has no boot MAC address")
     return host.spec.boot_mac_address
 
 
 def _nic_mac(name: str, host: data.BareMetalHost) -> str:
-    found = next((one.mac for one in host.status.hardware.nics if one.name == name), None)
-    if found is None:
+    mac = next((nic.mac for nic in host.status.hardware.nics if nic.name == name), None)
+    if mac is None:
         raise errors.NotFoundError(f"host {host.metadata.name} has no NIC {name}")
-    return found
+    return mac
 
 
-def network_data(template: data.Metal3DataTemplate, machine: Machine, gifts: ValuesByPool) -> schema.Json:
+def network_data(template: data.Metal3DataTemplate, machine: Machine, values: ValuesByPool) -> schema.Json:
     """Render network data in OpenStack's format; NotFoundError if a NIC, an annotation or an address is missing."""
     spec = template.spec.network_data
     networks = spec.networks
@@ -214,10 +214,18 @@ def network_data(template: data.Metal3DataTemplate, machine: Machine, gifts: Val
     return {
         "links": _links(spec.links, machine),
         "networks": [
-            *(_network(kind, one, machine, gifts) for kind, listed in fixed for one in listed),
-            *(_network_base(kind, one, machine, gifts) for kind, found in dynamic for one in found),
+            *(
+                _network(kind, network, machine, values)
+                for kind, family_networks in fixed
+                for network in family_networks
+            ),
+            *(
+                _network_base(kind, network, machine, values)
+                for kind, family_networks in dynamic
+                for network in family_networks
+            ),
         ],
-        "services": _services(spec.services, gifts),
+        "services": _services(spec.services, values),
     }
 
 
@@ -228,24 +236,24 @@ def text(rendered: Mapping[str, object]) -> str:
 
 def _links(links: data.Links, machine: Machine) -> list[schema.Json]:
     macs: dict[str, str] = {}
-    cards = [_link(one, one.type, one.mac_address, machine, macs) for one in links.ethernets]
-    bonds = [_bond(one, machine, macs) for one in links.bonds]
-    vlans = [_vlan(one, machine, macs) for one in links.vlans]
-    return [*bonds, *cards, *vlans]
+    nics = [_link(ethernet, ethernet.type, ethernet.mac_address, machine, macs) for ethernet in links.ethernets]
+    bonds = [_bond(bond, machine, macs) for bond in links.bonds]
+    vlans = [_vlan(vlan, machine, macs) for vlan in links.vlans]
+    return [*bonds, *nics, *vlans]
 
 
 def _link(
-    one: data.Ethernet | data.Bond, kind: str, mac: data.Mac, machine: Machine, macs: dict[str, str]
+    link: data.Ethernet | data.Bond, kind: str, mac: data.Mac, machine: Machine, macs: dict[str, str]
 ) -> schema.Json:
-    below = [macs.get(name, "") for name in one.bond_links] if isinstance(one, data.Bond) else []
-    found = _mac(mac, machine) or next(filter(None, below), "")
-    macs[one.id] = found
+    underlying = [macs.get(name, "") for name in link.bond_links] if isinstance(link, data.Bond) else []
+    address = _mac(mac, machine) or next(filter(None, underlying), "")
+    macs[link.id] = address
     return {
         "type": kind,
-        "id": one.id,
-        "mtu": one.mtu,
-        **({"ethernet_mac_address": found} if found else {}),
-        **({"name": one.name} if one.name else {}),
+        "id": link.id,
+        "mtu": link.mtu,
+        **({"ethernet_mac_address": address} if address else {}),
+        **({"name": link.name} if link.name else {}),
     }
 
 
@@ -261,13 +269,13 @@ def _bond(bond: data.Bond, machine: Machine, macs: dict[str, str]) -> schema.Jso
     return out
 
 
-def _parameters(said: object) -> Iterator[tuple[str, object]]:
+def _parameters(parameters: object) -> Iterator[tuple[str, object]]:
     """Yield the parameters of a bond, from a map or from a list of names with values."""
-    if isinstance(said, dict):
-        yield from said.items()
-    for one in said if isinstance(said, list) else ():
-        if isinstance(one, dict) and "name" in one:
-            yield str(one["name"]), one.get("value")
+    if isinstance(parameters, dict):
+        yield from parameters.items()
+    for parameter in parameters if isinstance(parameters, list) else ():
+        if isinstance(parameter, dict) and "name" in parameter:
+            yield str(parameter["name"]), parameter.get("value")
 
 
 def _vlan(vlan: data.Vlan, machine: Machine, macs: dict[str, str]) -> schema.Json:
@@ -283,26 +291,26 @@ def _vlan(vlan: data.Vlan, machine: Machine, macs: dict[str, str]) -> schema.Jso
     }
 
 
-def _mac(said: data.Mac, machine: Machine) -> str:
-    if said.from_host_interface:
-        return _nic_mac(said.from_host_interface, machine.baremetalhost)
-    return _annotation_value(said.from_annotation, machine) if said.from_annotation.object else said.string
+def _mac(source: data.Mac, machine: Machine) -> str:
+    if source.from_host_interface:
+        return _nic_mac(source.from_host_interface, machine.baremetalhost)
+    return _annotation_value(source.from_annotation, machine) if source.from_annotation.object else source.string
 
 
 def _network_base(
-    kind: str, one: data.Network | data.DynamicNetwork, machine: Machine, gifts: ValuesByPool
+    kind: str, network: data.Network | data.DynamicNetwork, machine: Machine, values: ValuesByPool
 ) -> schema.Json:
-    routes = [_route(route, machine, gifts) for route in one.routes]
-    return {"type": kind, "id": one.id, "network_id": one.id, "link": one.link, "routes": routes}
+    routes = [_route(route, machine, values) for route in network.routes]
+    return {"type": kind, "id": network.id, "network_id": network.id, "link": network.link, "routes": routes}
 
 
-def _network(kind: str, network: data.Network, machine: Machine, gifts: ValuesByPool) -> schema.Json:
-    found = _values(gifts, _pool_ref(network, machine).name)
-    address = ranges.parse_address(found.address)
+def _network(kind: str, network: data.Network, machine: Machine, values: ValuesByPool) -> schema.Json:
+    allocated = _values(values, _pool_ref(network, machine).name)
+    address = ranges.parse_address(allocated.address)
     if kind != f"ipv{int(address.family)}":
         raise errors.InvalidError(f"network {network.id} is {kind}, but its pool allocated {address}")
-    mask = _mask(address.family, found.prefix)
-    return {**_network_base(kind, network, machine, gifts), "ip_address": found.address, "netmask": mask}
+    mask = _mask(address.family, allocated.prefix)
+    return {**_network_base(kind, network, machine, values), "ip_address": allocated.address, "netmask": mask}
 
 
 def _mask(family: ranges.Family, prefix: int) -> str:
@@ -312,23 +320,23 @@ def _mask(family: ranges.Family, prefix: int) -> str:
     return ranges.format_address(family, (1 << family.bits) - (1 << host))
 
 
-def _route(route: data.Route, machine: Machine, gifts: ValuesByPool) -> schema.Json:
+def _route(route: data.Route, machine: Machine, values: ValuesByPool) -> schema.Json:
     network = ranges.parse_address(route.network)
     gateway = route.gateway.string
     if not gateway:
         pool = _pool_ref(route.gateway, machine).name
-        gateway = _values(gifts, pool).gateway
+        gateway = _values(values, pool).gateway
         if not gateway:
             raise errors.NotFoundError(f"pool {pool} has no gateway for the route to {route.network}/{route.prefix}")
     return {
         "network": route.network,
         "netmask": _mask(network.family, route.prefix),
         "gateway": gateway,
-        "services": _services(route.services, gifts),
+        "services": _services(route.services, values),
     }
 
 
-def _services(said: data.Services, gifts: ValuesByPool) -> list[schema.Json]:
-    pool = said.dns_from_ip_pool
-    listed = (*said.dns, *(_values(gifts, pool).dns_servers if pool else ()))
-    return [{"type": "dns", "address": address} for address in listed]
+def _services(services: data.Services, values: ValuesByPool) -> list[schema.Json]:
+    pool = services.dns_from_ip_pool
+    addresses = (*services.dns, *(_values(values, pool).dns_servers if pool else ()))
+    return [{"type": "dns", "address": address} for address in addresses]

@@ -22,15 +22,15 @@ BEGUN, DUE, LAST = range(3)
 LAST_EVERY = 64
 
 
-def priority_of(claim: actions.Claim | None, held: Collection[actions.Address]) -> int:
+def priority_of(claim: actions.Claim | None, addresses: Collection[actions.Address]) -> int:
     """Return the priority of a claim (None: deleted) with these address objects."""
     if claim is None:
         return DUE
     if not claim.is_deleting:
-        return BEGUN if held else DUE
-    if any(one.is_deleting for one in held):
+        return BEGUN if addresses else DUE
+    if any(address.is_deleting for address in addresses):
         return BEGUN
-    return DUE if held else LAST
+    return DUE if addresses else LAST
 
 
 class WorkOrder:
@@ -79,6 +79,6 @@ class WorkOrder:
     def _take(self, priority: int) -> meta.Ref | None:
         if not self._queues[priority]:
             return None
-        found = self._queues[priority].popitem(last=False)[0]
-        del self._priority[found]
-        return found
+        claim = self._queues[priority].popitem(last=False)[0]
+        del self._priority[claim]
+        return claim

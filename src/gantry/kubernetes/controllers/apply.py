@@ -48,7 +48,7 @@ class Applier:
     def __init__(
         self,
         server: client.Client,
-        seen: cache.Cache,
+        objects: cache.Cache,
         *,
         scope: reflector.Scope,
         listener: reflector.Listener,
@@ -57,7 +57,7 @@ class Applier:
         cluster: Cluster | None = None,
     ) -> None:
         self._server = server
-        self._index = seen
+        self._index = objects
         self._scope = scope
         self._listener = listener
         self._recorder = recorder
@@ -89,16 +89,16 @@ class Applier:
                     self._handle_existing(action, body)
             await self._cluster.release(action)
 
-    async def create(self, made: meta.Resource) -> None:
+    async def create(self, new: meta.Resource) -> None:
         """Create an object; ChangedError if it exists, which is then put into the cache."""
-        path = self._path(made.ref, made.api_version)
+        path = self._path(new.ref, new.api_version)
         try:
-            self._update_cache(await self._server.exchange("POST", path.rpartition("/")[0], made), made.ref)
+            self._update_cache(await self._server.exchange("POST", path.rpartition("/")[0], new), new.ref)
         except client.RefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
-            await self._refresh(made.ref, path)
-            raise ChangedError(f"{made.ref} already exists") from None
+            await self._refresh(new.ref, path)
+            raise ChangedError(f"{new.ref} already exists") from None
 
     async def create_plain(self, plural: str, body: schema.Json) -> None:
         """Create an object of a core kind, unless it exists."""
@@ -135,14 +135,14 @@ class Applier:
         """Handle an address object whose name exists already; always raise ChangedError."""
         ref = action.address.ref
         log.info("%s for %s already exists", ref, action.claim)
-        body = await self._server.find(self._path(ref, action.address.api_version))
+        answer = await self._server.find(self._path(ref, action.address.api_version))
         try:
-            found = definitions.decode(body) if body else None
+            current = definitions.decode(answer) if answer else None
         except errors.InvalidError as error:
             log.warning("%s cannot be read: %s", ref, error)
             self._listener.requeue(self._index.handle_unreadable(action))
             raise ChangedError(f"{ref} already exists") from None
-        existing = found if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
+        existing = current if isinstance(current, ipam.IPAddress | capi.IPAddress) else None
         self._listener.requeue(self._index.handle_collision(action, existing))
         raise ChangedError(f"{ref} already exists")
 
@@ -162,9 +162,9 @@ class Applier:
         if isinstance(action, actions.Delete) and client.is_status(answer):
             self._listener.on_delete(action.ref)
             return
-        found = self._update_cache(answer, action.ref)
-        if isinstance(action, actions.Delete) and action.finalizer in found.metadata.finalizers:
-            step = actions.without_finalizer(found, action.finalizer)
+        current = self._update_cache(answer, action.ref)
+        if isinstance(action, actions.Delete) and action.finalizer in current.metadata.finalizers:
+            step = actions.without_finalizer(current, action.finalizer)
             await self._change(msgspec.structs.replace(step, absent=action.absent, current=action.current))
 
     async def _check_preconditions(self, action: actions.Patch | actions.Delete | actions.Release) -> None:
@@ -184,12 +184,12 @@ class Applier:
             self._handle_existing(action, body)
 
     def _handle_existing(self, action: actions.Patch | actions.Delete | actions.Release, body: bytes) -> NoReturn:
-        found = definitions.decode(body)
-        if not self._scope.wants(found):
-            raise ForeignError(f"{found.ref} is outside the watch filter")
-        self._listener.on_update(found)
-        self._listener.requeue(self._index.handle_existing(action, found))
-        raise ChangedError(f"{found.ref} exists or has changed")
+        current = definitions.decode(body)
+        if not self._scope.wants(current):
+            raise ForeignError(f"{current.ref} is outside the watch filter")
+        self._listener.on_update(current)
+        self._listener.requeue(self._index.handle_existing(action, current))
+        raise ChangedError(f"{current.ref} exists or has changed")
 
     async def _refresh(self, ref: meta.Ref, path: str) -> None:
         body = await self._server.find(path)
@@ -200,17 +200,17 @@ class Applier:
 
     def _update_cache(self, body: bytes, ref: meta.Ref) -> meta.Resource:
         """Put an answered object into the cache."""
-        known = definitions.by_kind(ref.group, ref.kind)
-        found = meta.decode(body, known.resource) if known else definitions.decode(body)
-        self._listener.on_update(found)
-        return found
+        definition = definitions.by_kind(ref.group, ref.kind)
+        current = meta.decode(body, definition.resource) if definition else definitions.decode(body)
+        self._listener.on_update(current)
+        return current
 
     def _path(self, ref: meta.Ref, api_version: str = "") -> str:
-        found = definitions.by_kind(ref.group, ref.kind)
-        if found is None:
+        definition = definitions.by_kind(ref.group, ref.kind)
+        if definition is None:
             raise errors.InvalidError(f"unknown kind {ref.kind} in group {ref.group}")
-        said = api_version or f"{ref.group}/{self._version_of(ref.group)}"
-        return client.path(ref, plural=found.plural, api_version=said)
+        version = api_version or f"{ref.group}/{self._version_of(ref.group)}"
+        return client.path(ref, plural=definition.plural, api_version=version)
 
     def _collection(self, address: actions.Address) -> str:
         return self._path(address.ref, address.api_version).rpartition("/")[0]

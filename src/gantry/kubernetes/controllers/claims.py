@@ -31,16 +31,16 @@ class ClaimController:
     def __init__(
         self,
         runtime: interface.Runtime,
-        seen: cache.Cache,
-        carrying: apply.Applier,
+        objects: cache.Cache,
+        applier: apply.Applier,
         *,
         listener: reflector.Listener,
         concurrency: int,
         counts: metrics.Metrics,
     ) -> None:
         self._runtime = runtime
-        self._index = seen
-        self._carrier = carrying
+        self._index = objects
+        self._carrier = applier
         self._listener = listener
         self._concurrency = concurrency
         self._counts = counts

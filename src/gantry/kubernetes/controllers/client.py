@@ -230,7 +230,7 @@ class Client:
 
 async def _lines(pieces: AsyncGenerator[bytes, None], silence: float) -> AsyncGenerator[bytes, None]:
     """Yield complete lines; UnknownError for a broken connection, a line that is too long, or ``silence`` seconds."""
-    left = bytearray()
+    incomplete = bytearray()
     while True:
         try:
             async with asyncio.timeout(silence):
@@ -241,18 +241,18 @@ async def _lines(pieces: AsyncGenerator[bytes, None], silence: float) -> AsyncGe
             raise UnknownError(f"the API server was silent for {silence:g} seconds") from None
         except OSError as error:
             raise UnknownError(f"the connection to the API server broke: {error}") from None
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
-            if left:
-                line = bytes(left) + line
-                left.clear()
+        *complete, tail = piece.split(b"\n")
+        for line in complete:
+            if incomplete:
+                line = bytes(incomplete) + line
+                incomplete.clear()
             if line and not line.isspace():
                 yield line
-        left += rest
-        if len(left) > MAX_LINE_BYTES:
+        incomplete += tail
+        if len(incomplete) > MAX_LINE_BYTES:
             raise UnknownError(f"the API server sent an event of more than {MAX_LINE_BYTES} bytes")
-    if left.strip():
-        yield bytes(left)
+    if incomplete.strip():
+        yield bytes(incomplete)
 
 
 def _decode(body: bytes) -> schema.Json:
@@ -264,10 +264,10 @@ def _decode(body: bytes) -> schema.Json:
 
 def _refused_error(http_status: int, body: object, *, retry_after: float = 0.0) -> RefusedError:
     try:
-        said = msgspec.convert(body, _Status)
+        status = msgspec.convert(body, _Status)
     except msgspec.ValidationError:
-        said = _Status()
-    return RefusedError(said.code or http_status, said.reason, said.message, retry_after=retry_after)
+        status = _Status()
+    return RefusedError(status.code or http_status, status.reason, status.message, retry_after=retry_after)
 
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -303,18 +303,18 @@ def _decoder(shape: type[Struct]) -> msgspec.json.Decoder[Struct]:
 
 def _without_deep_values(body: bytes) -> bytes:
     """Return JSON with null in place of each value nested deeper than ``MAX_DEPTH``."""
-    out, depth, begin = list[bytes](), 0, 0
-    for found in _BRACKETS.finditer(body):
-        if found[0] in (b"[", b"{"):
+    out, depth, start = list[bytes](), 0, 0
+    for match in _BRACKETS.finditer(body):
+        if match[0] in (b"[", b"{"):
             depth += 1
             if depth == MAX_DEPTH + 1:
-                out.append(body[begin : found.start()])
-        elif found[0] in (b"]", b"}"):
+                out.append(body[start : match.start()])
+        elif match[0] in (b"]", b"}"):
             if depth == MAX_DEPTH + 1:
                 out.append(b"null")
-                begin = found.end()
+                start = match.end()
             depth -= 1
-    return b"".join([*out, body[begin:]])
+    return b"".join([*out, body[start:]])
 
 
 def head(body: bytes | msgspec.Raw) -> Head:

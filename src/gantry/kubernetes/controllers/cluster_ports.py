@@ -87,33 +87,43 @@ class ClusterPorts:
         self._clock = clock
         self.site = site
 
-    def key(self, one: cluster_reservations.Reservation) -> str:
+    def key(self, reservation: cluster_reservations.Reservation) -> str:
         """Return the UUID of a reservation's port."""
-        claim = one.claim
-        parts = (self.site, one.network, str(one.address), claim.group, claim.kind, claim.namespace, claim.name)
+        claim = reservation.claim
+        parts = (
+            self.site,
+            reservation.network,
+            str(reservation.address),
+            claim.group,
+            claim.kind,
+            claim.namespace,
+            claim.name,
+        )
         return str(uuid.uuid5(_UUID_NAMESPACE, "/".join(parts)))
 
-    async def reserve(self, one: cluster_reservations.Reservation) -> None:
+    async def reserve(self, reservation: cluster_reservations.Reservation) -> None:
         """Reserve an address, idempotently; PrerequisiteError names another owner."""
         port = {
-            "network": one.network,
-            "fixed": [{"ip": str(one.address)}],
-            "uuid": self.key(one),
-            **self._port_fields(one),
+            "network": reservation.network,
+            "fixed": [{"ip": str(reservation.address)}],
+            "uuid": self.key(reservation),
+            **self._port_fields(reservation),
         }
         try:
             await self._run({"OP_ID": "OP_PORT_ADD", "ports": [port]})
         except errors.PrerequisiteError:
-            found = await self._ports(["=", "uuid", self.key(one)])
-            if not any(str(one.address) in old.ip for old in found):
+            existing = await self._ports(["=", "uuid", self.key(reservation)])
+            if not any(str(reservation.address) in old.ip for old in existing):
                 raise
-            if self._reservation(found[0]) != one:
-                await self._run({"OP_ID": "OP_PORT_SET_PARAMS", "port": self.key(one), **self._port_fields(one)})
+            if self._reservation(existing[0]) != reservation:
+                await self._run(
+                    {"OP_ID": "OP_PORT_SET_PARAMS", "port": self.key(reservation), **self._port_fields(reservation)}
+                )
 
-    async def release(self, one: cluster_reservations.Reservation) -> None:
+    async def release(self, reservation: cluster_reservations.Reservation) -> None:
         """Release a reservation, if it exists."""
         with contextlib.suppress(errors.NotFoundError):
-            await self._run({"OP_ID": "OP_PORT_REMOVE", "port": self.key(one)})
+            await self._run({"OP_ID": "OP_PORT_REMOVE", "port": self.key(reservation)})
 
     async def read(
         self, names: Collection[str]
@@ -123,7 +133,7 @@ class ClusterPorts:
         if names:
             rows = await self._rows("network", _Network, _any_of("name", names))
             networks = msgspec.convert(rows, list[_Network])
-        uuids = [one.uuid for one in networks]
+        uuids = [network.uuid for network in networks]
         if uuids:
             subnets = msgspec.convert(
                 await self._rows("subnet", _Subnet, _any_of("network_uuid", uuids)), list[_Subnet]
@@ -132,9 +142,9 @@ class ClusterPorts:
         ports = await self._ports(
             ["|", _any_of("device_owner", CLAIM_KINDS), *([_any_of("network_uuid", uuids)] if uuids else [])]
         )
-        reserved = [found for one in ports if (found := self._reservation(one))]
-        others = [one for one in ports if self._reservation(one) is None]
-        return [_network(net, subnets, others) for net in networks], reserved
+        reserved = [reservation for port in ports if (reservation := self._reservation(port))]
+        foreign = [port for port in ports if self._reservation(port) is None]
+        return [_network(net, subnets, foreign) for net in networks], reserved
 
     async def serial(self) -> int:
         """Return the serial number of the cluster's last change."""
@@ -142,19 +152,19 @@ class ClusterPorts:
 
     async def changes(self, serial: int, *, wait: float) -> tuple[list[Change], int]:
         """Return the changes since a serial number, and the last one; empty after ``wait`` seconds without a change."""
-        news = await self._caller.call(_News, "WaitForEvents", serial, MAX_EVENTS, wait)
-        if not news.events:
+        answer = await self._caller.call(_News, "WaitForEvents", serial, MAX_EVENTS, wait)
+        if not answer.events:
             return [], serial
-        return [change for event in news.events for change in event.changes], news.events[-1].serial
+        return [change for event in answer.events for change in event.changes], answer.events[-1].serial
 
-    def _port_fields(self, one: cluster_reservations.Reservation) -> jobs.Op:
-        claim = one.claim
+    def _port_fields(self, reservation: cluster_reservations.Reservation) -> jobs.Op:
+        claim = reservation.claim
         return {
             "name": str(claim)[:MAX_NAME_LENGTH],
             "device_owner": _DEVICE_OWNERS[claim.group, claim.kind],
-            "device_id": f"{self.site}/{claim.namespace}/{one.pool.namespace}",
+            "device_id": f"{self.site}/{claim.namespace}/{reservation.pool.namespace}",
             "description": claim.name,
-            "tags": [one.pool.name],
+            "tags": [reservation.pool.name],
         }
 
     def _reservation(self, port: _Port) -> cluster_reservations.Reservation | None:
@@ -163,16 +173,16 @@ class ClusterPorts:
         if kind is None or len(parts) != 3 or parts[0] != self.site or len(port.tags) != 1:
             return None
         claim, pool = meta.Ref(*kind, parts[1], port.description), ipam.pool_ref(parts[2], port.tags[0])
-        listed = (
+        candidates = (
             cluster_reservations.Reservation(port.network_uuid, ranges.parse_address(ip), claim, pool) for ip in port.ip
         )
-        return next((one for one in listed if self.key(one) == port.uuid), None)
+        return next((reservation for reservation in candidates if self.key(reservation) == port.uuid), None)
 
-    async def _ports(self, wanted: jobs.Filter) -> list[_Port]:
-        return msgspec.convert(await self._rows("port", _Port, wanted), list[_Port])
+    async def _ports(self, condition: jobs.Filter) -> list[_Port]:
+        return msgspec.convert(await self._rows("port", _Port, condition), list[_Port])
 
-    async def _rows(self, kind: str, shape: type[msgspec.Struct], wanted: jobs.Filter) -> list[jobs.Row]:
-        return await jobs.rows(self._caller, kind, shape.__struct_fields__, wanted)
+    async def _rows(self, kind: str, shape: type[msgspec.Struct], condition: jobs.Filter) -> list[jobs.Row]:
+        return await jobs.rows(self._caller, kind, shape.__struct_fields__, condition)
 
     async def _run(self, op: jobs.Op) -> None:
         trail = [["gnt:kubernetes", self.site, int(self._clock.now() * 1e9)]]
@@ -186,18 +196,20 @@ class ClusterPorts:
 
 
 def _any_of(name: str, values: Iterable[str]) -> jobs.Filter:
-    return ["|", *(["=", name, one] for one in sorted(values))]
+    return ["|", *(["=", name, value] for value in sorted(values))]
 
 
 def _network(net: _Network, subnets: Iterable[_Subnet], ports: Iterable[_Port]) -> cluster_reservations.Network:
-    own = [one for one in subnets if one.network_uuid == net.uuid]
-    closed = [text for one in own for text in (*one.external, one.gateway) if text]
-    taken = {
+    network_subnets = [subnet for subnet in subnets if subnet.network_uuid == net.uuid]
+    excluded = [text for subnet in network_subnets for text in (*subnet.external, subnet.gateway) if text]
+    used = {
         ranges.parse_address(ip): cluster_reservations.foreign_owner("instance", name)
         for ip, name, _ in net.address_list
     }
     for port in ports:
         if port.network_uuid == net.uuid:
-            who = cluster_reservations.foreign_owner("port", port.name or port.uuid)
-            taken |= {ranges.parse_address(ip): who for ip in port.ip}
-    return cluster_reservations.Network(net.uuid, net.name, tuple(one.cidr for one in own), tuple(closed), taken)
+            owner = cluster_reservations.foreign_owner("port", port.name or port.uuid)
+            used |= {ranges.parse_address(ip): owner for ip in port.ip}
+    return cluster_reservations.Network(
+        net.uuid, net.name, tuple(subnet.cidr for subnet in network_subnets), tuple(excluded), used
+    )

@@ -37,12 +37,12 @@ async def identify(server: client.Client) -> str:
     """Return the default name of an API server: the UID of its namespace ``kube-system``, which never changes."""
     hint = "set the name of the API server with --site"
     try:
-        found = await server.get("/api/v1/namespaces/kube-system")
+        body = await server.get("/api/v1/namespaces/kube-system")
     except client.RefusedError as error:
         raise errors.ConfigurationError(
             f"the UID of namespace kube-system cannot be read: {error}", hint=hint
         ) from None
-    uid = client.convert(found, _Namespace).metadata.uid
+    uid = client.convert(body, _Namespace).metadata.uid
     if not uid:
         raise errors.ConfigurationError("namespace kube-system has no UID", hint=hint)
     return uid
@@ -61,16 +61,16 @@ class ClusterSync:
     def __init__(
         self,
         runtime: interface.Runtime,
-        seen: cache.Cache,
-        book: cluster_ports.ClusterPorts,
+        objects: cache.Cache,
+        ports: cluster_ports.ClusterPorts,
         *,
         identify: Callable[[], Awaitable[str]],
         listener: reflector.Listener,
         recorder: events.Recorder,
     ) -> None:
         self._runtime = runtime
-        self._index = seen
-        self._ports = book
+        self._index = objects
+        self._ports = ports
         self._identify = identify
         self._listener = listener
         self._recorder = recorder
@@ -81,18 +81,18 @@ class ClusterSync:
         self._is_stale = False
         self._serial = 0
         self._cleaned_at = 0.0
-        seen.networks.expect()
+        objects.networks.expect()
 
-    async def run(self, carrying: apply.Applier) -> None:
+    async def run(self, applier: apply.Applier) -> None:
         """Read the cluster, and again after changes, until cancelled."""
         self._index.networks.expect()
         self._orphans.clear()
         failures = 0
         while True:
             try:
-                took = await self._read()
+                duration = await self._read()
                 failures = 0
-                await self._wait(carrying, max(WAIT_SECONDS, INTERVAL_FACTOR * took))
+                await self._wait(applier, max(WAIT_SECONDS, INTERVAL_FACTOR * duration))
             except errors.GantryError as error:
                 self._disconnect(error)
                 await self._runtime.clock.sleep(rate_limit.back_off(self._runtime.random, failures))
@@ -100,40 +100,40 @@ class ClusterSync:
 
     async def reserve(self, action: actions.Reserve) -> None:
         """Reserve an address; ChangedError if it has another owner."""
-        one = action.reservation
-        self._reserved_keys.add(self._ports.key(one))
+        reservation = action.reservation
+        self._reserved_keys.add(self._ports.key(reservation))
         try:
-            await self._ports.reserve(one)
+            await self._ports.reserve(reservation)
         except errors.PrerequisiteError as error:
-            self._record_conflict(one, error)
-            raise apply.ChangedError(f"{one.address} was not reserved: {error}") from None
+            self._record_conflict(reservation, error)
+            raise apply.ChangedError(f"{reservation.address} was not reserved: {error}") from None
         except errors.GantryError as error:
             self._disconnect(error)
             raise
-        self._conflicts.drop(one)
-        self._listener.requeue(self._index.networks.add_reservation(one))
+        self._conflicts.drop(reservation)
+        self._listener.requeue(self._index.networks.add_reservation(reservation))
 
     async def release(self, action: actions.Release) -> None:
         """Release a reservation."""
-        one = action.reservation
-        self._released_keys.add(self._ports.key(one))
+        reservation = action.reservation
+        self._released_keys.add(self._ports.key(reservation))
         try:
-            await self._ports.release(one)
+            await self._ports.release(reservation)
         except errors.GantryError as error:
             self._disconnect(error)
             raise
-        self._listener.requeue(self._index.networks.remove_reservation(one))
+        self._listener.requeue(self._index.networks.remove_reservation(reservation))
 
-    def _record_conflict(self, one: ledgers.Reservation, error: errors.GantryError) -> None:
+    def _record_conflict(self, reservation: ledgers.Reservation, error: errors.GantryError) -> None:
         """Record that an address has another owner, which the next read shows."""
         self._is_stale = True
-        who = ledgers.foreign_owner("the cluster:", error.message)
-        self._conflicts.add(one, who)
-        log.info("%s not reserved for %s: %s", one.address, one.claim, error)
-        claim = self._index.claim(one.claim)
+        owner = ledgers.foreign_owner("the cluster:", error.message)
+        self._conflicts.add(reservation, owner)
+        log.info("%s not reserved for %s: %s", reservation.address, reservation.claim, error)
+        claim = self._index.claim(reservation.claim)
         if claim and claim.address_name:
-            self._recorder.add(reconcile_claim.conflict_event(claim, one.address, who))
-        self._listener.requeue(self._index.networks.refuse_reservation(one, who))
+            self._recorder.add(reconcile_claim.conflict_event(claim, reservation.address, owner))
+        self._listener.requeue(self._index.networks.refuse_reservation(reservation, owner))
 
     def _disconnect(self, error: errors.GantryError) -> None:
         log.warning("cluster unavailable: %s", error)
@@ -143,28 +143,28 @@ class ClusterSync:
         """Read networks and reservations; return the duration in seconds."""
         if not self._ports.site:
             self._ports.site = await self._identify()
-        began = self._runtime.clock.monotonic()
+        started = self._runtime.clock.monotonic()
         self._is_stale = False
         self._serial = await self._ports.serial()
         names = self._index.networks.names
         networks, reservations = await self._ports.read(names)
-        self._reserved_keys = {self._ports.key(one) for one in reservations}
+        self._reserved_keys = {self._ports.key(reservation) for reservation in reservations}
         self._released_keys.clear()
         self._listener.requeue(
             self._index.update_networks(names, self._conflicts.with_conflicts(networks), reservations)
         )
-        return self._runtime.clock.monotonic() - began
+        return self._runtime.clock.monotonic() - started
 
-    async def _wait(self, carrying: apply.Applier, least: float) -> None:
+    async def _wait(self, applier: apply.Applier, interval: float) -> None:
         """Return when the cluster must be read again, after ``least`` seconds unless a network is unread."""
         clock = self._runtime.clock
-        due = clock.monotonic() + least
+        next_read = clock.monotonic() + interval
         while not self._index.networks.is_unread:
-            if clock.monotonic() >= due and (self._is_stale or self._index.networks.unreachable):
+            if clock.monotonic() >= next_read and (self._is_stale or self._index.networks.unreachable):
                 return
-            await self._release_orphans(carrying)
-            changed, self._serial = await self._ports.changes(self._serial, wait=WAIT_SECONDS)
-            self._is_stale |= self._conflicts.is_due or any(self._is_relevant(one) for one in changed)
+            await self._release_orphans(applier)
+            changes, self._serial = await self._ports.changes(self._serial, wait=WAIT_SECONDS)
+            self._is_stale |= self._conflicts.is_due or any(self._is_relevant(change) for change in changes)
 
     def _is_relevant(self, change: cluster_ports.Change) -> bool:
         """Return whether a change requires a read; our own reservations and releases do not."""
@@ -174,7 +174,7 @@ class ClusterSync:
             return False
         return change.kind in _RELEVANT_KINDS
 
-    async def _release_orphans(self, carrying: apply.Applier) -> None:
+    async def _release_orphans(self, applier: apply.Applier) -> None:
         """Release orphan reservations after their grace period."""
         if self._runtime.clock.monotonic() - self._cleaned_at < CLEANUP_SECONDS:
             return
@@ -184,6 +184,6 @@ class ClusterSync:
         for action in orphan_reservations.releases(self._index, self._orphans, now=now):
             log.info("releasing %s, reserved for %s, which does not exist", action.reservation.address, action.ref)
             try:
-                await carrying.apply((action,))
+                await applier.apply((action,))
             except errors.GantryError as error:
                 log.info("%s: reservation not released: %s", action.ref, error)

@@ -31,31 +31,31 @@ class ReservationConflicts:
         self._now = now
         self._conflicts: dict[tuple[str, ranges.Address], _Conflict] = {}
 
-    def add(self, one: cluster_reservations.Reservation, who: meta.Ref) -> None:
+    def add(self, reservation: cluster_reservations.Reservation, owner: meta.Ref) -> None:
         """Record that an address was refused."""
-        old = self._conflicts.get((one.network, one.address))
+        old = self._conflicts.get((reservation.network, reservation.address))
         pause = min(MAX_DELAY_SECONDS, 2 * old.pause) if old else FIRST_DELAY_SECONDS
-        self._conflicts[one.network, one.address] = _Conflict(who, pause, self._now() + pause)
+        self._conflicts[reservation.network, reservation.address] = _Conflict(owner, pause, self._now() + pause)
 
-    def drop(self, one: cluster_reservations.Reservation) -> None:
+    def drop(self, reservation: cluster_reservations.Reservation) -> None:
         """Drop an address that has been reserved."""
-        self._conflicts.pop((one.network, one.address), None)
+        self._conflicts.pop((reservation.network, reservation.address), None)
 
     @property
     def is_due(self) -> bool:
         """Whether the back-off of a conflict is over."""
-        return any(one.until <= self._now() for one in self._conflicts.values())
+        return any(conflict.until <= self._now() for conflict in self._conflicts.values())
 
     def with_conflicts(self, networks: Iterable[cluster_reservations.Network]) -> list[cluster_reservations.Network]:
         """Return the networks with refused addresses added as used; drop conflicts that are resolved."""
-        found = {net.uuid: net for net in networks}
-        more: dict[str, dict[ranges.Address, meta.Ref]] = {uuid: {} for uuid in found}
-        for place, one in list(self._conflicts.items()):
-            network, address = place
-            if network not in found or address in found[network].used:
-                del self._conflicts[place]
-            elif one.until <= self._now():
-                one.until = math.inf
-            elif one.until < math.inf:
-                more[network][address] = one.who
-        return [msgspec.structs.replace(net, used=net.used | more[uuid]) for uuid, net in found.items()]
+        by_uuid = {net.uuid: net for net in networks}
+        refused: dict[str, dict[ranges.Address, meta.Ref]] = {uuid: {} for uuid in by_uuid}
+        for key, conflict in list(self._conflicts.items()):
+            network, address = key
+            if network not in by_uuid or address in by_uuid[network].used:
+                del self._conflicts[key]
+            elif conflict.until <= self._now():
+                conflict.until = math.inf
+            elif conflict.until < math.inf:
+                refused[network][address] = conflict.who
+        return [msgspec.structs.replace(net, used=net.used | refused[uuid]) for uuid, net in by_uuid.items()]

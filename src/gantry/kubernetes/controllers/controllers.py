@@ -54,10 +54,10 @@ class Controllers:
         self._index = cache.Cache()
         self._recorder = events.Recorder(runtime, server, counts=counts)
         self._foreign_keys = (*_FOREIGN, *_TEMPLATES) if with_templates else _FOREIGN
-        known = {key: found for key in (*_OWN, *self._foreign_keys) if (found := definitions.by_kind(*key))}
+        served = {key: definition for key in (*_OWN, *self._foreign_keys) if (definition := definitions.by_kind(*key))}
         self._reflectors = {
-            key: reflector.Reflector(runtime, server, found, scope=scope, listener=self, counts=counts)
-            for key, found in known.items()
+            key: reflector.Reflector(runtime, server, definition, scope=scope, listener=self, counts=counts)
+            for key, definition in served.items()
         }
         self._cluster_sync: cluster_sync.ClusterSync | None = None
         if cluster:
@@ -65,7 +65,7 @@ class Controllers:
             self._cluster_sync = cluster_sync.ClusterSync(
                 runtime, self._index, cluster, identify=identify, listener=self, recorder=self._recorder
             )
-        self._carrier = carrying = apply.Applier(
+        self._carrier = applier = apply.Applier(
             server,
             self._index,
             scope=scope,
@@ -75,12 +75,12 @@ class Controllers:
             cluster=self._cluster_sync,
         )
         self._claims = claims.ClaimController(
-            runtime, self._index, carrying, listener=self, concurrency=concurrency, counts=counts
+            runtime, self._index, applier, listener=self, concurrency=concurrency, counts=counts
         )
-        self._pools = pools.PoolController(runtime, self._index, carrying)
+        self._pools = pools.PoolController(runtime, self._index, applier)
         self._templates: templates.TemplateController | None = None
         if with_templates:
-            self._templates = templates.TemplateController(runtime, carrying, rests=self._index.clusters.is_paused)
+            self._templates = templates.TemplateController(runtime, applier, rests=self._index.clusters.is_paused)
 
     @property
     def admission(self) -> webhook.Application:
@@ -90,13 +90,13 @@ class Controllers:
     @property
     def is_ready(self) -> bool:
         """Whether all kinds have been listed."""
-        return all(one.synced.is_set() for one in self._reflectors.values())
+        return all(kind_reflector.synced.is_set() for kind_reflector in self._reflectors.values())
 
-    def on_update(self, found: meta.Resource) -> None:
+    def on_update(self, current: meta.Resource) -> None:
         """Handle the current state of an object."""
-        self.requeue(self._index.put(found))
+        self.requeue(self._index.put(current))
         if self._templates:
-            self._templates.on_update(found)
+            self._templates.on_update(current)
 
     def on_delete(self, ref: meta.Ref) -> None:
         """Handle the deletion of an object."""
@@ -121,18 +121,18 @@ class Controllers:
         that is missing then is not installed.
         """
         async with asyncio.TaskGroup() as group:
-            first = [one for key, one in self._reflectors.items() if key in _OWN]
-            for one in first:
-                group.create_task(one.run())
-            for one in first:
-                await one.synced.wait()
+            first = [kind_reflector for key, kind_reflector in self._reflectors.items() if key in _OWN]
+            for kind_reflector in first:
+                group.create_task(kind_reflector.run())
+            for kind_reflector in first:
+                await kind_reflector.synced.wait()
             for key in self._foreign_keys:
                 group.create_task(self._reflectors[key].run())
 
     async def lead(self) -> None:
         """Reconcile until cancelled."""
-        for one in self._reflectors.values():
-            await one.synced.wait()
+        for kind_reflector in self._reflectors.values():
+            await kind_reflector.synced.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
             group.create_task(self._claims.run())
@@ -144,4 +144,6 @@ class Controllers:
 
     def _version_of(self, group: str) -> str:
         """Return the API version in which a group is read."""
-        return next(one.version for (known, _), one in self._reflectors.items() if known == group)
+        return next(
+            kind_reflector.version for (its_group, _), kind_reflector in self._reflectors.items() if its_group == group
+        )

@@ -4,8 +4,9 @@
 compare-and-swap. Clocks of other machines are not trusted: a Lease has expired if it has not changed for its duration
 by our own clock. A holder that cannot renew it stops working before that.
 
-After a crash of the leader another one takes over within ``HOLD + 2 * RETRY`` seconds, after a regular stop at once.
-Two leaders at a time would only be slower, not wrong, because each write has the resource version that it changes.
+After a crash of the leader another one takes over within ``LEASE_SECONDS + 2 * RETRY_SECONDS`` seconds, after a regular
+stop at once. Two leaders at a time would only be slower, not wrong, because each write has the resource version that it
+changes.
 """
 
 import asyncio
@@ -105,9 +106,9 @@ class Election:
     async def _renew(self) -> None:
         """Renew the Lease; return when it is lost, or could not be renewed for ``RENEW_DEADLINE_SECONDS`` seconds."""
         while True:
-            left = self._renewed_at + RENEW_DEADLINE_SECONDS - self._runtime.clock.monotonic()
+            remaining = self._renewed_at + RENEW_DEADLINE_SECONDS - self._runtime.clock.monotonic()
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(remaining):
                     await self._runtime.clock.sleep(RETRY_SECONDS)
                     renewed = await self._try_acquire()
             except TimeoutError:
@@ -117,7 +118,7 @@ class Election:
 
     async def _try_acquire(self) -> bool:
         """Acquire or renew the Lease if it is free, ours or expired; return whether it succeeded."""
-        began = self._runtime.clock.monotonic()
+        started = self._runtime.clock.monotonic()
         try:
             if not await self._is_free():
                 return False
@@ -131,7 +132,7 @@ class Election:
             level = logging.DEBUG if getattr(error, "http_status", 0) == 409 else logging.WARNING
             log.log(level, "lease %s not acquired: %s", self._name, error)
             return False
-        self._renewed_at = self._changed_at = began
+        self._renewed_at = self._changed_at = started
         return True
 
     async def _is_free(self) -> bool:
@@ -143,10 +144,10 @@ class Election:
                 raise
             self._lease = _Lease()
             return True
-        found, now = client.convert(body, _Lease), self._runtime.clock.monotonic()
-        if found != self._lease:
-            self._lease, self._changed_at = found, now
-        good_for = found.spec.lease_duration_seconds or LEASE_SECONDS
+        lease, now = client.convert(body, _Lease), self._runtime.clock.monotonic()
+        if lease != self._lease:
+            self._lease, self._changed_at = lease, now
+        good_for = lease.spec.lease_duration_seconds or LEASE_SECONDS
         return self._holder in ("", self._identity) or now - self._changed_at >= good_for
 
     async def _release(self) -> None:

@@ -95,17 +95,17 @@ def from_kubeconfig(runtime: interface.Runtime, path: str, *, context: str = "")
     """Return the access of a kubeconfig context, by default the current one; ConfigurationError."""
     config = _read_kubeconfig(runtime, path)
     name = context or config.current_context
-    chosen = next((one.context for one in config.contexts if one.name == name), None)
-    if chosen is None:
-        known = ", ".join(one.name for one in config.contexts) or "none"
-        raise errors.ConfigurationError(f"{path} has no context '{name}'", hint=f"available contexts: {known}")
-    cluster = next((one.cluster for one in config.clusters if one.name == chosen.cluster), None)
+    selected = next((entry.context for entry in config.contexts if entry.name == name), None)
+    if selected is None:
+        available = ", ".join(entry.name for entry in config.contexts) or "none"
+        raise errors.ConfigurationError(f"{path} has no context '{name}'", hint=f"available contexts: {available}")
+    cluster = next((cluster.cluster for cluster in config.clusters if cluster.name == selected.cluster), None)
     if cluster is None:
-        raise errors.ConfigurationError(f"{path} has no cluster '{chosen.cluster}', to which context '{name}' refers")
-    user = next((one.user for one in config.users if one.name == chosen.user), _User())
+        raise errors.ConfigurationError(f"{path} has no cluster '{selected.cluster}', to which context '{name}' refers")
+    user = next((entry.user for entry in config.users if entry.name == selected.user), _User())
     _check_supported(path, cluster, user)
     folder = os.path.dirname(path)
-    inside = {
+    credentials = {
         "authority": _pem(runtime, folder, cluster.certificate_authority, cluster.certificate_authority_data),
         "certificate": _pem(runtime, folder, user.client_certificate, user.client_certificate_data),
         "key": _pem(runtime, folder, user.client_key, user.client_key_data),
@@ -116,8 +116,8 @@ def from_kubeconfig(runtime: interface.Runtime, path: str, *, context: str = "")
         token=user.token,
         token_file=os.path.join(folder, user.token_file) if user.token_file else "",
         password=f"{user.username}:{user.password}" if user.username else "",
-        namespace=chosen.namespace or "default",
-        **inside,
+        namespace=selected.namespace or "default",
+        **credentials,
     )
 
 

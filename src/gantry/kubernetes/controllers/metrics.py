@@ -58,8 +58,8 @@ class Metrics:
 @functools.cache
 def _labels(*labels: tuple[str, str]) -> str:
     """Format labels; their values (kinds, methods, numbers) are few and need no escaping."""
-    inside = ",".join(f'{name}="{value}"' for name, value in sorted(labels))
-    return f"{{{inside}}}" if inside else ""
+    pairs = ",".join(f'{name}="{value}"' for name, value in sorted(labels))
+    return f"{{{pairs}}}" if pairs else ""
 
 
 class Health:

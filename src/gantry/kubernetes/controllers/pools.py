@@ -21,10 +21,10 @@ WORKERS = 4
 class PoolController:
     """Reconciles pools while ``run`` runs."""
 
-    def __init__(self, runtime: interface.Runtime, seen: cache.Cache, carrying: apply.Applier) -> None:
+    def __init__(self, runtime: interface.Runtime, objects: cache.Cache, applier: apply.Applier) -> None:
         self._runtime = runtime
-        self._index = seen
-        self._carrier = carrying
+        self._index = objects
+        self._carrier = applier
         self._pools: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
         self._written_status: dict[meta.Ref, reconcile_pool.WrittenStatus] = {}
         self._durations: dict[meta.Ref, float] = {}
@@ -42,16 +42,16 @@ class PoolController:
     async def _reconcile(self, pool: meta.Ref) -> None:
         """Reconcile a pool, step by step; the work queue retries after errors."""
         while True:
-            began = self._runtime.clock.monotonic()
+            started = self._runtime.clock.monotonic()
             now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
-            decision = reconcile_pool.decide(self._index, pool, now=now, told=self._written_status.get(pool))
+            decision = reconcile_pool.decide(self._index, pool, now=now, written=self._written_status.get(pool))
             if not decision.steps:
                 break
             await self._carrier.apply(decision.steps)
-            self._durations[pool] = self._runtime.clock.monotonic() - began
-            found = self._index.pool(pool)
-            if decision.new_status and found:
-                self._written_status[pool] = reconcile_pool.WrittenStatus(decision.new_status, found.status)
+            self._durations[pool] = self._runtime.clock.monotonic() - started
+            current = self._index.pool(pool)
+            if decision.new_status and current:
+                self._written_status[pool] = reconcile_pool.WrittenStatus(decision.new_status, current.status)
                 # Later changes wait for the next run, or a busy pool would never be finished.
                 self.add(pool)
                 break

@@ -175,27 +175,27 @@ class Reflector:
     async def _list(self) -> None:
         self.version = await self._choose_version()
         self._counts.count("gantry_kube_lists_total", kind=self._kind)
-        query, found = {"limit": str(PAGE_SIZE)}, set[meta.Ref]()
+        query, refs = {"limit": str(PAGE_SIZE)}, set[meta.Ref]()
         while True:
             page = client.decode(await self._server.exchange("GET", self._path(query)), _List)
             is_older = _version_number(page.metadata.resource_version) < _version_number(self._version_seen)
             for body in page.items or ():
-                if one := self._read(bytes(body)):
+                if item := self._read(bytes(body)):
                     if is_older:
                         # The server was restored from a backup, so newer versions that we have seen no longer exist.
-                        self._listener.on_delete(one.ref)
-                    found.add(one.ref)
-                    self._listener.on_update(one)
+                        self._listener.on_delete(item.ref)
+                    refs.add(item.ref)
+                    self._listener.on_update(item)
                 else:
-                    found |= self._known_ref(bytes(body))
+                    refs |= self._known_ref(bytes(body))
             if not page.metadata.further:
                 break
             query["continue"] = page.metadata.further
-        self._replace(found)
+        self._replace(refs)
         self._version_seen, self._is_listed = page.metadata.resource_version, True
         self._failures, self._missing_since = 0, None
         if not self.synced.is_set():
-            log.info("%s: %d listed", self._definition.plural, len(found))
+            log.info("%s: %d listed", self._definition.plural, len(refs))
             self.synced.set()
 
     async def _watch(self) -> None:
@@ -207,12 +207,12 @@ class Reflector:
             "resourceVersion": self._version_seen,
             "timeoutSeconds": str(time),
         }
-        began = self._runtime.clock.monotonic()
+        started = self._runtime.clock.monotonic()
         async with contextlib.aclosing(self._server.watch(self._path(query), silence=SILENCE_SECONDS)) as events:
             async for event in events:
                 self._failures = 0
                 self._handle_event(event)
-        if self._runtime.clock.monotonic() - began < 1:
+        if self._runtime.clock.monotonic() - started < 1:
             # Back off from a server that ends each watch at once.
             await self._back_off()
 
@@ -229,26 +229,26 @@ class Reflector:
             self._listener.on_delete(ref)
         elif self._listener.knows(ref, head.resource_version):
             self._refs.add(ref)
-        elif one := self._read(bytes(event.body)):
+        elif current := self._read(bytes(event.body)):
             self._refs.add(ref)
-            self._listener.on_update(one)
+            self._listener.on_update(current)
         if len(self._refs) != count:
             self._counts.set("gantry_kube_objects", len(self._refs), kind=self._kind)
 
-    def _replace(self, found: set[meta.Ref]) -> None:
+    def _replace(self, refs: set[meta.Ref]) -> None:
         """Replace the set of known objects after a list."""
-        for ref in self._refs - found:
+        for ref in self._refs - refs:
             self._listener.on_delete(ref)
-        self._refs = found
-        self._counts.set("gantry_kube_objects", len(found), kind=self._kind)
+        self._refs = refs
+        self._counts.set("gantry_kube_objects", len(refs), kind=self._kind)
 
     def _read(self, body: bytes) -> meta.Resource | None:
         """Decode an object, None if it cannot be read; list items may lack ``apiVersion`` and ``kind``."""
         try:
-            found = meta.decode(body, self._definition.resource)
-            if found.kind:
-                return found
-            return msgspec.structs.replace(found, api_version=self._api_version, kind=self._definition.kind)
+            item = meta.decode(body, self._definition.resource)
+            if item.kind:
+                return item
+            return msgspec.structs.replace(item, api_version=self._api_version, kind=self._definition.kind)
         except errors.InvalidError as error:
             log.warning("ignoring unreadable object of %s: %s", self._definition.plural, error)
             self._counts.count("gantry_kube_unreadable_total", kind=self._kind)
@@ -266,18 +266,18 @@ class Reflector:
     async def _choose_version(self) -> str:
         """Return the first API version that we support and the server serves."""
         group = self._definition.group
-        told = client.convert(await self._server.get(f"/apis/{group}"), _Group)
-        offered = {one.version for one in told.versions}
-        found = next((one for one in self._definition.versions if one in offered), None)
-        if found is None:
+        group_versions = client.convert(await self._server.get(f"/apis/{group}"), _Group)
+        offered = {item.version for item in group_versions.versions}
+        version = next((item for item in self._definition.versions if item in offered), None)
+        if version is None:
             raise client.RefusedError(404, "NotFound", f"the server has no supported version of {group}")
-        return found
+        return version
 
     def _path(self, query: Mapping[str, str]) -> str:
-        whole = dict(query)
+        parameters = dict(query)
         if self._scope.filters(self._definition.kind):
-            whole["labelSelector"] = f"{meta.WATCH_LABEL}={self._scope.watch_filter}"
-        return f"{self._definition.path(self.version, self._scope.namespace)}?{parse.urlencode(whole)}"
+            parameters["labelSelector"] = f"{meta.WATCH_LABEL}={self._scope.watch_filter}"
+        return f"{self._definition.path(self.version, self._scope.namespace)}?{parse.urlencode(parameters)}"
 
     @property
     def _api_version(self) -> str:

@@ -27,9 +27,9 @@ SECRET_TYPE = "infrastructure.cluster.x-k8s.io/secret"
 class Renderer:
     """Reconciles data objects."""
 
-    def __init__(self, carrying: apply.Applier, known: template_cache.TemplateCache) -> None:
-        self._carrier = carrying
-        self._cache = known
+    def __init__(self, applier: apply.Applier, objects: template_cache.TemplateCache) -> None:
+        self._carrier = applier
+        self._cache = objects
 
     async def render(self, ref: meta.Ref) -> None:
         """Do the next step for a data object; an error says what is missing, to be retried."""
@@ -65,21 +65,21 @@ class Renderer:
             await self._carrier.apply((actions.patch_status(now, {"errorMessage": error.message}),))
 
     async def _render(self, datum: data.Metal3Data) -> None:
-        found = self._cache.get(
+        current_template = self._cache.get(
             template_cache.ref("Metal3DataTemplate", datum.metadata.namespace, datum.spec.template.name),
             data.Metal3DataTemplate,
         )
-        if found is None:
+        if current_template is None:
             raise errors.NotFoundError(f"Metal3DataTemplate {datum.spec.template.name} does not exist")
         machine = await self._read_machine(datum)
-        gifts = await self._allocations(datum, template.claims(found, machine))
-        if gifts is None:
+        values = await self._allocations(datum, template.claims(current_template, machine))
+        if values is None:
             return
         texts: dict[str, tuple[str, schema.Json]] = {}
-        if found.spec.meta_data != data.MetaData():
-            texts["metaData"] = ("metadata", dict(template.metadata(found, machine, gifts)))
-        if found.spec.network_data != data.NetworkData():
-            texts["networkData"] = ("networkdata", template.network_data(found, machine, gifts))
+        if current_template.spec.meta_data != data.MetaData():
+            texts["metaData"] = ("metadata", dict(template.metadata(current_template, machine, values)))
+        if current_template.spec.network_data != data.NetworkData():
+            texts["networkData"] = ("networkdata", template.network_data(current_template, machine, values))
         spec: schema.Json = {}
         for key, (suffix, rendered) in texts.items():
             name = f"{machine.metal3machine.metadata.name}-{suffix}"
@@ -90,20 +90,22 @@ class Renderer:
         await self._carrier.apply((actions.Patch(datum.ref, datum.api_version, ready, "status"),))
 
     async def _allocations(
-        self, datum: data.Metal3Data, wanted: list[actions.Claim]
+        self, datum: data.Metal3Data, needed: list[actions.Claim]
     ) -> dict[str, template.PoolValues] | None:
         """Create missing claims, and return the addresses by pool; None while a claim has none."""
-        own = {one.ref: one for one in self._cache.claims_of(datum)}
-        for claim in wanted:
-            if claim.ref not in own:
+        claims = {claim.ref: claim for claim in self._cache.claims_of(datum)}
+        for claim in needed:
+            if claim.ref not in claims:
                 await self._carrier.create(claim)
-        gifts: dict[str, template.PoolValues] = {}
-        for ref in (one.ref for one in wanted):
-            known = own.get(ref)
-            address = await self._allocation(known) if known else None
-            if known and address:
-                gifts[known.pool.name if isinstance(known, ipam.IPClaim) else known.spec.pool_ref.name] = address
-        return gifts if len(gifts) == len(wanted) else None
+        values: dict[str, template.PoolValues] = {}
+        for ref in (claim.ref for claim in needed):
+            existing = claims.get(ref)
+            address = await self._allocation(existing) if existing else None
+            if existing and address:
+                values[existing.pool.name if isinstance(existing, ipam.IPClaim) else existing.spec.pool_ref.name] = (
+                    address
+                )
+        return values if len(values) == len(needed) else None
 
     async def _allocation(self, claim: actions.Claim) -> template.PoolValues | None:
         """Return the address of a claim, None while it waits; its next change requeues the data object."""
@@ -113,8 +115,8 @@ class Renderer:
         if not claim.address_name:
             return None
         ref = meta.Ref(claim.ref.group, "IPAddress", claim.metadata.namespace, claim.address_name)
-        found = await self._carrier.find(ref, claim.api_version)
-        return template.values_of(found) if isinstance(found, ipam.IPAddress | capi.IPAddress) else None
+        address = await self._carrier.find(ref, claim.api_version)
+        return template.values_of(address) if isinstance(address, ipam.IPAddress | capi.IPAddress) else None
 
     async def _read_machine(self, datum: data.Metal3Data) -> template.Machine:
         """Read the machine's objects, by the owner references of the data claim and the host annotation."""
@@ -132,11 +134,11 @@ class Renderer:
         host = await self._carrier.read(path, data.BareMetalHost)
         return template.Machine(datum, machine, metal, host)
 
-    async def _read_owner(self, of: meta.Resource, kind: str, plural: str) -> meta.Resource:
-        owner = next((one for one in of.metadata.owner_references if one.kind == kind), None)
+    async def _read_owner(self, dependent: meta.Resource, kind: str, plural: str) -> meta.Resource:
+        owner = next((owner for owner in dependent.metadata.owner_references if owner.kind == kind), None)
         if owner is None:
-            raise errors.NotFoundError(f"{of.kind} {of.metadata.name} has no owner reference to a {kind}")
-        path = f"/apis/{owner.api_version}/namespaces/{of.metadata.namespace}/{plural}/{owner.name}"
+            raise errors.NotFoundError(f"{dependent.kind} {dependent.metadata.name} has no owner reference to a {kind}")
+        path = f"/apis/{owner.api_version}/namespaces/{dependent.metadata.namespace}/{plural}/{owner.name}"
         return await self._carrier.read(path, meta.Resource)
 
 

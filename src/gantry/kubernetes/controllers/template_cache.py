@@ -19,57 +19,57 @@ class TemplateCache:
         self._objects: dict[meta.Ref, meta.Resource] = {}
         self._referrers: dict[meta.Ref, set[meta.Ref]] = {}
 
-    def put(self, seen: meta.Resource) -> set[meta.Ref]:
+    def put(self, new: meta.Resource) -> set[meta.Ref]:
         """Store an object; return the affected templates, data claims and data objects."""
-        if seen.is_gone:
-            return self.remove(seen.ref)
-        named = _references(seen)
-        if not named and not isinstance(seen, data.Metal3DataTemplate):
-            return self.remove(seen.ref)
-        old = self._objects.get(seen.ref)
-        touched = self.remove(seen.ref)
-        self._objects[seen.ref] = seen
-        for one in named:
-            self._referrers.setdefault(one, set()).add(seen.ref)
-        if isinstance(seen, data.Metal3DataTemplate) and _affects_referrers(old, seen):
-            touched |= self._referrers.get(seen.ref, set())
-        return touched | _infrastructure_refs({seen.ref, *named})
+        if new.is_gone:
+            return self.remove(new.ref)
+        references = _references(new)
+        if not references and not isinstance(new, data.Metal3DataTemplate):
+            return self.remove(new.ref)
+        old = self._objects.get(new.ref)
+        affected = self.remove(new.ref)
+        self._objects[new.ref] = new
+        for ref in references:
+            self._referrers.setdefault(ref, set()).add(new.ref)
+        if isinstance(new, data.Metal3DataTemplate) and _affects_referrers(old, new):
+            affected |= self._referrers.get(new.ref, set())
+        return affected | _infrastructure_refs({new.ref, *references})
 
     def remove(self, ref: meta.Ref) -> set[meta.Ref]:
         """Remove an object; return the affected templates, data claims and data objects."""
         old = self._objects.pop(ref, None)
-        named = _references(old) if old else ()
-        for one in named:
-            self._referrers[one].discard(ref)
-            if not self._referrers[one]:
-                del self._referrers[one]
-        return _infrastructure_refs({ref, *named}) if old else set()
+        references = _references(old) if old else ()
+        for reference in references:
+            self._referrers[reference].discard(ref)
+            if not self._referrers[reference]:
+                del self._referrers[reference]
+        return _infrastructure_refs({ref, *references}) if old else set()
 
     def get(self, ref: meta.Ref, kind: type[Kind]) -> Kind | None:
         """Return an object, None if it is not cached or of another kind."""
-        found = self._objects.get(ref)
-        return found if isinstance(found, kind) else None
+        cached = self._objects.get(ref)
+        return cached if isinstance(cached, kind) else None
 
     def referrers(self, ref: meta.Ref, kind: type[Kind]) -> list[Kind]:
         """Return the objects of a kind that refer to another object, sorted by name."""
-        found = (self._objects[one] for one in sorted(self._referrers.get(ref, ())))
-        return [one for one in found if isinstance(one, kind)]
+        objects = (self._objects[referrer] for referrer in sorted(self._referrers.get(ref, ())))
+        return [referrer for referrer in objects if isinstance(referrer, kind)]
 
     def claims_of(self, datum: data.Metal3Data) -> list[actions.Claim]:
         """Return the claims of a data object."""
         return [*self.referrers(datum.ref, ipam.IPClaim), *self.referrers(datum.ref, capi.IPAddressClaim)]
 
 
-def _references(seen: meta.Resource) -> tuple[meta.Ref, ...]:
+def _references(new: meta.Resource) -> tuple[meta.Ref, ...]:
     """Return what an object refers to: a data object to template and data claim, a claim to its data object."""
-    namespace = seen.metadata.namespace
-    if isinstance(seen, data.Metal3DataClaim | data.Metal3Data):
-        named = ref("Metal3DataTemplate", namespace, seen.spec.template.name)
-        if isinstance(seen, data.Metal3Data):
-            return named, ref("Metal3DataClaim", namespace, seen.spec.claim.name)
-        return (named,)
-    name = seen.metadata.labels.get(template.DATA_LABEL, "")
-    is_claim = isinstance(seen, ipam.IPClaim | capi.IPAddressClaim)
+    namespace = new.metadata.namespace
+    if isinstance(new, data.Metal3DataClaim | data.Metal3Data):
+        template_ref = ref("Metal3DataTemplate", namespace, new.spec.template.name)
+        if isinstance(new, data.Metal3Data):
+            return template_ref, ref("Metal3DataClaim", namespace, new.spec.claim.name)
+        return (template_ref,)
+    name = new.metadata.labels.get(template.DATA_LABEL, "")
+    is_claim = isinstance(new, ipam.IPClaim | capi.IPAddressClaim)
     return (ref("Metal3Data", namespace, name),) if is_claim and name else ()
 
 
@@ -81,7 +81,7 @@ def _affects_referrers(old: meta.Resource | None, new: data.Metal3DataTemplate) 
 
 
 def _infrastructure_refs(refs: set[meta.Ref]) -> set[meta.Ref]:
-    return {one for one in refs if one.group == data.GROUP}
+    return {ref for ref in refs if ref.group == data.GROUP}
 
 
 def ref(kind: str, namespace: str, name: str) -> meta.Ref:

@@ -29,26 +29,26 @@ class TemplateController:
     """Controls data claims and templates here, and data objects by ``render_data``."""
 
     def __init__(
-        self, runtime: interface.Runtime, carrying: apply.Applier, *, rests: Callable[[str, str], bool]
+        self, runtime: interface.Runtime, applier: apply.Applier, *, rests: Callable[[str, str], bool]
     ) -> None:
         """``rests`` returns whether a Cluster, by namespace and name, is paused."""
         self._runtime = runtime
-        self._carrier = carrying
+        self._carrier = applier
         self._is_cluster_paused = rests
         self._cache = template_cache.TemplateCache()
         self._queue: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
-        self._renderer = render_data.Renderer(carrying, self._cache)
+        self._renderer = render_data.Renderer(applier, self._cache)
 
-    def on_update(self, found: meta.Resource) -> None:
+    def on_update(self, current: meta.Resource) -> None:
         """Handle the current state of an object."""
-        self._add(self._cache.put(found))
+        self._add(self._cache.put(current))
 
     def on_delete(self, ref: meta.Ref) -> None:
         """Handle the deletion of an object."""
         self._add(self._cache.remove(ref))
 
-    def _add(self, touched: set[meta.Ref]) -> None:
-        for ref in touched:
+    def _add(self, refs: set[meta.Ref]) -> None:
+        for ref in refs:
             # The only work on a template is its status: one update for many changes.
             self._queue.add(ref, after=STATUS_DELAY_SECONDS if ref.kind == "Metal3DataTemplate" else 0.0)
 
@@ -58,36 +58,40 @@ class TemplateController:
 
     async def _reconcile(self, ref: meta.Ref) -> None:
         """Reconcile an object; the work queue retries after errors."""
-        of = self._template(ref)
-        if of and (of.is_paused or self._is_cluster_paused(ref.namespace, of.spec.cluster_name)):
+        parent = self._template(ref)
+        if parent and (parent.is_paused or self._is_cluster_paused(ref.namespace, parent.spec.cluster_name)):
             self._queue.add(ref, after=PAUSED_RECHECK_SECONDS)
         elif ref.kind == "Metal3Data":
             await self._renderer.render(ref)
         elif ref.kind == "Metal3DataClaim":
             claim = self._cache.get(ref, data.Metal3DataClaim)
             if claim and not claim.is_paused:
-                await self._reconcile_claim(claim, of)
-        elif of and not of.is_deleting:
-            await self._carrier.apply(_status(of, self._cache.referrers(ref, data.Metal3Data), self._now))
+                await self._reconcile_claim(claim, parent)
+        elif parent and not parent.is_deleting:
+            await self._carrier.apply(_status(parent, self._cache.referrers(ref, data.Metal3Data), self._now))
 
     def _template(self, ref: meta.Ref) -> data.Metal3DataTemplate | None:
         """Return the template that an object is or refers to, None if it is not cached."""
-        owned = self._cache.get(ref, data.Metal3Data) or self._cache.get(ref, data.Metal3DataClaim)
-        of = template_cache.ref("Metal3DataTemplate", ref.namespace, owned.spec.template.name) if owned else ref
-        return self._cache.get(of, data.Metal3DataTemplate)
+        dependent = self._cache.get(ref, data.Metal3Data) or self._cache.get(ref, data.Metal3DataClaim)
+        template_ref = (
+            template_cache.ref("Metal3DataTemplate", ref.namespace, dependent.spec.template.name) if dependent else ref
+        )
+        return self._cache.get(template_ref, data.Metal3DataTemplate)
 
-    async def _reconcile_claim(self, claim: data.Metal3DataClaim, of: data.Metal3DataTemplate | None) -> None:
+    async def _reconcile_claim(self, claim: data.Metal3DataClaim, parent: data.Metal3DataTemplate | None) -> None:
         """Do the next step for a data claim; the answer requeues it."""
-        own = next(iter(self._cache.referrers(claim.ref, data.Metal3Data)), None)
+        datum = next(iter(self._cache.referrers(claim.ref, data.Metal3Data)), None)
         if claim.is_deleting:
-            await self._carrier.apply(_delete_steps(claim, own))
+            await self._carrier.apply(_delete_steps(claim, datum))
         elif CLAIM_FINALIZER not in claim.metadata.finalizers:
             await self._carrier.apply((actions.with_finalizer(claim, CLAIM_FINALIZER),))
-        elif own is None and of and not of.is_deleting:
-            listed = self._cache.referrers(of.ref, data.Metal3Data)
-            await self._carrier.create(_data_object(of, claim, template.next_index(one.spec.index for one in listed)))
-        elif own and claim.status.rendered_data.name != own.metadata.name:
-            where: schema.Json = {"name": own.metadata.name, "namespace": own.metadata.namespace}
+        elif datum is None and parent and not parent.is_deleting:
+            siblings = self._cache.referrers(parent.ref, data.Metal3Data)
+            await self._carrier.create(
+                _data_object(parent, claim, template.next_index(sibling.spec.index for sibling in siblings))
+            )
+        elif datum and claim.status.rendered_data.name != datum.metadata.name:
+            where: schema.Json = {"name": datum.metadata.name, "namespace": datum.metadata.namespace}
             await self._carrier.apply((actions.patch_status(claim, {"renderedData": where, "errorMessage": None}),))
 
     @property
@@ -95,26 +99,26 @@ class TemplateController:
         return datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
 
 
-def _delete_steps(claim: data.Metal3DataClaim, own: data.Metal3Data | None) -> tuple[actions.Action, ...]:
+def _delete_steps(claim: data.Metal3DataClaim, datum: data.Metal3Data | None) -> tuple[actions.Action, ...]:
     """Return the next step of deleting a data claim: its data object first, then its finalizer."""
-    if own is None:
-        held = CLAIM_FINALIZER in claim.metadata.finalizers
-        return (actions.without_finalizer(claim, CLAIM_FINALIZER),) if held else ()
-    return () if own.is_deleting else (actions.Delete(own.ref, own.api_version, own.metadata.uid),)
+    if datum is None:
+        has_finalizer = CLAIM_FINALIZER in claim.metadata.finalizers
+        return (actions.without_finalizer(claim, CLAIM_FINALIZER),) if has_finalizer else ()
+    return () if datum.is_deleting else (actions.Delete(datum.ref, datum.api_version, datum.metadata.uid),)
 
 
-def _data_object(found: data.Metal3DataTemplate, claim: data.Metal3DataClaim, index: int) -> data.Metal3Data:
-    name, namespace = found.metadata.name, found.metadata.namespace
-    cluster = found.spec.cluster_name or claim.metadata.labels.get(meta.CLUSTER_LABEL, "")
+def _data_object(parent: data.Metal3DataTemplate, claim: data.Metal3DataClaim, index: int) -> data.Metal3Data:
+    name, namespace = parent.metadata.name, parent.metadata.namespace
+    cluster = parent.spec.cluster_name or claim.metadata.labels.get(meta.CLUSTER_LABEL, "")
     owners = tuple(
         meta.OwnerReference(
-            api_version=one.api_version,
-            kind=one.kind,
-            name=one.metadata.name,
-            uid=one.metadata.uid,
-            controller=one is claim,
+            api_version=owner.api_version,
+            kind=owner.kind,
+            name=owner.metadata.name,
+            uid=owner.metadata.uid,
+            controller=owner is claim,
         )
-        for one in (found, claim)
+        for owner in (parent, claim)
     )
     return data.Metal3Data(
         api_version=claim.api_version,
@@ -135,23 +139,27 @@ def _data_object(found: data.Metal3DataTemplate, claim: data.Metal3DataClaim, in
 
 
 def _status(
-    found: data.Metal3DataTemplate, listed: list[data.Metal3Data], now: datetime.datetime
+    parent: data.Metal3DataTemplate, siblings: list[data.Metal3Data], now: datetime.datetime
 ) -> tuple[actions.Action, ...]:
     """Return the status update of a template with the indexes in use, as its version has them; nothing if up to date.
 
     ``dataNames`` is a field of the seed; a server whose definition lacks it prunes it, and it is not written again.
     """
-    ordered = sorted(listed, key=lambda one: one.spec.index)
-    used = {one.spec.claim.name: one.spec.index for one in ordered}
-    names = {one.spec.claim.name: one.metadata.name for one in ordered}
-    old, new = found.status.indexes, _indexes(found.api_version, used)
-    told = found.status.data_names
-    if (old or type(new)()) == new and told in ({}, names):
+    ordered = sorted(siblings, key=lambda datum: datum.spec.index)
+    used = {datum.spec.claim.name: datum.spec.index for datum in ordered}
+    names = {datum.spec.claim.name: datum.metadata.name for datum in ordered}
+    old, new = parent.status.indexes, _indexes(parent.api_version, used)
+    written_names = parent.status.data_names
+    if (old or type(new)()) == new and written_names in ({}, names):
         return ()
-    status: schema.Json = {"indexes": new, "dataNames": _map_patch(told, names), "lastUpdated": meta.stamp(now)}
+    status: schema.Json = {
+        "indexes": new,
+        "dataNames": _map_patch(written_names, names),
+        "lastUpdated": meta.stamp(now),
+    }
     if isinstance(new, dict):
         status["indexes"] = _map_patch(old, new)
-    return (actions.patch_status(found, status),)
+    return (actions.patch_status(parent, status),)
 
 
 def _indexes(api_version: str, used: Mapping[str, int]) -> schema.Json | list[schema.Json]:
@@ -163,5 +171,5 @@ def _indexes(api_version: str, used: Mapping[str, int]) -> schema.Json | list[sc
 
 def _map_patch(old: object, new: Mapping[str, object]) -> schema.Json:
     """Return the merge patch that replaces a map, with a null for each removed key."""
-    gone = {name: None for name in old if name not in new} if isinstance(old, dict) else {}
-    return {**gone, **new}
+    removed = {name: None for name in old if name not in new} if isinstance(old, dict) else {}
+    return {**removed, **new}

@@ -92,9 +92,9 @@ class WorkQueue(Generic[KeyT]):
     def _next_due(self) -> tuple[KeyT | None, float | None]:
         """Return a due key, or else the seconds until one is due; None if only ``add`` can change that."""
         now = self._runtime.clock.monotonic()
-        held: list[tuple[float, int, KeyT]] = []
-        found: KeyT | None = None
-        while self._heap and found is None:
+        skipped: list[tuple[float, int, KeyT]] = []
+        ready: KeyT | None = None
+        while self._heap and ready is None:
             due, number, key = self._heap[0]
             if self._due.get(key) == due and due > now:
                 break
@@ -102,10 +102,10 @@ class WorkQueue(Generic[KeyT]):
             if self._due.get(key) != due:
                 continue
             if key in self._running:
-                held.append((due, number, key))
+                skipped.append((due, number, key))
             else:
-                found = key
+                ready = key
         wait = self._heap[0][0] - now if self._heap else None
-        for entry in held:
+        for entry in skipped:
             heapq.heappush(self._heap, entry)
-        return found, wait
+        return ready, wait
