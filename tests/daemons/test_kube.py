@@ -1,4 +1,4 @@
-"""The program on the real network: a kubeconfig, an API server that speaks TLS and asks for a certificate, a claim."""
+"""The program on the real network: a kubeconfig, an API server with TLS and client certificates, a claim."""
 
 import argparse
 import asyncio

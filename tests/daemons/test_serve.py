@@ -1,4 +1,4 @@
-"""``gantry-kube serve`` as a program: the API server with its controllers beside it."""
+"""``gantry-kube serve`` as a program: the API server with its controller process."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ def serving(folder: Path, port: int, *arguments: str) -> Iterator[subprocess.Pop
 
 
 def controllers_of(server: subprocess.Popen[str]) -> int:
-    """Return the process id of the controllers that a server has started, when it has."""
+    """Wait for the controllers of a server, and return their process id."""
     lab.wait_until(lambda: bool(processes.children(server.pid)), "the controllers")
     (pid,) = processes.children(server.pid)
     return pid
@@ -61,7 +61,7 @@ def here(body: schema.Json) -> schema.Json:
 
 
 async def bound(user: client.Client, name: str) -> str:
-    """Return the name of the address that a claim gets, when it has one."""
+    """Wait for the address of a claim, and return its name."""
     async with asyncio.timeout(lab.PATIENCE):
         while True:
             found = meta.read(await user.get(f"{HERE}/ipclaims/{name}"), ipam.IPClaim)
@@ -71,7 +71,7 @@ async def bound(user: client.Client, name: str) -> str:
 
 
 async def serve_one(folder: Path) -> None:
-    """Make a pool and a claim, and wait until it has its address."""
+    """Create a pool and a claim, and wait until the claim has an address."""
     async with talking(folder) as user:
         await user.send("POST", f"{HERE}/ippools", here(server.pool()))
         await user.send("POST", f"{HERE}/ipclaims", here(server.claim("one")))

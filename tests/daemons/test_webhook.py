@@ -1,4 +1,4 @@
-"""The port for admission reviews: it speaks TLS, follows its certificate, and says what is wrong with one."""
+"""The webhook port: TLS, renewal of the certificate, errors of a certificate."""
 
 import argparse
 import asyncio
@@ -30,7 +30,7 @@ def options(folder: Path, port: int) -> argparse.Namespace:
 
 @pytest.fixture
 async def idle() -> AsyncIterator[controllers.Controllers]:
-    """Controllers that have seen nothing."""
+    """Controllers with an empty cache."""
     runtime, counts = real.RealRuntime(), metrics.Metrics()
     limit = rate_limit.RateLimit(runtime.clock, per_second=1.0, burst=1)
     made = client.Client(runtime, kubeconfig.Access(host="x", port=1, is_tls=False), limit=limit, counts=counts)
@@ -49,7 +49,7 @@ async def serving(folder: Path, port: int, made: controllers.Controllers) -> Asy
 
 
 async def allowed(port: int, authority: bytes, body: bytes) -> object:
-    """Return what is answered to one who trusts an authority, None if it does not trust us, or nobody listens yet."""
+    """Send a request that trusts a certificate authority; None if TLS fails or nothing listens yet."""
     context = security.outside_client_context(authority=authority.decode())
     http = real.RealRuntime().network.http_client(tls=context)
     try:

@@ -1,4 +1,4 @@
-"""A plugin for pytest that notes which functions of some folders are called: those of the tests of a layer.
+"""A pytest plugin that records which functions of some directories are called by the tests.
 
 ``pytest -p tests.kubernetes.calls``, with ``CALLS_OF`` (folders, separated by colons) and ``CALLS_TO`` (a file) in the
 environment; the file gets ``path:qualified name`` of each, one a line.
@@ -18,7 +18,7 @@ passed: set[CodeType] = set()
 
 
 def _note(frame: FrameType, _: str, __: object) -> None:
-    """Note a call; what happens inside is not asked for."""
+    """Record a call, without the calls inside it."""
     code = frame.f_code
     if code not in seen and code not in passed:
         (seen if code.co_filename.startswith(OF) else passed).add(code)
@@ -30,12 +30,12 @@ sys.settrace(_note)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Watch a test, whatever the one before it has left."""
+    """Trace a test, independently of the previous one."""
     sys.settrace(_note)
     return (yield)
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was called."""
+    """Write the recorded calls."""
     lines = sorted(f"{code.co_filename}:{code.co_qualname}" for code in seen)
     Path(os.environ["CALLS_TO"]).write_text("\n".join(lines))

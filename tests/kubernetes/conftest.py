@@ -8,7 +8,7 @@ from tests.kubernetes.real import server
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=server.NEEDS)])
 def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[backends.Backend]:
-    """One server for all tests of a process: each makes a namespace of its own."""
+    """One server for all tests of a process; each test has a namespace of its own."""
     if request.param == "real":
         with server.running() as real:
             yield real

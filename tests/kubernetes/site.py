@@ -38,7 +38,7 @@ def kubectls() -> list[Path]:
 
 
 def environment() -> Path:
-    """Return the virtual environment with the Python clients, made now if it is not there."""
+    """Return the virtual environment with the Python clients, created if it does not exist."""
     return machines.environment("kubernetes-clients", HERE / "constraints.txt", *CLIENTS)
 
 
@@ -68,7 +68,7 @@ class Reached(abc.ABC):
 
 @dataclass
 class Site(Reached):
-    """A server as a process; ``folder`` is its data, ``version`` the release of Kubernetes that it says it is."""
+    """A server as a process; ``folder`` is its data directory, ``version`` its Kubernetes release."""
 
     folder: Path
     home: Path
@@ -89,7 +89,7 @@ class Site(Reached):
         return self.kubeconfig.exists() and lab.listens(self.port)
 
     def stop(self, *, orderly: bool = True) -> None:
-        """End the process, by ``kill -9`` unless orderly."""
+        """Stop the process, by ``kill -9`` unless ``orderly``."""
         if self.running:
             self.running.terminate() if orderly else self.running.kill()
             self.running.wait(lab.PATIENCE)
@@ -105,7 +105,7 @@ class Site(Reached):
 
 @contextlib.contextmanager
 def site(folder: Path, *, with_controllers: bool = False) -> Iterator[Site]:
-    """Run a server with TLS and tokens in an empty folder."""
+    """Run a server with TLS and tokens in an empty directory."""
     data, home = folder / "data", folder / "home"
     home.mkdir()
     made = Site(data, home, with_controllers=with_controllers)

@@ -1,4 +1,4 @@
-"""The Python clients of the Kubernetes API, each doing what its users do, on either server."""
+"""The Python clients of the Kubernetes API, in typical use, on either server."""
 
 import os
 

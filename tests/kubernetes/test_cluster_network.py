@@ -1,4 +1,4 @@
-"""A pool on an embedded API server whose addresses are of a cluster's network, all of it as programs of their own."""
+"""A pool on an embedded API server, bound to a cluster's network, all as real processes."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ def cluster() -> Iterator[labs.Lab]:
 
 @contextlib.contextmanager
 def program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run gantry-kube, and kill it in the end."""
+    """Run gantry-kube, and kill it afterwards."""
     running = subprocess.Popen([sys.executable, "-m", "gantry.daemons.kube", *arguments])
     try:
         yield running
@@ -96,9 +96,9 @@ async def claims(talk: client.Client) -> list[ipam.IPClaim]:
 
 
 async def given(talk: client.Client) -> dict[str, str]:
-    """Return the addresses of the claims that have one and are not giving it back.
+    """Return the addresses of claims that are not being deleted.
 
-    One that is going may still say an address that is another's by now.
+    The status of a deleted claim may still have an address that has another owner by now.
     """
     told = [one for one in await claims(talk) if not one.is_deleting]
     listed = msgspec.convert(await talk.get(f"{PATH}/ipaddresses"), _Claims)
@@ -110,7 +110,7 @@ async def given(talk: client.Client) -> dict[str, str]:
 
 
 def owners(cluster: labs.Lab) -> list[tuple[str, str]]:
-    """Return every address that is in use in the network, with its holder."""
+    """Return every address that is in use in the network, with its owner."""
     with cluster.luxi() as luxi:
         answer = luxi.call("Query", "network", ["address_list", "port_list"], ["=", "name", "net1"])
     data = answer["data"]
@@ -120,7 +120,7 @@ def owners(cluster: labs.Lab) -> list[tuple[str, str]]:
 
 
 def create_instances(cluster: labs.Lab) -> int:
-    """Create instances at once; return how many got an address."""
+    """Create instances concurrently; return how many got an address."""
     jobs = [
         [
             {

@@ -1,6 +1,6 @@
-"""What ``deploy/kubernetes`` makes on a cluster: it is rendered by kustomize, taken by a real API server, and enough.
+"""``deploy/kubernetes`` on a cluster: rendered by kustomize, accepted by a real API server, and sufficient.
 
-The container file is tested step by step: what it copies is there, and its commands make the program that it starts.
+The container file is tested step by step: what it copies exists, and its commands install the program that it starts.
 """
 
 import json
@@ -32,7 +32,7 @@ needs_kubectl = pytest.mark.skipif(not PROGRAM, reason="this machine has no kube
 
 
 def rendered(folder: Path) -> list[dict[str, object]]:
-    """Return the objects that kustomize makes of a folder."""
+    """Return the objects that kustomize renders for a directory."""
     done = subprocess.run([PROGRAM[0], "kustomize", folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
@@ -146,7 +146,7 @@ def steps() -> Iterator[tuple[str, str]]:
 
 
 def copied() -> list[str]:
-    """Return what is copied from the checkout."""
+    """Return the paths copied from the checkout."""
     found = [rest.split() for word, rest in steps() if word == "COPY" and not rest.startswith("--from")]
     return [name for words in found for name in words[:-1]]
 

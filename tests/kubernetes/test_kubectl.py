@@ -1,4 +1,4 @@
-"""What people do with ``kubectl``, in every version of it that is here."""
+"""Typical use of ``kubectl``, in every installed version."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def program(request: pytest.FixtureRequest) -> Path:
 class Kubectl:
     """The command; ``said`` is what it prints when it succeeds, ``refused`` when it does not.
 
-    What its user calls ``site-a`` is a namespace of the test's own.
+    Its namespace ``site-a`` is replaced by one for the test.
     """
 
     def __init__(self, program: Path, backend: backends.Backend, home: Path) -> None:

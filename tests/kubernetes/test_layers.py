@@ -1,4 +1,4 @@
-"""The layers of tests that the design asks for: of all functions, of the parts together, from end to end."""
+"""The layers of tests required by the design: unit, integration, end to end."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""No DHCP: whoever serves claims hears nothing but HTTP, and starts nothing that could hear more."""
+"""No DHCP: the controllers listen for HTTP only, and start no other program."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ LISTENS = "0A"
 
 
 def sockets(process: int) -> dict[str, list[list[str]]]:
-    """Return the rows of the kernel's tables of sockets that are a process's, by table."""
+    """Return the rows of the kernel's socket tables that belong to a process, by table."""
     folder = Path(f"/proc/{process}")
     targets: list[str] = []
     for one in (folder / "fd").iterdir():

@@ -1,4 +1,4 @@
-"""The admission endpoint on an API server that dials it on the loopback address: its certificate, its configuration."""
+"""The admission webhook on the loopback address: its certificate and its configuration."""
 
 import base64
 import time
@@ -17,7 +17,7 @@ PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def certificate(folder: Path, authority: security.Pair | None = None) -> bytes:
-    """Write tls.crt and tls.key for the loopback address into a folder, and return who has signed them, in PEM."""
+    """Write tls.crt and tls.key for the loopback address into a folder, and return the CA certificate in PEM."""
     authority = authority or security.make_authority("webhooks", time.time())
     key, request = security.make_request("webhook")
     made = security.issue(authority, request, uuid=str(uuid.uuid4()), name="webhook", address=ADDRESS, now=time.time())
@@ -27,7 +27,7 @@ def certificate(folder: Path, authority: security.Pair | None = None) -> bytes:
 
 
 def configuration(port: int, authority: bytes) -> schema.Json:
-    """Return the configuration that we deploy, for an endpoint on the loopback address."""
+    """Return the deployed webhook configuration, changed to the loopback address."""
     found: schema.Json = yaml.safe_load(MANIFEST.read_text())
     listed = found["webhooks"]
     assert isinstance(listed, list)

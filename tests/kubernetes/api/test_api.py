@@ -1,4 +1,4 @@
-"""Objects are read leniently, refused by their schema, and described to servers and clients from one declaration."""
+"""Objects are read leniently, and validated and described from a single declaration."""
 
 import datetime
 import ipaddress

@@ -1,4 +1,4 @@
-"""The channel between a server and controllers that it has started: both ends, over a real connection."""
+"""The pipe between a server and the controllers that it starts: both ends, over a real connection."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ from gantry.runtime import interface
 
 
 class Handler:
-    """Answers by path; ``ended`` is set when somebody ends a watch."""
+    """Answers by path; ``ended`` is set when a watch ends."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
@@ -54,7 +54,7 @@ async def _broken() -> AsyncGenerator[bytes, None]:
 
 
 class Ends:
-    """A channel, its server, and the task in which that answers."""
+    """A pipe, its server, and the server task."""
 
     def __init__(self, own: socket.socket, other: socket.socket) -> None:
         self._own, self._other = own, other

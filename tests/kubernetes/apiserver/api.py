@@ -1,4 +1,4 @@
-"""A client of an API server, the embedded one in the same process, and manifests to send."""
+"""A client of an API server, the embedded API server in this process, and manifests."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ class Said:
     headers: dict[str, str] = field(default_factory=dict)
 
     def at(self, path: str) -> object:
-        """Return what a path such as ``metadata.name`` leads to, None where it ends before."""
+        """Return the value at a path such as ``metadata.name``, None if there is none."""
         value: object = self.body
         for part in path.split("."):
             if isinstance(value, list):
@@ -71,7 +71,7 @@ class Said:
 
     @property
     def fields(self) -> list[str]:
-        """Return the fields that the causes of a refusal name."""
+        """Return the fields of the causes of an error."""
         return [str(one["field"]) for one in msgspec.convert(self.at("details.causes"), list[Json])]
 
 
@@ -82,7 +82,7 @@ class Events:
     answer: aiohttp.ClientResponse
 
     async def next(self) -> tuple[str, Said]:
-        """Return kind and object of the next event; it has to come."""
+        """Return type and object of the next event; fail without one."""
         async with asyncio.timeout(PATIENCE):
             line = await self.answer.content.readline()
         assert line, "the watch has ended"
@@ -94,14 +94,14 @@ class Events:
         return kind, str(said.at("metadata.name"))
 
     async def rest(self) -> list[str]:
-        """Return the kinds of all events to the end of the watch."""
+        """Return the types of all events until the watch ends."""
         async with asyncio.timeout(PATIENCE):
             lines = (await self.answer.content.read()).splitlines()
         return [str(json.loads(line)["type"]) for line in lines]
 
 
 class Caller:
-    """Asks the server at a URL."""
+    """Sends requests to a server URL."""
 
     def __init__(self, base: str, session: aiohttp.ClientSession) -> None:
         self._base, self._session = base, session
@@ -127,7 +127,7 @@ class Caller:
         return await self.say("GET", path, accept=accept)
 
     async def add(self, path: str, body: Json) -> Said:
-        """Create an object, which has to succeed."""
+        """Create an object; fail if the server rejects it."""
         said = await self.say("POST", path, body)
         assert said.status == 201, said
         return said
@@ -147,14 +147,14 @@ class Caller:
             yield Events(answer)
 
     async def gone(self, path: str) -> None:
-        """Return when there is no such object any more."""
+        """Wait until an object does not exist."""
         async with asyncio.timeout(PATIENCE):
             while (await self.get(path)).status != 404:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
 
 class Api(Caller):
-    """A server on a folder; ``restart`` ends it in an orderly way."""
+    """A server with its data directory; ``restart`` stops it cleanly."""
 
     def __init__(
         self, folder: Path, session: aiohttp.ClientSession, *, tokens: Mapping[str, str] | None = None

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is an object or a Status that says what is wrong; never that the server failed."""
+"""Any request is answered by an object or by a Status with the error, never by an internal error."""
 
 import asyncio
 import copy
@@ -99,7 +99,7 @@ def _requests(draw: st.DrawFn) -> interface.HttpRequest:
 
 
 def _plain(value: object) -> object:
-    """Return the value without what JSON, or msgspec, cannot write: integers of more than 64 bits."""
+    """Return the value without integers above 64 bits, which msgspec cannot encode."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A server on a simulated machine that loses its power at any moment: what was answered is there."""
+"""A server on a simulated machine with power failures at any time: no acknowledged write is lost."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What one request may ask of the server: none takes it down, blocks it for long, or fills its memory."""
+"""Limits of a request: none crashes the server, blocks it for long, or fills its memory."""
 
 import asyncio
 import json

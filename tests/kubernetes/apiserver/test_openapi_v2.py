@@ -1,4 +1,4 @@
-"""OpenAPI 2 in Protocol Buffers says what the same document in JSON says, to those who ask for it first."""
+"""OpenAPI 2 in Protocol Buffers has the content of the JSON document, and is sent if the client prefers it."""
 
 import json
 
@@ -21,7 +21,7 @@ def fields(data: bytes) -> Fields:
 
 
 def named(listed: list[bytes]) -> dict[str, Fields]:
-    """Return messages of a name and a value by their names."""
+    """Decode messages with a name and a value, by name."""
     return {one[1][0].decode(): fields(one[2][0]) for one in map(fields, listed)}
 
 

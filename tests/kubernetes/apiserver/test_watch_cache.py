@@ -1,4 +1,4 @@
-"""How much of its past a collection keeps."""
+"""The number of events that a collection keeps."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Admission reviews: the rules of the embedded server, as an API server asks for them."""
+"""The admission webhook: the rules of the embedded API server for another API server."""
 
 import json
 
@@ -15,7 +15,7 @@ ALLOWED: schema.Json = {"uid": "u-1", "allowed": True}
 
 
 class Endpoint:
-    """An endpoint over an index that has seen some objects."""
+    """A webhook over a cache with objects."""
 
     def __init__(self, *seen: schema.Json) -> None:
         self.index = cache.Cache()
@@ -25,7 +25,7 @@ class Endpoint:
         self.application = webhook.Application(self.index, is_ready=lambda: self.is_ready)
 
     async def post(self, body: bytes, *, path: str = "/validate", method: str = "POST") -> tuple[int, schema.Json]:
-        """Return status and body of an answer, failures too."""
+        """Return status and body of an answer or an error."""
         request = interface.HttpRequest(method, path, body, {"content-type": "application/json"})
         trace = http.Trace("t")
         try:
@@ -36,7 +36,7 @@ class Endpoint:
         return answer.status, found
 
     async def review(self, new: schema.Json | None, old: schema.Json | None = None, **more: object) -> schema.Json:
-        """Return what is said of an object that is to be created, or updated if there is an old one."""
+        """Review a create, or an update if ``old`` is given; return the response."""
         given = new or old or {}
         group, _, version = str(given.get("apiVersion")).rpartition("/")
         asked = {
@@ -61,7 +61,7 @@ def reviewed(request: object) -> schema.Json:
 
 
 def refusal(response: schema.Json) -> tuple[object, object, str, list[str]]:
-    """Return code, reason, message and the fields of what was not allowed."""
+    """Return code, reason, message and fields of a rejection."""
     assert response["allowed"] is False
     status = response["status"]
     assert isinstance(status, dict)

@@ -1,4 +1,4 @@
-"""What clients ask before and around objects: discovery, OpenAPI, forms of answers, refusals of requests."""
+"""Discovery, OpenAPI, content types, and errors of requests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A cluster's ledger in a dictionary, and a controller that reserves there what pools bound to its network hand out."""
+"""A fake cluster, and a controller that reserves the addresses of bound pools in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Record = cluster_reservations.Reservation | meta.Ref
 
 @dataclass
 class Cluster:
-    """A network ``net1``: who holds which address, an instance or a claim."""
+    """A network ``net1`` with the owners of its addresses: instances and claims."""
 
     held: dict[ranges.Address, Record] = field(default_factory=dict)
     subnets: tuple[str, ...] = ("10.0.0.0/24",)
@@ -23,7 +23,7 @@ class Cluster:
     is_away: bool = False
 
     def take(self, text: str, who: str) -> bool:
-        """Let an instance have an address, if nobody has it."""
+        """Give an address to an instance, if it is free."""
         address = ranges.parse_address(text)
         return self.held.setdefault(
             address, cluster_reservations.foreign_owner("instance", who)
@@ -60,14 +60,14 @@ class Cluster:
         return [one for one in self.held.values() if isinstance(one, cluster_reservations.Reservation)]
 
     def owner(self, text: str) -> str:
-        """Return who has an address: the name of an instance or a claim, empty for nobody."""
+        """Return the owner of an address: the name of an instance or a claim, empty for none."""
         found = self.held.get(ranges.parse_address(text))
         return found.claim.name if isinstance(found, cluster_reservations.Reservation) else found.name if found else ""
 
 
 @dataclass
 class Controller(server.Controller):
-    """Reads the cluster when it begins, unless it ``is_late``, and when ``read`` is called."""
+    """Reads the cluster at the start, unless ``is_late``, and when ``read`` is called."""
 
     cluster: Cluster = field(default_factory=Cluster)
     left: orphan_reservations.OrphansSince = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Controller(server.Controller):
         self.work |= self.known.update_networks(bonds.names, networks, self.cluster.reservations())
 
     def sweep(self) -> None:
-        """Give up what has been left over for long enough."""
+        """Release orphan reservations after their grace period."""
         self.left = orphan_reservations.find(self.known, self.left, now=self.server.now)
         for action in orphan_reservations.releases(self.known, self.left, now=self.server.now):
             try:

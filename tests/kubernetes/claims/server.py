@@ -1,6 +1,6 @@
-"""A plain API server for the tests of claims: a dictionary, with versions, conflicts, finalizers and status apart.
+"""A fake API server for the tests of claims: a dictionary with versions, conflicts, finalizers, status subresource.
 
-And a controller that carries actions out on it, one request at a time, so that a test can stop it after any.
+And a controller that applies actions to it, one request at a time, so that a test can stop it after any request.
 """
 
 import datetime
@@ -28,7 +28,7 @@ KINDS: dict[tuple[str, str], type[meta.Resource]] = {
 
 
 class RefusedError(Exception):
-    """An answer that is no success: 404 not there, 409 taken or changed, 422 not valid."""
+    """An error answer: 404 not found, 409 exists or changed, 422 invalid."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"{status} {reason}")
@@ -48,7 +48,7 @@ def metadata(body: schema.Json) -> schema.Json:
 
 @dataclass
 class Server:
-    """Objects by what they are known by; ``log`` has what watches would show; ``known`` are status fields it keeps."""
+    """Objects by identity; ``log`` has the watch events; ``known`` are the status fields that it does not prune."""
 
     objects: dict[meta.Ref, schema.Json] = field(default_factory=dict)
     log: list[tuple[meta.Ref, schema.Json | None]] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Server:
     def obstacle(
         self, action: actions.Patch | actions.Delete | actions.Release, known: cache.Cache
     ) -> schema.Json | None:
-        """Return what is there and should not be, or has changed and should not have."""
+        """Return an object that violates a precondition."""
         for ref in action.absent:
             if ref in self.objects and known.is_blocking(action, struct(self.objects[ref])):
                 return self.objects[ref]
@@ -146,7 +146,7 @@ class Controller:
         self.place = end
 
     def steps(self) -> Generator[None, None, None]:
-        """Decide and act until there is nothing to do, one request a turn."""
+        """Reconcile until there is no work, one request per turn."""
         while self.work:
             pool = min(self.work)
             decision = reconcile_claim.step(self.known, pool, now=self.server.now, below=self.below)
@@ -167,7 +167,7 @@ class Controller:
             assert count < 5000, "it does not come to rest"
 
     def settle(self) -> None:
-        """Go on until nothing is seen and nothing is to be done."""
+        """Run until there is neither an event nor work."""
         self.see()
         while self.work:
             self.run()
@@ -250,7 +250,7 @@ def _meta(name: str) -> schema.Json:
 
 
 def given(server: Server, name: str, *, kind: str = "IPClaim") -> str:
-    """Return the address that a claim got, by its status and the object that the status names; empty if none."""
+    """Return the address of the object in the status of a claim, empty if there is none."""
     body = server.get(meta.Ref(ipam.GROUP if kind == "IPClaim" else capi.GROUP, kind, SITE, name))
     one = struct(body)
     assert isinstance(one, ipam.IPClaim | capi.IPAddressClaim)

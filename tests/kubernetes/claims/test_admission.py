@@ -1,4 +1,4 @@
-"""What is refused though it fits its schema, in whose words; and which layer refuses what cannot be."""
+"""Admission rules and their messages, and which layer rejects an invalid object."""
 
 import pytest
 from tests.kubernetes.claims import server
@@ -20,7 +20,7 @@ def pool(**spec: object) -> schema.Json:
 
 
 def causes(given: schema.Json) -> tuple[str, list[str]]:
-    """Return the layer that refuses an object, and why."""
+    """Return the layer that rejects an object, and the message."""
     group, _, version = str(given["apiVersion"]).rpartition("/")
     definition = definitions.by_kind(group, str(given["kind"]))
     assert definition is not None

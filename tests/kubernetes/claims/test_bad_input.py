@@ -1,4 +1,4 @@
-"""Objects that nobody should have written so: edited, malformed, of another namespace, or against each other."""
+"""Bad objects: edited by hand, malformed, of another namespace, or contradicting each other."""
 
 import pytest
 from hypothesis import given, settings
@@ -73,7 +73,7 @@ def address(name: str, *, group: str = ipam.GROUP) -> meta.Ref:
 
 
 def lie(api: server.Server, name: str, told: str) -> None:
-    """Let somebody write into the status of a claim that it has an address."""
+    """Write an address into the status of a claim, as a user."""
     api.patch(claim(name), {"status": {"address": {"name": told}}}, subresource="status")
 
 

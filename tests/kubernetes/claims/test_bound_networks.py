@@ -1,4 +1,4 @@
-"""Pools that are bound to a cluster's network: its ledger has the last word, wherever a controller ends."""
+"""Pools bound to a cluster's network: no address has two owners, wherever a controller stops."""
 
 import datetime
 import random
@@ -16,7 +16,7 @@ LATER = datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS + 1)
 
 
 class Site:
-    """A server with a pool of four addresses that is bound to a network, and one controller."""
+    """A server with a pool of four addresses bound to a network, and one controller."""
 
     def __init__(self, spec: schema.Json | None = None) -> None:
         self.server, self.cluster = server.Server(), bound.Cluster()
@@ -298,7 +298,7 @@ def test_a_random_pool_goes_on_with_what_was_reserved_before_the_crash() -> None
 
 
 class World:
-    """People who ask and delete, instances that come and go, and a controller that ends between any two requests."""
+    """Users that create and delete claims, instances, and a controller that stops between any two requests."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -383,14 +383,14 @@ class World:
         return [one for one in found if isinstance(one, actions.Address)]
 
     def told(self) -> dict[meta.Ref, str]:
-        """Return the addresses that claims were told and that are there."""
+        """Return the existing addresses in the status of claims."""
         names = {(one.claim, one.metadata.name): one.spec.address for one in self.addresses()}
         found = map(server.struct, self.server.objects.values())
         claims = [one for one in found if isinstance(one, actions.Claim) and not one.is_deleting]
         return {one.ref: text for one in claims if (text := names.get((one.ref, one.address_name)))}
 
     def check(self) -> None:
-        """Each address that a claim was told is reserved for that claim, so nobody else has it."""
+        """Each address in the status of a claim is reserved for that claim."""
         for ref, text in self.told().items():
             found = self.cluster.held.get(ranges.parse_address(text))
             assert isinstance(found, cluster_reservations.Reservation), f"{ref} has {text}, the ledger says {found}"

@@ -1,4 +1,4 @@
-"""The index and its rooms against a plain set of numbers, and what it costs to pick."""
+"""The cache and pool spaces compared with a simple model, and the cost of an allocation."""
 
 import random
 
@@ -27,7 +27,7 @@ NUMBERS = [ranges.parse_address(f"10.0.0.{number}") for number in range(12)]
 
 
 def plain_free(spec: ipam.PoolSpec, held: set[ranges.Address]) -> list[str]:
-    """Return what can be given, in order, by looking at each address of each range."""
+    """Return the free addresses in order, by a scan of each range."""
     closed = {spec.gateway, *spec.pre_allocations.values()}
     for text in spec.excluded_addresses:
         family, run = ranges.parse_range(text)
@@ -45,7 +45,7 @@ def plain_free(spec: ipam.PoolSpec, held: set[ranges.Address]) -> list[str]:
 
 
 class RoomMachine(RuleBasedStateMachine):
-    """The model is the set of who holds what."""
+    """The model is the set of owners of each address."""
 
     @initialize(spec=st.sampled_from(SPECS))
     def begin(self, spec: ipam.PoolSpec) -> None:

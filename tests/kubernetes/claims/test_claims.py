@@ -1,4 +1,4 @@
-"""What claims get, are told and give back: one story each, on a plain API server."""
+"""Claims on a fake API server: allocation, status and release."""
 
 import datetime
 

@@ -1,9 +1,9 @@
-"""Claims on a plain API server, by two controllers with old views that end and begin again between any two requests.
+"""Two controllers with stale caches, which stop and restart between any two requests, on a fake API server.
 
-What must hold: no two claims that were told an address have the same, where pools share their numbers, and none is
-told another later; in the end, after few writes, every claim is served by an address that says its UID, or says why it
-is not: its pool is full; nothing is left of those that have gone. People ask, use, give up, make and delete addresses
-by hand, grow and shrink pools, and write into a status what is not so.
+Invariants: no two claims have the same address in their status, among pools that share addresses, and no address in a
+status changes. In the end, after few writes, every claim has an address with its UID, or the reason why not: its pool
+is exhausted. Nothing of deleted claims is left. Users create, use and delete claims, create and delete addresses by
+hand, grow and shrink pools, and write wrong values into a status.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ DOES = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
 
 
 class World:
-    """A server, people who ask and delete, and two controllers that may be as far behind as they like."""
+    """A server, users, and two controllers with arbitrarily stale caches."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -126,7 +126,7 @@ class World:
         self.server.patch(ipam.pool_ref(server.SITE, self.random.choice(list(POOLS))), {"spec": {"pools": ranges}})
 
     def lie(self) -> None:
-        """Let somebody write an address that there is, or none, into the status of a claim."""
+        """Write an address, existing or not, into the status of a claim, as a user."""
         ref = self.some_claim()
         if ref:
             name = self.random.choice([*(one.metadata.name for one in self.addresses()), "pool-1-10-0-0-3", "x/../y"])
@@ -137,7 +137,7 @@ class World:
             self.told.pop(f"{ref} {uid}", None)
 
     def strip(self) -> None:
-        """Let a claim go in spite of its finalizers, as a server may that is asked for both at once."""
+        """Remove a claim in spite of its finalizers, as a server may if both are requested at the same time."""
         ref = self.some_claim()
         if ref:
             self.server.patch(ref, {"metadata": {"finalizers": []}})
@@ -232,7 +232,7 @@ class World:
         assert self.server.writes == before, "a controller that begins with everything done writes"
 
     def is_full(self, ref: meta.Ref) -> bool:
-        """Tell whether a claim says why it waits, and waits with reason: nothing is free, or not what is its own."""
+        """Return whether a claim waits for a valid reason, as in its status: none free, or not its own address."""
         claim = server.struct(self.server.objects[ref])
         assert isinstance(claim, ipam.IPClaim | capi.IPAddressClaim)
         pool = server.struct(self.server.get(claim.pool))

@@ -1,4 +1,4 @@
-"""What a pool is marked with and what its status says."""
+"""Metadata and status of pools."""
 
 import datetime
 

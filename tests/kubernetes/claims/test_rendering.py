@@ -1,4 +1,4 @@
-"""Rendered network data before those who read it: cloud-init's converter, and Nova's schema as Ironic has it.
+"""Rendered network data with its consumers: cloud-init's converter, and Nova's schema in Ironic.
 
 cloud-init is Debian's package, unpacked; Ironic comes from the package registry. Both are kept in the user's cache.
 """
@@ -28,7 +28,7 @@ GIFTS = {**test_template.GIFTS, "alone": template.PoolValues("198.51.100.7", 28)
 
 
 class Judgement(NamedTuple):
-    """The links and name servers that cloud-init sees, by their names, and what does not fit the schema."""
+    """The links and name servers that cloud-init reads, by name, and violations of the schema."""
 
     links: dict[str, schema.Json]
     servers: list[str]
@@ -36,7 +36,7 @@ class Judgement(NamedTuple):
 
 
 class Judges:
-    """Those who read network data."""
+    """The consumers of network data."""
 
     def __init__(self) -> None:
         if missing := [name for name in ("apt-get", "dpkg-deb") if not shutil.which(name)]:
@@ -48,7 +48,7 @@ class Judges:
         self.python = lab.environment("rendering", PINNED, "--no-deps", "--requirement", str(PINNED)) / "bin/python"
 
     def say(self, rendered: schema.Json) -> Judgement:
-        """Return what is said of network data, as it comes out of the text of a Secret."""
+        """Return the result of the consumers for network data from a Secret."""
         given = json.dumps({"data": rendered, "macs": MACS})
         script = HERE.parents[1] / "kubernetes/inside/rendering.py"
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A template of the project's own, in both spellings, and what it becomes."""
+"""A template, in both API versions, and its rendered data."""
 
 import copy
 
@@ -118,7 +118,7 @@ def read(spec: schema.Json, *, version: str = "v1beta1") -> data.Metal3DataTempl
 
 
 def spelled_today() -> schema.Json:
-    """Return the same template as v1beta2 spells it."""
+    """Return the same template in v1beta2."""
     spec = copy.deepcopy(SPEC)
     texts, networks = spec["metaData"], spec["networkData"]
     assert isinstance(texts, dict)

@@ -1,4 +1,4 @@
-"""In which order claims are decided about."""
+"""The order in which claims are reconciled."""
 
 from tests.kubernetes.claims import server
 

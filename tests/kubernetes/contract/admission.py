@@ -1,4 +1,4 @@
-"""The admission endpoint beside a server that does not have our rules built in."""
+"""The admission webhook for a server without built-in rules."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ POOLS = "/apis/ipam.metal3.io/v1alpha1/namespaces/default/ippools"
 
 @contextlib.contextmanager
 def installed(backend: backends.Backend, folder: Path) -> Iterator[None]:
-    """Have bad objects refused, whichever server it is."""
+    """Provide the admission rules, on either server."""
     if backends.is_embedded(backend):
         yield
         return
@@ -33,7 +33,7 @@ def installed(backend: backends.Backend, folder: Path) -> Iterator[None]:
 
 
 async def _install(backend: backends.Backend, folder: Path, configuration: schema.Json) -> None:
-    """Install the configuration, and wait until the server goes by it."""
+    """Install the webhook configuration, and wait until it is effective."""
     entrance = await backends.entrance(backend, folder)
     async with entrance.session() as session, asyncio.timeout(lab.PATIENCE):
         server = api.Caller(entrance.base, session)

@@ -15,7 +15,7 @@ from gantry.runtime import real
 
 
 class Backend(Protocol):
-    """A server that can be killed and started again; ``version`` is the release of Kubernetes that it says it is."""
+    """A server that can be killed and restarted; ``version`` is its Kubernetes release."""
 
     @property
     def kubeconfig(self) -> Path: ...
@@ -27,13 +27,13 @@ class Backend(Protocol):
 
 
 def is_embedded(backend: Backend) -> bool:
-    """Tell whether a backend has our admission rules built in."""
+    """Return whether a backend has the admission rules built in."""
     return isinstance(backend, site.Site)
 
 
 @dataclass(frozen=True)
 class Entrance:
-    """Where a backend is, and what opens it."""
+    """Address and credentials of a backend."""
 
     base: str
     headers: dict[str, str]
@@ -48,7 +48,7 @@ class Entrance:
 
 
 async def entrance(backend: Backend, folder: Path) -> Entrance:
-    """Read the kubeconfig of a backend; ``folder`` is for a moment."""
+    """Read the kubeconfig of a backend; ``folder`` is for temporary files."""
     runtime = real.RealRuntime()
     found = kubeconfig.from_kubeconfig(runtime, str(backend.kubeconfig))
     headers = {"Authorization": f"Bearer {found.token}"} if found.token else {}

@@ -12,6 +12,6 @@ async def entrance(backend: backends.Backend, tmp_path: Path) -> backends.Entran
 
 @pytest.fixture
 async def kube(entrance: backends.Entrance) -> AsyncIterator[namespace.Namespace]:
-    """The server, and a namespace that is this test's own."""
+    """The server, and a namespace for the test."""
     async with namespace.made(entrance) as made:
         yield made

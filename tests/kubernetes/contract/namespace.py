@@ -1,4 +1,4 @@
-"""A namespace of a server that is a test's own, and what its claims have."""
+"""A namespace for one test, and its claims."""
 
 import asyncio
 import secrets
@@ -18,7 +18,7 @@ CAPI = "ipam.cluster.x-k8s.io/v1beta2"
 
 
 class Namespace(api.Caller):
-    """Asks for the objects of one namespace; ``version`` is that of the server."""
+    """Client for one namespace; ``version`` is the release of the server."""
 
     def __init__(self, base: str, session: aiohttp.ClientSession, *, name: str, version: tuple[int, int]) -> None:
         super().__init__(base, session)
@@ -36,12 +36,12 @@ class Namespace(api.Caller):
         return f"/apis/{api_version}/namespaces/{self.name}/{plural}"
 
     def needs(self, major: int, minor: int, what: str) -> None:
-        """Skip a test of something that the server is too old for."""
+        """Skip the test if the server is too old."""
         if self.version < (major, minor):
             pytest.skip(f"{what}: since Kubernetes {major}.{minor}")
 
     async def put(self, *bodies: api.Json) -> None:
-        """Create objects of kinds that we know, each where it belongs; it has to succeed."""
+        """Create objects; fail if one is rejected."""
         for body in bodies:
             said = await self.create(body)
             assert said.status == 201, said
@@ -58,7 +58,7 @@ class Namespace(api.Caller):
                 await asyncio.sleep(0.05)
 
     async def address_of(self, claim: str, *, kind: str = "IPClaim") -> str:
-        """Return the address that a claim is told, by the object that its status names; empty if none."""
+        """Return the address of the object in the status of a claim, empty if there is none."""
         if kind == "IPClaim":
             name, path = (await self.get(f"{self.claims}/{claim}")).at("status.address.name"), self.addresses
         else:
@@ -79,7 +79,7 @@ class Namespace(api.Caller):
         return found
 
     async def told(self, claim: str, part: str) -> None:
-        """Wait until the error message of a claim has a part."""
+        """Wait until the error message of a claim contains a text."""
 
         async def says() -> bool:
             return part in str((await self.get(f"{self.claims}/{claim}")).at("status.errorMessage"))
@@ -87,12 +87,12 @@ class Namespace(api.Caller):
         await self.until(says)
 
     async def given(self) -> list[str]:
-        """Return all addresses that objects of either kind say, sorted."""
+        """Return the addresses of all objects of both kinds, sorted."""
         found = [*(await self.get(self.addresses)).items, *(await self.get(self.capi_addresses)).items]
         return sorted(str(api.Said(200, one).at("spec.address")) for one in found)
 
     async def empty(self, *collections: str) -> None:
-        """Wait until collections have nothing."""
+        """Wait until collections are empty."""
 
         async def nothing() -> bool:
             return not any([(await self.get(one)).items for one in collections])
@@ -102,7 +102,7 @@ class Namespace(api.Caller):
 
 @asynccontextmanager
 async def made(entrance: backends.Entrance) -> AsyncIterator[Namespace]:
-    """Make a namespace, and let it go without waiting for that."""
+    """Create a namespace; delete it afterwards without waiting."""
     async with entrance.session() as session:
         name = f"test-{secrets.token_hex(4)}"
         namespace = Namespace(entrance.base, session, name=name, version=entrance.version)
@@ -131,7 +131,7 @@ def capi_claim(name: str, *, of: str = "pool-1", group: str = "ipam.metal3.io", 
 
 
 def lease(name: str, **metadata: object) -> api.Json:
-    """Return an object of a kind that no controller cares for."""
+    """Return an object of a kind without a controller."""
     head = {"name": name, **metadata}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": head, "spec": {"holderIdentity": "x"}}
 

@@ -1,4 +1,4 @@
-"""``gantry-kube controllers`` as a process, beside as many others as a test wants."""
+"""``gantry-kube controllers`` as processes."""
 
 import contextlib
 import subprocess
@@ -15,7 +15,7 @@ from tests.cluster import lab
 
 @dataclass
 class Program:
-    """One that can be killed and started again; its log is in ``folder``."""
+    """A process that can be killed and restarted; its log is in ``folder``."""
 
     kubeconfig: Path
     folder: Path
@@ -33,7 +33,7 @@ class Program:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether it has listed all kinds."""
+        """Return whether it has listed all kinds."""
         return self.said("readyz") is not None
 
     @property
@@ -52,7 +52,7 @@ class Program:
             self.running = None
 
     def stop(self) -> None:
-        """End it in order; it has not ended before."""
+        """Stop it cleanly; fail if it has ended before."""
         if self.running:
             assert self.running.poll() is None, (self.folder / "log").read_text()[-3000:]
             self.running.terminate()
@@ -62,7 +62,7 @@ class Program:
 
 @contextlib.contextmanager
 def controllers(kubeconfig: Path, folder: Path, *options: str) -> Iterator[Program]:
-    """Run controllers, ready before anything else is done."""
+    """Run controllers, and wait until they are ready."""
     folder.mkdir(exist_ok=True)
     made = Program(kubeconfig, folder, ("--no-leader-elect", *options))
     made.start()
@@ -75,7 +75,7 @@ def controllers(kubeconfig: Path, folder: Path, *options: str) -> Iterator[Progr
 
 
 def kubeconfig(path: Path, url: str, *, namespace: str = "default") -> Path:
-    """Write a kubeconfig for a server that lets everybody in."""
+    """Write a kubeconfig for a server without authentication."""
     context = {"cluster": "c", "user": "u", "namespace": namespace}
     content = {
         "current-context": "x",

@@ -1,6 +1,6 @@
-"""A proxy before an API server: it lets requests through, spoils them, and cuts watches, as a test says.
+"""A proxy in front of an API server, which forwards requests, injects faults, and cuts watches.
 
-It shows its server who we are, so that what is behind it needs neither certificate nor token.
+It adds the credentials, so its clients need neither certificate nor token.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ RETURNED = ("Content-Type", "Retry-After", "Warning")
 
 
 class Proxy:
-    """``fault`` is asked before a request is sent on, ``after`` when it has been answered and nobody knows yet."""
+    """``fault`` is called before a request is forwarded, ``after`` before its answer is returned."""
 
     def __init__(self, base: str, session: aiohttp.ClientSession) -> None:
         self._base, self._session = base, session
@@ -32,7 +32,7 @@ class Proxy:
         return sum(not one.done() for one in self._watches)
 
     def cut(self) -> int:
-        """Break all watches; return how many."""
+        """Break all watches; return their number."""
         cut = [one for one in self._watches if one.cancel()]
         return len(cut)
 
@@ -85,7 +85,7 @@ def refused(status: int, reason: str, **headers: str) -> web.Response:
 
 
 def writes(request: web.Request) -> bool:
-    """Tell whether a request changes more than events."""
+    """Return whether a request changes anything but Events."""
     return request.method != "GET" and "/events" not in request.path
 
 

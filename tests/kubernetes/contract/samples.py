@@ -1,4 +1,4 @@
-"""The manifests of ``tests/kubernetes/samples``, in a namespace of a test's own."""
+"""The manifests of ``tests/kubernetes/samples``, in the namespace of a test."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ SITE = "site-a"
 
 
 class Invalid(NamedTuple):
-    """A manifest that has to be refused: by which layer, and what that says."""
+    """A manifest that must be rejected: by which layer, with which message."""
 
     layer: str
     expect: str
@@ -34,7 +34,7 @@ def expected(name: str, namespace: str) -> dict[str, dict[str, object]]:
 
 
 def expected_text(name: str, namespace: str) -> api.Json:
-    """Return what a rendering says; JSON is YAML too."""
+    """Parse rendered data, as YAML."""
     return msgspec.convert(yaml.safe_load((HERE / f"expected/{name}").read_text().replace(SITE, namespace)), api.Json)
 
 

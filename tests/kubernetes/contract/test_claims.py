@@ -1,4 +1,4 @@
-"""Pools and claims from end to end: what people create, and what they see then."""
+"""Pools and claims end to end: what users create and observe."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ async def _sample(kube: namespace.Namespace, *names: str) -> None:
 
 
 async def _status(kube: namespace.Namespace, pool: str, **wanted: object) -> api.Said:
-    """Wait until the status of a pool says certain things; return the pool."""
+    """Wait until the status of a pool has some values; return the pool."""
     found: api.Said | None = None
 
     async def says() -> bool:
@@ -431,7 +431,7 @@ async def test_after_a_move_every_claim_has_its_address_and_nothing_is_given_twi
 
 
 async def _moved(kube: namespace.Namespace) -> None:
-    """Do what clusterctl does: pause, take all away, make it anew, owners first, without status and with other UIDs."""
+    """Move as clusterctl does: pause, delete all, recreate owners first, without status, with other UIDs."""
     await kube.patch(f"{kube.clusters}/edge", {"spec": {"paused": True}})
     collections = (kube.clusters, kube.pools, kube.claims, kube.capi_claims, kube.addresses, kube.capi_addresses)
     kept = {path: (await kube.get(path)).items for path in collections}

@@ -1,4 +1,4 @@
-"""Pools and claims in bad hours: servers and controllers that are killed, watches that are cut, requests that fail."""
+"""Pools and claims under faults: killed servers and controllers, broken watches, failing requests."""
 
 import asyncio
 import random
@@ -20,13 +20,13 @@ async def between(entrance: backends.Entrance) -> AsyncIterator[proxy.Proxy]:
 
 @pytest.fixture
 def kubeconfig(between: proxy.Proxy, kube: namespace.Namespace, tmp_path: Path) -> Path:
-    """How the controllers of a test reach the server: through the proxy."""
+    """The kubeconfig of the proxy."""
     return programs.kubeconfig(tmp_path / "kubeconfig", between.url, namespace=kube.name)
 
 
 @pytest.fixture
 def program(kubeconfig: Path, kube: namespace.Namespace, tmp_path: Path) -> Iterator[programs.Program]:
-    """Controllers of the test's namespace alone, not started."""
+    """Controllers of the test's namespace, not started."""
     made = programs.Program(kubeconfig, tmp_path, ("--no-leader-elect", "--namespace", kube.name))
     yield made
     made.kill()
@@ -46,7 +46,7 @@ async def _nothing_twice(kube: namespace.Namespace) -> list[str]:
 
 
 async def _released(kube: namespace.Namespace) -> None:
-    """Delete all claims, and wait until nothing is left of them."""
+    """Delete all claims, and wait until they are gone."""
     for collection in (kube.claims, kube.capi_claims):
         for name in (await kube.get(collection)).names:
             await kube.delete(f"{collection}/{name}")
@@ -62,7 +62,7 @@ async def test_claims_are_served_whatever_the_server_is_killed_amidst(
     await _ready(kube, program)
 
     async def ask(name: str) -> None:
-        """Create a claim, as often as it takes."""
+        """Create a claim, with retries."""
         while True:
             try:
                 if (await kube.create(namespace.claim(name))).status in (201, 409):
@@ -110,7 +110,7 @@ async def test_what_happens_while_watches_are_cut_is_seen(
 
 
 def _sometimes(chance: random.Random, share: float) -> proxy.Fault:
-    """Answer a share of the requests with what servers answer in a bad hour."""
+    """Answer some of the requests with errors of an overloaded server."""
     answers: list[Callable[[], web.Response]] = [
         lambda: proxy.refused(409, "Conflict"),
         lambda: proxy.refused(410, "Expired"),

@@ -1,4 +1,4 @@
-"""The forms of answers, and what is refused whatever it is about."""
+"""Content types of answers, and errors of requests."""
 
 from tests.kubernetes.apiserver import api
 from tests.kubernetes.contract import namespace

@@ -1,4 +1,4 @@
-"""Each manifest of the samples: the right ones are kept as they are, the wrong ones refused with the field."""
+"""The sample manifests: valid ones are stored unchanged, invalid ones are rejected with the field."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ async def test_what_is_right_is_kept_as_it_is(kube: namespace.Namespace, backend
 
 
 def _holds(kept: object, sent: object) -> bool:
-    """Tell whether everything that was sent is kept; defaults may have been added."""
+    """Return whether everything sent was stored; defaults may have been added."""
     if isinstance(sent, dict):
         return isinstance(kept, dict) and all(key in kept and _holds(kept[key], sent[key]) for key in sent)
     if isinstance(sent, list):

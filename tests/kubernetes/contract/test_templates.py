@@ -1,4 +1,4 @@
-"""From a data claim to the texts that a machine reads, as the sample of a rendering has them."""
+"""From a data claim to the rendered data of a machine, as in the sample."""
 
 import base64
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def _controllers(backend: backends.Backend, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(autouse=True)
 async def _defined(backend: backends.Backend, kube: namespace.Namespace) -> None:
-    """Have the kinds of machines, which others bring along to a cluster."""
+    """Install the kinds of machines, which belong to other projects."""
     if backends.is_embedded(backend):
         return
     for one in resources.MACHINES:
@@ -37,7 +37,7 @@ async def _defined(backend: backends.Backend, kube: namespace.Namespace) -> None
 
 
 async def _machine(kube: namespace.Namespace) -> api.Said:
-    """Make the machine of the sample; return its Metal3Machine."""
+    """Create the machine of the sample; return its Metal3Machine."""
     machine = await kube.create(
         {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m-0"}, "spec": {}}
     )
@@ -52,7 +52,7 @@ async def _machine(kube: namespace.Namespace) -> api.Said:
 
 
 def _template(name: str) -> api.Json:
-    """Return the template of the sample in the version that is stored: others need the conversion of their provider."""
+    """Return the template of the sample in the storage version; other versions need conversion by the provider."""
     (old,) = samples.valid("40-metal3datatemplate-v1beta1", name)
     text = msgspec.json.encode(old).decode().replace("v1beta1", "v1beta2")
     for field in ("ipAddresses", "prefixes", "gateways", "dnsServers"):

@@ -1,4 +1,4 @@
-"""The plain API server of ``tests.operations.claim`` over HTTP: paths, pages, watches, faults on demand."""
+"""The fake API server of ``tests.operations.claim`` over HTTP: paths, pages, watches, injected faults."""
 
 import asyncio
 import functools
@@ -29,7 +29,7 @@ Fault = Callable[[interface.HttpRequest], interface.HttpResponse | None]
 
 @dataclass
 class Remembering(server.Server):
-    """Keeps what each watch has to show: event type and object, one for each version."""
+    """Records the watch events: type and object for each version."""
 
     events: list[tuple[str, meta.Ref, schema.Json]] = field(default_factory=list)
 
@@ -52,7 +52,7 @@ def refused(status: int, reason: str, **headers: str) -> interface.HttpResponse:
 
 @dataclass
 class Api:
-    """``forgotten`` is the version before which watches are answered 410; ``missing`` are groups it does not have."""
+    """Watches from before version ``forgotten`` get 410; ``missing`` are the groups that the server lacks."""
 
     known: Remembering = field(default_factory=Remembering)
     plain: dict[str, schema.Json] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Api:
             self.notify()
 
     def notify(self) -> None:
-        """Let watches show what has changed."""
+        """Send new events to the watches."""
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -230,7 +230,7 @@ class Site:
         with_templates: bool = False,
         cluster: cluster_ports.ClusterPorts | None = None,
     ) -> None:
-        """Run controllers on a machine, from the beginning."""
+        """Start controllers on a machine."""
         runtime = self.world.machine(name)
         self.counts[name] = metrics.Metrics()
         scope = reflector.Scope(watch_filter=watch_filter)
@@ -256,13 +256,13 @@ class Site:
             self.failures.append(error)
 
     def put(self, *bodies: schema.Json) -> None:
-        """Let somebody create objects."""
+        """Create objects as a user."""
         for body in bodies:
             self.api.known.create(body)
         self.api.notify()
 
     def delete(self, ref: meta.Ref) -> None:
-        """Let somebody delete an object."""
+        """Delete an object as a user."""
         self.api.known.delete(ref)
         self.api.notify()
 

@@ -1,4 +1,4 @@
-"""What an API server may say, and what is asked of it, when somebody means us no good or the past comes back."""
+"""Malicious objects, malformed answers, and an API server restored from a backup."""
 
 import copy
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
 
 
 def given(site: api.Site, name: str) -> str:
-    """Return the address that a claim got, empty if none, or if its status names what is not there."""
+    """Return the address of a claim, empty if it has none or if its status refers to a missing object."""
     try:
         return server.given(site.api.known, name)
     except server.RefusedError:

@@ -1,4 +1,4 @@
-"""Pools that are bound to a network of a cluster: controllers beside a real master daemon, all on a simulated clock."""
+"""Pools bound to a network of a cluster: controllers with a real master daemon, on a simulated clock."""
 
 import asyncio
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ FREE = [f"10.0.0.{number}" for number in range(3, 15)]
 
 
 class House:
-    """A cluster of one node with a network, and an API server of its own machine; controllers run beside the master."""
+    """A cluster of one node with a network, and an API server on another machine; controllers run on the master."""
 
     def __init__(self, lab: cluster.SimulatedCluster) -> None:
         self.lab = lab
@@ -54,14 +54,14 @@ class House:
         )
 
     async def create(self, name: str, ip: str = "pool") -> bool:
-        """Create an instance with an address; tell whether there was one."""
+        """Create an instance with an address; return whether one was free."""
         nics = [{"network": "net1", "ip": ip}]
         op = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": name, "disk_template": "diskless", "nics": nics}
         status, _ = await self.lab.wait(await self.lab.submit({**op, "start": False}))
         return status == "success"
 
     async def owners(self) -> dict[str, str]:
-        """Return who has which address, as gnt-network info tells it."""
+        """Return the owners of addresses, as in gnt-network info."""
         fields = ["address_list", "port_list"]
         answer = await self.lab.luxi("Query", "network", fields, ["=", "name", "net1"])
         assert isinstance(answer, dict)
@@ -70,7 +70,7 @@ class House:
         return {ip: name for ip, name, _ in instances} | {ip: name for _, name, _, ips in ports for ip in ips}
 
     def given(self) -> dict[str, str]:
-        """Return the addresses that claims were told, by claim."""
+        """Return the addresses in the status of claims, by claim."""
         known = self.site.api.known
         names = [ref.name for ref in known.objects if ref.kind == "IPClaim"]
         return {name: text for name in names if (text := server.given(known, name))}

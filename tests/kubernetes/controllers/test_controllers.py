@@ -1,4 +1,4 @@
-"""Both controllers against an API server over HTTP, on a simulated clock and network."""
+"""The controllers with an API server over HTTP, on a simulated clock and network."""
 
 import datetime
 import random
@@ -18,7 +18,7 @@ def bound(site: api.Site, *names: str, kind: str = "IPClaim") -> bool:
 
 
 def addresses(site: api.Site) -> list[str]:
-    """Return all addresses that there are, sorted."""
+    """Return all addresses, sorted."""
     known = site.api.known
     found = [server.struct(body) for ref, body in known.objects.items() if ref.kind == "IPAddress"]
     return sorted(one.spec.address for one in found if isinstance(one, ipam.IPAddress | capi.IPAddress))
@@ -185,7 +185,7 @@ def test_a_silent_watch_is_begun_anew(site: api.Site) -> None:
 
 
 def _sometimes(source: random.Random, share: float) -> api.Fault:
-    """Answer a share of all requests with what servers answer in a bad hour."""
+    """Answer some of the requests with errors of an overloaded server."""
     answers: list[Callable[[], interface.HttpResponse]] = [
         lambda: api.refused(409, "Conflict"),
         lambda: api.refused(429, "TooManyRequests", **{"Retry-After": "1"}),
@@ -230,7 +230,7 @@ def test_nothing_is_given_twice_and_all_are_served_in_a_bad_hour(seed: int) -> N
 @pytest.mark.parametrize("survives", [True, False], ids=["written", "lost"])
 def test_a_controller_that_is_killed_at_any_write_is_taken_over_from(survives: bool) -> None:
     async def check(site: api.Site, number: int) -> bool:
-        """Kill the first controller at a write; tell whether it came to that."""
+        """Kill the first controller at a write; return whether that happened."""
         await site.open()
         left = number
 

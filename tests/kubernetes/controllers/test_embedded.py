@@ -1,4 +1,4 @@
-"""The controllers on our own API server, which is killed under them."""
+"""The controllers with the embedded API server, which is killed meanwhile."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ CLAIMS = "/apis/ipam.metal3.io/v1alpha1/namespaces/default/ipclaims"
 
 
 async def serve(world: simulated.World) -> None:
-    """Run the server on its machine, from what it has on disk, until it is killed."""
+    """Run the server on its machine, with the data on its disk, until it is killed."""
     machine = world.machine("api")
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""How a pod finds its server, and shows a token that changes."""
+"""The API server and the rotating token of a pod."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The manifests of ``deploy/kubernetes``: they name each other, and grant what the controllers ask for, no more."""
+"""The manifests of ``deploy/kubernetes``: valid references, and roles that grant exactly what controllers use."""
 
 import random
 from pathlib import Path
@@ -23,7 +23,7 @@ INDIRECT = {("ipam.metal3.io", "ippools/finalizers"), ("ipam.cluster.x-k8s.io", 
 
 
 def granted(name: str = "rbac.yaml") -> set[tuple[str, str, str]]:
-    """Return group, resource and verb of all that the roles allow."""
+    """Return group, resource and verb of all rules of the roles."""
     out = set()
     for document in yaml.safe_load_all((FOLDER / name).read_text()):
         for rule in document.get("rules", ()):
@@ -33,7 +33,7 @@ def granted(name: str = "rbac.yaml") -> set[tuple[str, str, str]]:
 
 
 def asked(request: interface.HttpRequest) -> tuple[str, str, str] | None:
-    """Return group, resource and verb of a request; None for discovery, which everybody may."""
+    """Return group, resource and verb of a request; None for discovery, which needs no permission."""
     path, _, query = request.path.partition("?")
     parts = path.strip("/").split("/")
     group = parts[1] if parts[0] == "apis" else ""
@@ -145,7 +145,7 @@ def test_the_deployment_runs_the_program_as_it_is() -> None:
 
 
 def component(name: str) -> list[dict[str, Any]]:
-    """Return the patches of a component that are whole objects or lists of steps."""
+    """Return the patches of a component: strategic merge patches and JSON patches."""
     found = yaml.safe_load((FOLDER / name / "kustomization.yaml").read_text())["patches"]
     return [{"target": one["target"], "patch": yaml.safe_load(one["patch"])} for one in found]
 

@@ -1,4 +1,4 @@
-"""Many objects, which the design names as its drawback: what they cost, and what they do not."""
+"""The cost of many objects."""
 
 import tracemalloc
 
@@ -15,7 +15,7 @@ EACH = 9000
 
 
 def served(number: int) -> tuple[schema.Json, schema.Json]:
-    """Return a claim that has an address, and that."""
+    """Return a claim with an address, and the address."""
     claim, text = server.claim(f"c{number}"), f"10.1.{number // 250}.{number % 250 + 1}"
     owner = {"apiVersion": ipam.API_VERSION, "kind": "IPClaim", "name": f"c{number}", "uid": f"uid-c{number}"}
     address = server.address(f"pool-1-{text.replace('.', '-')}", text, claim=f"c{number}")
@@ -26,7 +26,7 @@ def served(number: int) -> tuple[schema.Json, schema.Json]:
 
 
 def settled(site: api.Site) -> None:
-    """Let there be many claims that were served long ago, without what it took."""
+    """Add many claims with addresses directly to the server."""
     listed = [server.pool(pools=[{"subnet": "10.0.0.0/8"}])]
     for number in range(MANY):
         listed += served(number)
@@ -37,7 +37,7 @@ def settled(site: api.Site) -> None:
 
 
 def lists(site: api.Site) -> list[str]:
-    """Return how often the controllers listed each of our kinds."""
+    """Return the number of lists of each of our kinds."""
     told = site.counts["c1"].text().splitlines()
     return sorted(line for line in told if line.startswith("gantry_kube_lists_total{") and f".{ipam.GROUP}" in line)
 

@@ -1,4 +1,4 @@
-"""One namespace is one cluster: what has the same name in another one is something else."""
+"""Namespaces are independent: objects of the same name in two of them are unrelated."""
 
 import pytest
 from tests.kubernetes.claims import server
@@ -10,7 +10,7 @@ A, B = "cluster-a", "cluster-b"
 
 
 def inside(namespace: str, *bodies: schema.Json) -> list[schema.Json]:
-    """Return objects as they are in a namespace."""
+    """Return objects, moved to a namespace."""
     return [{**body, "metadata": {**server.metadata(body), "namespace": namespace}} for body in bodies]
 
 

@@ -1,4 +1,4 @@
-"""Who does not ask for pools notices nothing: not of the controllers, and not of the definitions."""
+"""Without pools, neither controllers nor definitions have an effect."""
 
 import copy
 from pathlib import Path

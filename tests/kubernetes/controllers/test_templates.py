@@ -1,4 +1,4 @@
-"""From a data claim to two Secrets, and back to nothing."""
+"""From a data claim to two Secrets, and its deletion."""
 
 import base64
 
@@ -37,7 +37,7 @@ def data_claim(number: int, version: str) -> schema.Json:
 
 
 def machines(site: api.Site, *numbers: int) -> None:
-    """Let there be machines, each with a host."""
+    """Create machines, each with a host."""
     for number in numbers:
         owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": f"m-{number}", "uid": "u"}
         host = {"metal3.io/BareMetalHost": f"{server.SITE}/host-{number}"}
@@ -55,7 +55,7 @@ def ref(kind: str, name: str) -> meta.Ref:
 
 
 def secret(site: api.Site, name: str, key: str) -> object:
-    """Return what a Secret says, None if it is not there."""
+    """Return the content of a Secret, None if it does not exist."""
     body = site.api.plain.get(f"api/v1/namespaces/{server.SITE}/secrets/{name}")
     if body is None:
         return None
@@ -186,7 +186,7 @@ def test_nothing_is_rendered_while_the_cluster_is_paused(site: api.Site) -> None
 
 def test_a_controller_that_is_killed_at_any_write_is_taken_over_from() -> None:
     async def check(site: api.Site, number: int) -> bool:
-        """Kill the first controller at a write; tell whether it came to that."""
+        """Kill the first controller at a write; return whether that happened."""
         await site.open()
         left = number
 

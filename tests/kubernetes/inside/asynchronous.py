@@ -1,4 +1,4 @@
-"""The kubernetes_asyncio client on the server that KUBECONFIG names; prints what it saw."""
+"""The kubernetes_asyncio client on the server of KUBECONFIG; prints its observations."""
 
 import asyncio
 import json

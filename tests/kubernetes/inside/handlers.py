@@ -1,4 +1,4 @@
-"""A kopf operator on the server that KUBECONFIG names; prints what its handlers did with one pool, and how it ended."""
+"""A kopf operator on the server of KUBECONFIG; prints the calls of its handlers for one pool, and how it ended."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The lightkube client on the server that KUBECONFIG names; prints what it saw."""
+"""The lightkube client on the server of KUBECONFIG; prints its observations."""
 
 import json
 

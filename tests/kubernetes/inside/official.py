@@ -1,4 +1,4 @@
-"""The official client, typed, untyped and dynamic, on the server that KUBECONFIG names; prints what it saw."""
+"""The official client, typed, untyped and dynamic, on the server of KUBECONFIG; prints its observations."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The kr8s client on the server that KUBECONFIG names; prints what it saw."""
+"""The kr8s client on the server of KUBECONFIG; prints its observations."""
 
 import asyncio
 import json
