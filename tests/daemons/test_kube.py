@@ -41,7 +41,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def options(folder: Path, *more: str) -> argparse.Namespace:
-    return kube._arguments(["controllers", "--run-folder", str(folder / "run"), "--health-port", "0", *more])
+    return kube.command_line().parse_args(
+        ["controllers", "--run-folder", str(folder / "run"), "--health-port", "0", *more]
+    )
 
 
 async def test_controllers_bind_a_claim_of_a_server_that_asks_for_a_certificate(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_a_program_outside_of_a_pod_asks_for_a_kubeconfig(
 
 def test_the_page_describes_every_option_and_every_metric() -> None:
     text = (Path(__file__).parents[2] / "docs/how-to/kubernetes-controllers.md").read_text()
-    given = vars(kube._arguments(["controllers"]))
+    given = vars(kube.command_line().parse_args(["controllers"]))
     names = {f"--{name.replace('_', '-')}" for name in given if name != "run"} - {"--leader-elect"}
     for name in (*names, "--no-leader-elect", *metrics.METRICS):
         assert f"`{name}`" in text, name

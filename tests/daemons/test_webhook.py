@@ -23,7 +23,7 @@ PATIENCE = 60
 
 
 def options(folder: Path, port: int) -> argparse.Namespace:
-    return kube._arguments(
+    return kube.command_line().parse_args(
         ["controllers", "--bind", webhooks.ADDRESS, "--webhook-cert-dir", str(folder), "--webhook-port", str(port)]
     )
 

@@ -265,20 +265,19 @@ def _count(text: str) -> int:
     return value
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="gantry-kube", description="Run IPAM for the Kubernetes API: IPPools and IPClaims."
-    )
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
+    parser = argparse.ArgumentParser(prog="gantry-kube", description="Run IPAM for the Kubernetes API: IPPools and IPClaims.")
     parser.add_argument("--version", action="version", version=f"gantry-kube {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_controllers(commands)
     _add_serve(commands)
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 0 after a signal, 1 after an error."""
-    options = _arguments(argv)
+    options = command_line().parse_args(argv)
     logs.configure_screen(debug=options.debug)
     gc.set_threshold(*GC_THRESHOLDS)
     run: Callable[[interface.Runtime, argparse.Namespace], Coroutine[object, object, None]] = options.run

@@ -265,7 +265,8 @@ def _wish(options: argparse.Namespace) -> role.Wish:
     )
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(prog="gantry-masterd", description="The master daemon of a Gantry cluster.")
     parser.add_argument(
         "action",
@@ -280,12 +281,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
     parser.add_argument("--debug", action="store_true", help="log more")
     parser.add_argument("--version", action="version", version=f"gantry-masterd {__version__}")
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    options = _arguments(argv)
+    options = command_line().parse_args(argv)
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     try:
         asyncio.run(_run(RealRuntime(), paths.Paths.below(options.root), options))

@@ -24,7 +24,8 @@ logger = logging.getLogger(__name__)
 PORT = 1811
 
 
-def _arguments() -> argparse.Namespace:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(prog="gantry-noded", description="The daemon of every node of a Gantry cluster.")
     parser.add_argument("--bind", default="0.0.0.0", metavar="ADDRESS", help="address to listen on (default: all)")
     parser.add_argument("--port", type=program.port, default=PORT, help="port to listen on (default: %(default)s)")
@@ -37,7 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="", help="the node's name until it joins (default: the machine's)")
     parser.add_argument("--debug", action="store_true", help="log every call")
     parser.add_argument("--version", action="version", version=f"gantry-noded {gantry.__version__}")
-    return parser.parse_args()
+    return parser
 
 
 async def _prepare(runtime: real.RealRuntime, folders: paths.Paths) -> None:
@@ -82,7 +83,7 @@ async def _until_signal(runtime: real.RealRuntime, folders: paths.Paths, options
 
 def main() -> int:
     """Run the daemon; the exit code is 0 after a signal, 1 when it cannot run."""
-    return program.run("gantry-noded", _serve(_arguments()))
+    return program.run("gantry-noded", _serve(command_line().parse_args()))
 
 
 if __name__ == "__main__":

@@ -132,7 +132,8 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     log.info("gantry-rapi has stopped")
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(
         prog="gantry-rapi", description="The remote API and the Neutron API of a Gantry cluster."
     )
@@ -161,12 +162,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
     parser.add_argument("--debug", action="store_true", help="log more")
     parser.add_argument("--version", action="version", version=f"gantry-rapi {__version__}")
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 0 after a signal, 1 when it cannot run."""
-    options = _arguments(argv)
+    options = command_line().parse_args(argv)
     return program.run("gantry-rapi", _run(real.RealRuntime(), paths.Paths.below(options.root), options))
 
 

@@ -60,7 +60,8 @@ async def _run(runtime: interface.Runtime, folders: paths.Paths, options: argpar
     return 0 if good else 1
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(prog="gantry-watcher", description="Keeps a Gantry cluster's instances running.")
     parser.add_argument("--interval", type=float, default=0.0, metavar="SECONDS", help="go on, with this pause between")
     parser.add_argument(
@@ -76,12 +77,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", default=os.environ.get("GANTRY_ROOT", ""), help="folder that holds all of its files")
     parser.add_argument("--debug", action="store_true", help="log more")
     parser.add_argument("--version", action="version", version=f"gantry-watcher {__version__}")
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 1 when its first round failed."""
-    options = _arguments(argv)
+    options = command_line().parse_args(argv)
     try:
         return asyncio.run(_run(real.RealRuntime(), paths.Paths.below(options.root), options))
     except KeyboardInterrupt:

@@ -78,7 +78,8 @@ def _range(text: str) -> range:
     return found
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(prog="gantry-simulate", description="Simulates clusters under faults, by seed.")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--seed", type=int, metavar="N", help="run this seed and print its story")
@@ -86,12 +87,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="how many at once")
     parser.add_argument("--every", type=int, default=100, metavar="N", help="say after each N seeds how it goes")
     parser.add_argument("--version", action="version", version=f"gantry-simulate {__version__}")
-    return parser.parse_args(argv)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program."""
-    options = _arguments(argv)
+    options = command_line().parse_args(argv)
     if options.seeds is None:
         return show(options.seed)
     return run_many(options.seeds, processes=max(1, options.processes), every=max(1, options.every))

@@ -139,7 +139,7 @@ def test_the_base_names_all_manifests() -> None:
 def test_the_deployment_runs_the_program_as_it_is() -> None:
     (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    given = kube._arguments(container["args"])
+    given = kube.command_line().parse_args(container["args"])
     assert given.leader_elect
     assert container["ports"] == [{"name": "health", "containerPort": given.health_port}]
 
@@ -153,7 +153,9 @@ def component(name: str) -> list[dict[str, Any]]:
 def test_admission_is_served_where_the_api_server_asks() -> None:
     (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
     steps, merged = (one["patch"] for one in component("admission"))
-    given = kube._arguments([*deployment["spec"]["template"]["spec"]["containers"][0]["args"], steps[0]["value"]])
+    given = kube.command_line().parse_args(
+        [*deployment["spec"]["template"]["spec"]["containers"][0]["args"], steps[0]["value"]]
+    )
     pod = merged["spec"]["template"]["spec"]
     (container,), (volume,) = pod["containers"], pod["volumes"]
     assert container["volumeMounts"][0]["mountPath"] == given.webhook_cert_dir

@@ -9,16 +9,13 @@ import sys
 import time
 from collections.abc import Sequence
 
-from neutron.common import config
-
 from gantry import errors
-from gantry.ipam.neutron import consistency
 
 PAUSE = 60.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command."""
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(
         prog="gantry-neutron-ipam", description="The IPAM driver's tables beside Neutron's."
     )
@@ -30,7 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--pause", type=float, default=PAUSE, metavar="SECONDS",
         help="how long a difference must last to count; longer than a request to the server (default: %(default)g)",
     )  # fmt: skip
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    options = command_line().parse_args(arguments)
+    # The help, and the reference page made from it, need no neutron-server.
+    from neutron.common import config
+
+    from gantry.ipam.neutron import consistency
+
     config.register_common_config_options()
     config.init([word for file in options.config_file for word in ("--config-file", file)])
     try:
@@ -41,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1 if report else 0
         consistency.repair(report)
     except errors.GantryError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(f"gantry-neutron-ipam: {error}", file=sys.stderr)
         return 2
     return 0
 

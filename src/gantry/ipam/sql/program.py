@@ -8,7 +8,8 @@ from gantry import errors
 from gantry.ipam.sql import engines, schema
 
 
-def _arguments() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; the reference page is made from it too."""
     parser = argparse.ArgumentParser(prog="gantry-ipam", description="Tables of the SQL IPAM driver.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text in (
@@ -30,7 +31,7 @@ def _act(action: str, database: engines.Database) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one action; its exit code is that of the error, if there is one."""
-    options = _arguments().parse_args(arguments)
+    options = command_line().parse_args(arguments)
     try:
         print(_act(options.action, engines.open_database(options.url)))
     except errors.GantryError as error:

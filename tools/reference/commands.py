@@ -1,0 +1,113 @@
+"""The pages of the programs: one for each script of the package, and their index.
+
+The programs that ``gantry.cli`` declares have a table of commands; ``programs`` renders the others.
+"""
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from gantry.cli import main
+from gantry.cli.framework import command
+from tools.reference import page, programs
+
+SCRIPTS: dict[str, str] = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+    "scripts"
+]
+"""Name of each program to its entry point."""
+
+INDEX = """
+The `gnt-*` programs and `gantry` have commands, as in `gnt-instance list`. `PROGRAM --help` lists the commands of a
+program, `PROGRAM COMMAND --help` the options of a command, and `PROGRAM --version` prints the version. Run them on the
+master node; they reach the master daemon through its socket.
+"""
+
+CONVENTIONS = """
+## Exit codes
+
+| exit code | |
+|---|---|
+| 0 | done |
+| 1 | failed or refused |
+| 2 | an option is not valid, or the stored state is damaged |
+| 5 | this machine has no cluster |
+| 11 | this node is not the master |
+| 13 | the user did not confirm |
+| 14 | a column does not exist |
+
+## Conventions
+
+| | |
+|---|---|
+| `GANTRY_ROOT` | the folder that contains all files, instead of the [system's folders](../files.md) |
+| `GNT_INSTANCE_LIST`, `GNT_NODE_LIST`, ... | arguments added to every run of that list command, as in `-o +ip` |
+| `0:key=value,...` | a device; a backslash before a comma makes it part of the value |
+| sizes | MiB, or with a unit: `512m`, `10g`, `1t` |
+
+Every command takes these options:
+"""
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Return the path of each page and the function that renders it."""
+    rendered = {f"commands/{name}.md": functools.partial(_program, name) for name in SCRIPTS}
+    return {"commands/README.md": _index, **rendered}
+
+
+def _program(name: str) -> str:
+    if name not in main.PROGRAMS:
+        return programs.render(name, SCRIPTS[name])
+    commands, about = main.commands(name)
+    contents = ((f"[{one.name}](#{_anchor(name, one)})", f"{one.help}.") for one in commands)
+    lines = page.table(("command", ""), contents)
+    for one in commands:
+        lines += _command(name, one)
+    lines += ["All commands also take the [options of every command](README.md#conventions)."]
+    return page.render(name, about, lines)
+
+
+def _anchor(program: str, one: command.Command) -> str:
+    return f"{program} {one.name}".replace(" ", "-")
+
+
+def _command(program: str, one: command.Command) -> list[str]:
+    arguments = "".join(f" {argument.usage}" for argument in one.arguments)
+    lines = [f"## {program} {one.name}", "", f"`{program} {one.name} [OPTIONS]{arguments}`", "", f"{one.help}."]
+    lines += [f"Also: {', '.join(map(page.code, one.aliases))}."] if one.aliases else []
+    lines += ["", "```text", *inspect.cleandoc(one.text).splitlines(), "```"] if one.text else []
+    return [*lines, "", *(page.table(("option", ""), _option_rows(one.options)) if one.options else [])]
+
+
+def _option_rows(options: Iterable[command.Option]) -> Iterator[tuple[str, str]]:
+    for option in options:
+        names = ", ".join(option.names) + (f" {option.metavar}" if option.takes_value else "")
+        notes = [f"one of {', '.join(option.choices)}"] if option.choices else []
+        notes += ["may be repeated"] if option.many else []
+        notes += [f"default {option.default}"] if option.takes_value and isinstance(option.default, str | int) else []
+        yield page.code(names), option.help + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _index() -> str:
+    commands = ((_link(name), main.commands(name)[1]) for name in main.PROGRAMS)
+    daemons = ((_link(name), programs.about(SCRIPTS[name])) for name in SCRIPTS if name not in main.PROGRAMS)
+    lines = page.table(("program", ""), commands)
+    lines += ["## Daemons and tools", "", *page.table(("program", ""), daemons)]
+    lines += [*CONVENTIONS.strip().splitlines(), "", *page.table(("option", ""), _option_rows(command.EVERY))]
+    return page.render("Commands", INDEX, lines)
+
+
+def _link(name: str) -> str:
+    return f"[{name}]({name}.md)"
+
+
+def missing() -> Iterator[str]:
+    """Yield each command, option and argument without a text."""
+    for program in main.PROGRAMS:
+        for one in main.commands(program)[0]:
+            yield from (f"{program} {one.name}" for _ in range(not one.help))
+            yield from (f"{program} {one.name} {option.names[0]}" for option in one.options if not option.help)
+    for name, entry in SCRIPTS.items():
+        if name not in main.PROGRAMS:
+            yield from (f"{name} {words}" for words in programs.missing(entry))

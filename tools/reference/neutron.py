@@ -1,0 +1,50 @@
+"""The page of the Neutron API, from its attribute tables."""
+
+from gantry.doors.neutron import attributes, discovery, resources
+from tools.reference import page
+
+ABOUT = """
+The resources of the Neutron API; [how to start and use it](../how-to/neutron.md). GET on the path of a
+collection lists it and POST adds an object; GET, PUT and DELETE on that path with an id show, change and remove one
+object. `/v2.0/network-segment-ranges` is the same as with underscores, and either path may end in `.json`. A POST of a
+list under the plural name makes all of its objects or none.
+
+The path of an object with `/tags` after it leads to its tags: GET and PUT all of them, POST more, DELETE all. With the
+name of a tag after that, GET, PUT and DELETE that tag. `/v2.0/network-ip-availabilities` counts addresses, for
+administrators. `/`, `/v2.0/`, `/v2.0/extensions` and `/v2.0/extensions/ALIAS` list versions and extensions.
+
+In the tables, *set* says which requests may contain an attribute; `*` marks those that must. Only administrators may
+set and see the attributes marked *admin*. Lists can be filtered by attributes marked *filter* and by `tags`,
+`tags-any`, `not-tags` and `not-tags-any`; sorted by attributes marked *sort*, with one or more pairs of `sort_key`
+and `sort_dir`; divided into pages with `limit`, `marker` and `page_reverse`; and reduced to some attributes with
+`fields`. Any other filter is refused.
+
+Refusals are `{"NeutronError": {"type", "message", "detail"}}`.
+"""
+
+
+def render() -> str:
+    """Return the page."""
+    lines: list[str] = []
+    for one in resources.ALL:
+        who = "For administrators. " if one.for_admins else ""
+        lines += [f"## {one.collection}", "", f"{who}`/v2.0/{one.collection}`", ""]
+        rows = (
+            (page.code(attribute.name), _methods(attribute), _marks(attribute), attribute.text)
+            for attribute in one.table.values()
+        )
+        lines += page.table(("attribute", "set", "", ""), rows)
+    known = discovery.extensions(ranges=True)["extensions"]
+    assert isinstance(known, list)
+    extensions = ((page.code(each["alias"]), each["description"]) for each in known)
+    return page.render("Neutron API", ABOUT, [*lines, "## Extensions", "", *page.table(("alias", ""), extensions)])
+
+
+def _methods(one: attributes.Attribute) -> str:
+    post = ("POST*" if one.default is attributes.REQUIRED else "POST") if one.post else ""
+    return ", ".join(filter(None, (post, "PUT" if one.put else "")))
+
+
+def _marks(one: attributes.Attribute) -> str:
+    marks = {"filter": one.filter, "sort": one.sort, "admin": one.admin, "not shown": not one.listed}
+    return ", ".join(name for name, marked in marks.items() if marked)

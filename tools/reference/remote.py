@@ -1,0 +1,24 @@
+"""The page of the remote API, from its routes."""
+
+from gantry.doors import rapi
+from tools.reference import page
+
+ABOUT = """
+The resources of `gantry-rapi`, over HTTPS on port 5080; [how to use it](../how-to/remote-api.md). A row that says *job*
+answers the number of the job that does the work; its body is a JSON object with the fields of that
+[opcode](opcodes.md) which the path does not have already. Every other request is answered at once. A query argument
+is 0 or 1, or a text; `reason` is kept with the job.
+
+*open* means everybody unless the daemon demands a password, *read* users with the option `read` or `write`, *write*
+users with `write`. `/CLUSTER/...` and `/2/CLUSTER/...` mean `/2/...`, with `tag` for `tags`, where CLUSTER is the
+cluster's name.
+"""
+
+
+def render() -> str:
+    """Return the page."""
+    rows = [
+        (one.method, page.code(one.path), one.access.value, ", ".join(map(page.code, one.query)), one.text)
+        for one in sorted(rapi.ROUTES, key=lambda route: route.path)
+    ]
+    return page.render("Remote API", ABOUT, page.table(("method", "path", "who", "query", ""), rows))
