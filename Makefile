@@ -11,6 +11,7 @@ PAGE =
 FUZZ = 3000
 ONLY =
 BUT =
+VERSION =
 SEEDS = 0-9999
 
 # Some machines tell Python to keep no compiled code: then every command and daemon would compile its modules anew.
@@ -84,8 +85,20 @@ golden: venv ## writes the golden files anew; read the difference before you com
 bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others
 	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)'
 
+docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a dead link
+	@$(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -d build/doctrees docs build/site
+	@$(BIN)/python tools/site.py build/site
+	@echo 'site: build/site/index.html'
+
+.venv/docs-stamp: .venv/stamp
+	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[docs]'
+	@touch $@
+
+changelog: .venv/docs-stamp ## the notes in changes/ as the next version will have them; VERSION=0.3.0 moves them into CHANGELOG.md
+	@if [ '$(VERSION)' ]; then $(BIN)/towncrier build --yes --version '$(VERSION)'; else $(BIN)/towncrier build --draft; fi
+
 promises: venv ## how many promises the last full runs of the tests and of their real parts kept, and which not
 	@$(BIN)/python tools/promises.py
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-types \
-	test unit test-real test-kube test-long simulate golden bench promises
+	test unit test-real test-kube test-long simulate golden bench docs changelog promises

@@ -1,3 +1,3 @@
 """Gantry: clusters of virtual machines, and the addresses and segments that they are reached by."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

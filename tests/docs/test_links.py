@@ -43,7 +43,8 @@ def test_every_page_is_reached_from_the_readme() -> None:
 
 
 def test_the_folders_of_the_documentation_have_an_index() -> None:
-    for folder in ("how-to", "reference", "reference/contracts", "explanation", "explanation/decisions"):
+    folders = ("tutorial", "how-to", "reference", "reference/commands", "reference/contracts")
+    for folder in (*folders, "explanation", "explanation/decisions"):
         index = pages.DOCS / folder / "README.md"
         listed = {_target(index, link) for link in pages.links(index)}
         missing = [page.name for page in (pages.DOCS / folder).glob("*.md") if page not in listed and page != index]
