@@ -87,7 +87,7 @@ bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=wo
 
 docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a dead link
 	@$(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -d build/doctrees docs build/site
-	@$(BIN)/python tools/site.py build/site
+	@$(BIN)/python tools/dead_links.py build/site
 	@echo 'site: build/site/index.html'
 
 .venv/docs-stamp: .venv/stamp

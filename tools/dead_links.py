@@ -1,4 +1,4 @@
-"""Checks the built site of the documentation: ``python tools/site.py build/site``.
+"""Checks the built site of the documentation: ``python tools/dead_links.py build/site``.
 
 Every link inside the site leads to a file and, with an anchor, to an element of it; nothing that a browser loads comes
 from another host. Prints each fault; the exit code is 1 if there are any.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import site
+from tools import dead_links
 
 GOOD = """
 <html><head><link rel="stylesheet" href="style.css"><script src="../script.js"></script></head>
@@ -24,8 +24,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_site_whose_links_lead_somewhere_has_no_faults(folder: Path) -> None:
-    assert list(site.faults(folder)) == []
-    assert site.main(folder) == 0
+    assert list(dead_links.faults(folder)) == []
+    assert dead_links.main(folder) == 0
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_a_site_whose_links_lead_somewhere_has_no_faults(folder: Path) -> None:
 def test_a_fault_is_named_with_its_page(folder: Path, before: str, after: str, fault: str) -> None:
     page = folder / "how-to/page.html"
     page.write_text(page.read_text().replace(f'"{before}"', f'"{after}"'))
-    assert list(site.faults(folder)) == [f"how-to/page.html: {fault}"]
-    assert site.main(folder) == 1
+    assert list(dead_links.faults(folder)) == [f"how-to/page.html: {fault}"]
+    assert dead_links.main(folder) == 1
 
 
 def test_a_style_sheet_that_loads_from_another_host_is_a_fault(folder: Path) -> None:
     (folder / "how-to/style.css").write_text('@font-face { src: url("https://example.org/font.woff") }')
-    assert list(site.faults(folder)) == ["how-to/style.css: loads from another host"]
+    assert list(dead_links.faults(folder)) == ["how-to/style.css: loads from another host"]
