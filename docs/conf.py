@@ -35,6 +35,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_theme_options: dict[str, Any] = {"navigation_with_keys": True, "footer_icons": []}
 
 
