@@ -86,6 +86,7 @@ bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=wo
 	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)'
 
 docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a dead link
+	@rm -rf build/site
 	@$(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -d build/doctrees docs build/site
 	@$(BIN)/python tools/dead_links.py build/site
 	@echo 'site: build/site/index.html'
