@@ -8,7 +8,6 @@ site loads nothing from the network.
 import html
 import re
 from pathlib import Path
-from typing import Any
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -36,7 +35,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
-html_theme_options: dict[str, Any] = {"navigation_with_keys": True, "footer_icons": []}
+html_theme_options: dict[str, object] = {"navigation_with_keys": True, "footer_icons": []}
 
 
 class Mermaid(Directive):
@@ -83,7 +82,7 @@ def outdated(app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[s
     return [name for name in env.found_docs if is_index(name) or name == "changelog"]
 
 
-def add_mermaid(app: Sphinx, name: str, template: str, context: dict[str, Any], page: nodes.document | None) -> None:
+def add_mermaid(app: Sphinx, name: str, template: str, context: dict[str, object], page: nodes.document | None) -> None:
     """Load Mermaid on pages with a diagram only: it is large."""
     if page and any("diagram" in node["classes"] for node in page.findall(nodes.raw)):
         app.add_js_file(next((DOCS / "_static").glob("mermaid-*.js")).name)

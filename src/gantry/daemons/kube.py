@@ -267,7 +267,9 @@ def _count(text: str) -> int:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the arguments; the reference page is made from it too."""
-    parser = argparse.ArgumentParser(prog="gantry-kube", description="Run IPAM for the Kubernetes API: IPPools and IPClaims.")
+    parser = argparse.ArgumentParser(
+        prog="gantry-kube", description="Run IPAM for the Kubernetes API: IPPools and IPClaims."
+    )
     parser.add_argument("--version", action="version", version=f"gantry-kube {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_controllers(commands)
