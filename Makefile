@@ -38,7 +38,7 @@ venv: .venv/stamp ## the virtual environment with the libraries that requirement
 	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[dev]'
 	@touch $@
 
-check: check-format check-lint check-layers check-seam check-types ## format, lint, import contracts, banned calls, types
+check: check-format check-lint check-layers check-seam check-citations check-types ## format, lint, import contracts, banned calls, citations, types
 
 check-format: venv
 	@$(BIN)/ruff format --check --quiet . || { echo 'ruff format mends these' >&2; exit 1; }
@@ -55,6 +55,10 @@ check-layers: venv
 check-seam: venv
 	@$(BIN)/python tools/seam.py
 	@echo 'banned calls: none'
+
+check-citations: venv
+	@$(BIN)/python tools/citations.py
+	@echo 'citations: each leads somewhere'
 
 check-types: venv
 	@$(BIN)/mypy --no-error-summary
@@ -101,5 +105,5 @@ changelog: .venv/docs-stamp ## the notes in changes/ as the next version will ha
 promises: venv ## how many promises the last full runs of the tests and of their real parts kept, and which not
 	@$(BIN)/python tools/promises.py
 
-.PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-types \
+.PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-types \
 	test unit test-real test-kube test-long simulate golden bench docs changelog promises
