@@ -2,7 +2,7 @@
 
 A class says how a caller shall react, the message what happened, to which object and who holds it, the
 hint what to do. The docstring of a class is its default message. ``luxi`` is the class name that LUXI clients
-know and ``code`` the error code that goes with OpPrereqError (contract: LUXI errors); ``status`` is the HTTP
+know and ``code`` the error code that goes with OpPrereqError (contracts/luxi.md#errors); ``status`` is the HTTP
 status of the doors and ``exit_code`` that of the commands.
 """
 
@@ -26,7 +26,7 @@ class GantryError(Exception):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
     def luxi_pair(self) -> tuple[str, list[object]]:
-        """Return class name and arguments as LUXI carries a failure (seed "The LUXI protocol")."""
+        """Return class name and arguments as LUXI carries a failure (contracts/luxi.md#errors)."""
         if self.luxi == "OpPrereqError":
             return self.luxi, [str(self), self.code]
         return self.luxi, [str(self)]

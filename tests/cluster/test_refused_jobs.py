@@ -11,7 +11,10 @@ DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
 
 
 def _line(said: str) -> str:
-    """Return what stderr says of a refusal, which is one line, with a heading of the contract's or without."""
+    """Return what stderr says of a refusal, which is one line, with a heading or without.
+
+    See contracts/commands.md#failure-text.
+    """
     lines = said.splitlines()
     head = "Failure: prerequisites not met for this operation:"
     return lines[-1] if lines[0] == head and len(lines) == 3 else said.removesuffix("\n")

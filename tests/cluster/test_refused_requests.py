@@ -1,4 +1,7 @@
-"""Requests that must be refused: one clear message, the contract's exit code, and nothing changed."""
+"""Requests that must be refused: one clear message, the expected exit code, and nothing changed.
+
+See contracts/commands.md#exit-codes.
+"""
 
 import contextlib
 from collections.abc import Iterator

@@ -208,7 +208,7 @@ WITHOUT = {
     opcodes.TagsSet,
     opcodes.TestDelay,
 }
-"""Operations that have no hooks (contract: hooks)."""
+"""Operations that have no hooks (contracts/hooks.md#operations)."""
 
 
 def test_every_operation_that_has_hooks_is_written_down() -> None:

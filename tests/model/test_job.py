@@ -1,4 +1,4 @@
-"""The status of a job against the contract's table, restated literally."""
+"""The status of a job against the table of contracts/jobs.md#status, restated literally."""
 
 import itertools
 from collections.abc import Sequence

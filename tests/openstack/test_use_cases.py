@@ -1,4 +1,7 @@
-"""The use cases of the segments seed with the stock ``openstack`` command and its text, and each way to log in."""
+"""The use cases of segment ranges with the stock ``openstack`` command and its text, and each way to log in.
+
+See contracts/segment-ranges.md#use-cases.
+"""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,8 @@
 """Of every unit that does something outside the state: each step is repeated, and broken off before and after.
 
-Whatever breaks, the state and the nodes are afterwards as they were (design section 5), and the undo of what was begun
-has run in reverse. A unit that keeps its changes on failure has no undo; its record stays.
+Whatever breaks, the state and the nodes are afterwards as they were (explanation/architecture.md#deciding-and-doing),
+and the undo of what was begun has run in reverse. A unit that keeps its changes on failure has no undo; its record
+stays.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 MADE = "<!-- Made by tools/reference; make golden rewrites it. -->"
-SOURCE = re.compile(r"\s*[,;]?\s*\((?:contract|seed|[a-z ]+ seed|the seed)\b[^()]*\)")
+SOURCE = re.compile(r"\s*[,;]?\s*(?:\((?:contracts|explanation)/[^()]*\)|See (?:contracts|explanation)/[^\n]*\.$)")
 
 
 def text(of: object) -> str:

@@ -2,7 +2,7 @@
 
 What may be handed out is the pool's range without the external reservations, without the numbers of
 ``never_handed_out`` and without what the space has as used. Who calls it: operations on networks, IPAM drivers and
-claims. Source: networks seed "Multiple IP pools per Subnet", design "Addresses and segments".
+claims. Source: contracts/networks.md#pools, explanation/addresses.md#spaces.
 
 All functions are pure. ``excluded`` is always sorted and free of overlaps, as ``ranges.union`` returns it. No cost
 depends on the size of a range, but that of the map.

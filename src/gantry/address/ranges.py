@@ -1,7 +1,7 @@
 """Inclusive ranges of integers, addresses and CIDRs, and how they are written.
 
 Who calls it: everything that handles addresses; pools and reservations compute on integers, and only the text forms
-know the family. IPv4 and IPv6 take one path. Source: networks seed, "range" and "Multiple IP pools per Subnet".
+know the family. IPv4 and IPv6 take one path. Source: contracts/networks.md#terms, contracts/networks.md#pools.
 
 Invariant: a ``Range`` is never empty (``first <= last``), and text that was parsed and written again is canonical:
 dotted quads, and RFC 5952 for IPv6.

@@ -7,9 +7,9 @@ use); an exclusion may lie over a number that is reserved or resting. ::
         free --------------------------------> reserved ------------------> resting --> free
                                                                  (at once free if nothing rests)
 
-Who calls it: the IPAM drivers for subnets, and whoever hands out segment ids, minors or ports (design "Addresses
-and segments"). Times are seconds, given by the caller. A request is known by its owner and key: asked twice,
-it gets the same number.
+Who calls it: the IPAM drivers for subnets, and whoever hands out segment ids, minors or ports
+(explanation/addresses.md#spaces). Times are seconds, given by the caller. A request is known by its owner and key:
+asked twice, it gets the same number.
 
 Invariants: ``space`` has exactly the numbers that are reserved, resting or excluded; ``_covered`` has those that are
 excluded and reserved or resting besides; an owner and key hold one number at most; a refused call changes nothing.

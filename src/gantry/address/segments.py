@@ -2,7 +2,8 @@
 
 A place is the ids of one network type, of VLAN those on one physical network. Its ids are shared out by ranges: a range
 belongs to a project, or is shared. Those that administrators make do not overlap; those of the configuration file lie
-below them, so that an id belongs to the range made for it, and else to everybody (segments seed "Other Impact").
+below them, so that an id belongs to the range made for it, and else to everybody
+(contracts/segment-ranges.md#allocation).
 
 Layout: besides the used ids a space for each taker, in which all is marked that the taker may not have: what
 is used or held, and what is not its own. So the next free id is one search, however many ranges there are and however
@@ -27,7 +28,7 @@ LIMITS = {
     "gre": ranges.Range(1, (1 << 32) - 1),
     "geneve": ranges.Range(1, (1 << 24) - 1),
 }
-"""The ids of each network type (segments seed "Data Model Impact"), in the order in which types are tried."""
+"""The ids of each network type (contracts/segment-ranges.md#types), in the order in which types are tried."""
 
 SHARED = ""
 """The taker that stands for every project without ranges of its own."""

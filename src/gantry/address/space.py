@@ -10,7 +10,7 @@ below a mark; all numbers from ``_asked`` up to ``_answer`` are used. So a node 
 alike. Filling a node does not mark it; the search that passes it does, which keeps taking and giving flat. A range
 costs two nodes a level to take or to give, whatever its size, and an empty /64 nothing.
 
-Who calls it: ``pools`` and ``reservations`` (design "Addresses and segments"). Numbers are 0 or greater; there is
+Who calls it: ``pools`` and ``reservations`` (explanation/addresses.md#spaces). Numbers are 0 or greater; there is
 no I/O, no clock and no randomness.
 """
 

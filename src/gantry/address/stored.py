@@ -1,6 +1,6 @@
 """How reservations are stored: a struct of plain values, and back.
 
-Who calls it: who keeps reservations in the state (design "Addresses and segments"). Numbers are hexadecimal
+Who calls it: who keeps reservations in the state (explanation/addresses.md#spaces). Numbers are hexadecimal
 text, because JSON integers end at 64 bits. ::
 
     {"parts": ["a000000-a0000ff"], "excluded": ["a000000"], "runs": ["a000002-a000003", "a000009"],

@@ -2,7 +2,7 @@
 
 One ``Client`` serves one run of a command and keeps its connection. While the socket refuses (the daemon is just
 starting, or its backlog is full) it tries again; an error that comes back is raised as ``errors.ServerError``
-(contract: LUXI).
+(contracts/luxi.md#framing).
 """
 
 import json
@@ -176,7 +176,7 @@ class Client:
         ]
 
     def cluster_info(self) -> dict[str, object]:
-        """Return what the cluster is and how it is set up (contract: QueryClusterInfo keys)."""
+        """Return what the cluster is and how it is set up (contracts/luxi.md#queryclusterinfo)."""
         return expect(self.call("QueryClusterInfo"), dict)
 
 

@@ -1,7 +1,7 @@
 """What ends a command: one exception per reaction, each with the text for stderr and the exit code.
 
 Anything in the room raises them, ``main`` alone prints them. The texts of the server's errors are those that scripts
-look for (contract: command line, failure text); every other failure is one line: what happened, what to do.
+look for (contracts/commands.md#failure-text); every other failure is one line: what happened, what to do.
 """
 
 from collections.abc import Sequence

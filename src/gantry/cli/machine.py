@@ -31,7 +31,7 @@ def master_log() -> str:
 
 
 def ssconf(key: str) -> str:
-    """Return a value of ssconf, empty when this machine has none (contract: ssconf keys)."""
+    """Return a value of ssconf, empty when this machine has none (contracts/configuration.md#ssconf)."""
     try:
         return read_file(f"{folder('lib')}/ssconf/ssconf_{key}").strip()
     except errors.CommandError:

@@ -1,4 +1,4 @@
-"""Logging of the daemons: the standard library's, one file for each daemon (seed "Logging").
+"""Logging of the daemons: the standard library's, one file for each daemon (contracts/cluster-design.md#logging).
 
     log/master-daemon.log, log/node-daemon.log, log/rapi-daemon.log; log/rapi-access.log has the requests
 

@@ -1,4 +1,4 @@
-"""gantry-masterd: the only one that changes the cluster's state and commands its nodes (seed "Master daemon").
+"""gantry-masterd: the only one that changes the cluster's state and commands its nodes.
 
 ``gantry-masterd init`` makes a cluster (``bootstrap``); ``gantry-masterd`` runs it, and ``gantry-masterd failover``
 does so on a master candidate that takes the role over. Life cycle: load the papers, take the queue's lock and recover
@@ -6,6 +6,8 @@ the state, be confirmed by the nodes and begin a new epoch (``role``), read the 
 processor, nodes and LUXI, serve until a signal, the end of the cluster or a newer master, then stop in reverse. Running
 jobs are broken off by a stop; the next start marks them. Where a node has promised the role to another one that may
 never begin, the daemon goes through all of that again.
+
+See contracts/cluster-design.md#daemons.
 """
 
 import argparse

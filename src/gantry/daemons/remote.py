@@ -4,8 +4,8 @@
                 [--neutron-port PORT] [--neutron-auth http_basic|keystone|none] [--neutron-open]
                 [--keystone-url URL ...]
 
-The remote API (seed "Remote API changes") is always there, the Neutron API if it is given a port. It holds no state: it
-may be started and stopped at any time, and waits for no master daemon. It shows the certificate
+The remote API (contracts/remote-api.md#design) is always there, the Neutron API if it is given a port. It holds no
+state: it may be started and stopped at any time, and waits for no master daemon. It shows the certificate
 in ``lib/rapi.pem`` with its key, or else that of the machine's node daemon, which the cluster's authority issued. Its
 logs are ``log/rapi-daemon.log`` and ``log/rapi-access.log``, its users those of ``lib/users``.
 """

@@ -1,4 +1,4 @@
-"""The master's role: it is confirmed by the nodes at each start, or taken over (seed "Master startup/failover").
+"""The master's role: it is confirmed by the nodes at each start, or taken over.
 
 The master daemon makes a ``Role`` over its store, before anything is committed, awaits ``confirm``, lets the store
 reach its candidates, and awaits ``begin``, and then ``announce`` with calls that carry the epoch. All nodes are
@@ -9,6 +9,8 @@ one and the same history gets them first: a master that lost its power may have 
 Then comes the record with an epoch above all that was seen, which fences the master before. Taking over, the old
 master's daemon is ended first where its node answers, and the same record names the new master. That may be who the
 state here names already: a master that ended before most nodes had heard of it is not confirmed by them any more.
+
+See contracts/cluster-design.md#confirmation-of-the-master.
 """
 
 import asyncio
@@ -316,7 +318,10 @@ class Role:
                 log.info("node %s had more, up to serial %d", answer.node, self._store.position.serial)
 
     def _check_at_rest(self, answers: Sequence[vote.Answer]) -> None:
-        """Refuse to break off what a living master runs: locks are its own and end with it (seed "Library details")."""
+        """Refuse to break off what a living master runs: locks are its own and end with it.
+
+        See contracts/cluster-design.md#locks.
+        """
         state = self._store.snapshot
         old = state.nodes.get(state.the_cluster.master_node)
         alive = any(old and answer.node == old.name and answer.reached and not answer.copy for answer in answers)

@@ -1,4 +1,4 @@
-"""The confirmation of a master, decided over what the nodes answered; pure (seed "Master startup/failover").
+"""The confirmation of a master, decided over what the nodes answered; pure.
 
 ``role`` asks all nodes, offline ones too, and ``decide`` says what follows:
 
@@ -12,6 +12,8 @@ The node that asks is counted, with its own copy as its answer. A node that hold
 it gave up one that was: it may have been among those that acknowledged. It cannot turn out ``CONFIRMED`` for a copy
 that lacks what a majority of the candidates has acknowledged. It is a confirmation: who asks twice is answered twice.
 That only one of two begins, ``role`` has promised by the same majorities.
+
+See contracts/cluster-design.md#confirmation-of-the-master.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The clock as a door: what has to be done again and again without anybody asking (seed "Logging", "Node flags").
+"""The clock as a door: what has to be done again and again without anybody asking.
 
 ``daemons.watcher`` runs a ``Watcher`` once or at an interval, on every node; it acts where the master daemon is. A run
 only submits jobs, never does anything by itself, and logs what it submitted, not what came of it:
@@ -13,6 +13,8 @@ only submits jobs, never does anything by itself, and logs what it submitted, no
 
 A paused watcher does nothing; a drained queue takes no jobs, so there is nothing to submit. What was tried is in
 ``lib/watcher.data``.
+
+See contracts/cluster-design.md#logging.
 """
 
 import logging
@@ -35,7 +37,7 @@ MEMORY = 8 * 3600.0
 TRIES = 5
 
 NO_DATA, OFFLINE = 2, 4
-"""The status of a cell whose node did not answer, or is marked offline (contract: value status)."""
+"""The status of a cell whose node did not answer, or is marked offline (contracts/query.md#value-status)."""
 
 Cell = tuple[int, object]
 
@@ -121,7 +123,7 @@ class Watcher:
             log.info("archived %d jobs, %d are left for the next time", done, left)
 
     async def _nodes(self) -> dict[str, int]:
-        """Return the status of each node's answer by its name (contract: value status)."""
+        """Return the status of each node's answer by its name (contracts/query.md#value-status)."""
         table = await self._master.call(_Table, "Query", "node", ["name", "bootid"], None)
         return {str(name): status for (_, name), (status, _) in table.data}
 

@@ -1,7 +1,9 @@
-"""The IPAM driver interface: what the layers above may ask of who keeps the allocations (IPAM seed "Driver workflow").
+"""The IPAM driver interface: what the layers above may ask of who keeps the allocations.
 
 A request says which address is wanted: any of a network's pools, any of one pool, or a specific one. The management
-layer calls the driver, never the other way round (IPAM seed "Assumptions").
+layer calls the driver, never the other way round (contracts/neutron-ipam-driver.md#layers).
+
+See contracts/neutron-ipam-driver.md#driver-interface.
 """
 
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from gantry.model import network
 
 @dataclass(frozen=True)
 class AnyAddress:
-    """The first free address of the first pool that has one (networks seed "Change the network module logic").
+    """The first free address of the first pool that has one (contracts/networks.md#finding-an-address).
 
     With a ``family`` only the pools of that family count.
     """
@@ -37,7 +39,7 @@ class SubnetAddress:
 
 @dataclass(frozen=True)
 class SpecificAddress:
-    """This address; one that is reserved externally only with ``force`` (networks seed "Semantics").
+    """This address; one that is reserved externally only with ``force`` (contracts/networks.md#terms).
 
     The gateway of a subnet is only for a router: with ``gateway``.
     """

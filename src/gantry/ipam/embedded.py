@@ -225,7 +225,7 @@ class Allocations:
     _released: set[tuple[str, str]] = field(default_factory=set)
 
     def allocate(self, net: network.Network, request: driver.Request) -> str:
-        """Return an address for the request (networks seed "Change the network module logic")."""
+        """Return an address for the request (contracts/networks.md#finding-an-address)."""
         match request:
             case driver.SpecificAddress():
                 return self._specific(net, request)

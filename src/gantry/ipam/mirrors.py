@@ -1,9 +1,9 @@
 """The numbers of mirrored disks, given out once: minors, by node, and ports, which are the cluster's.
 
-They are static (seed "DRBD minor allocation"): the configuration says who has which, so a node searches nothing. As
-with addresses, the disks in the state are the record; beside it a space of used numbers for each node, and one for the
-ports, follow every change, so that a free one is found at the same cost however many are in use. ``embedded.Ledger``
-owns the ``Mirrors`` and passes on what changes and what is held for a running job.
+They are static (contracts/cluster-design.md#drbd-minors): the configuration says who has which, so a node searches
+nothing. As with addresses, the disks in the state are the record; beside it a space of used numbers for each node, and
+one for the ports, follow every change, so that a free one is found at the same cost however many are in use.
+``embedded.Ledger`` owns the ``Mirrors`` and passes on what changes and what is held for a running job.
 """
 
 from dataclasses import dataclass, field

@@ -5,7 +5,7 @@ As with addresses the state is the record: a network has its segment, a range is
 the same cost however many ids, ranges and networks there are. Between a plan and its transaction an id that the plan
 takes or gives up is held for its job; held ids count as used, for picks and for what becomes of their range.
 
-Which ranges an id comes from (segments seed "Use Case I", "Other Impact"): with the feature on from the project's own,
+Which ranges an id comes from (contracts/segment-ranges.md#allocation): with the feature on from the project's own,
 over all network types and physical networks; if it has none of what is asked for, from the shared ones, without what
 is another's own; ``Cluster.segment_fallback`` lets it go on to those when its own are used up. With the feature off
 from those of the configuration file alone.

@@ -1,7 +1,9 @@
-"""The programs on the master that say where instances go, as far as they are programs (contract: iallocator).
+"""The programs on the master that say where instances go, as far as they are programs.
 
 ``operations.placement.iallocator`` knows what is said to them and what they answer; here one is found in its folders,
 given its request in a file, and run within a time limit. The file is gone afterwards.
+
+See contracts/iallocator.md#program.
 """
 
 import re

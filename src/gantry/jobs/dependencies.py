@@ -22,7 +22,7 @@ def absolute(
 ) -> tuple[opcodes.AnyOpcode, ...]:
     """Return the opcodes of job ``number`` with job numbers in place of negative dependencies.
 
-    ``earlier`` are the jobs before it in its submission, -1 being the last (contract: dependencies). Raises
+    ``earlier`` are the jobs before it in its submission, -1 being the last (contracts/jobs.md#dependencies). Raises
     InvalidError for a dependency on itself, a later or a missing job.
     """
     return tuple(

@@ -50,7 +50,7 @@ class Services:
 
 
 class JobLog:
-    """The log of one opcode, with the prefixes that people know (contract: log messages)."""
+    """The log of one opcode, with the prefixes that people know (contracts/jobs.md#log-messages)."""
 
     def __init__(self, book: records.Records, record: records.Record, index: int) -> None:
         self._book = book

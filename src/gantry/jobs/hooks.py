@@ -1,8 +1,10 @@
-"""Runs the hooks of one opcode on the nodes that its plan names, before and after its work (contract: hooks).
+"""Runs the hooks of one opcode on the nodes that its plan names, before and after its work.
 
 ``jobs.processor`` makes a ``Runner`` for a plan with hooks. A script may refuse in the phase ``pre``: HooksError. A
 node that is offline or does not answer refuses nothing; who needs a script to be asked puts it on the master. In the
 phase ``post`` nothing can fail any more.
+
+See contracts/hooks.md#directories.
 """
 
 from collections.abc import Sequence

@@ -66,7 +66,10 @@ def place(key: Key) -> tuple[int, bool, str]:
 
 
 def title(key: Key) -> str:
-    """Return a lock's name as users see it, of a metalock ``instance/[lockset]`` (contract: locks)."""
+    """Return a lock's name as users see it, of a metalock ``instance/[lockset]``.
+
+    See contracts/jobs.md#locks-as-clients-see-them.
+    """
     return f"{_LEVEL_NAMES[key[0]]}/{'[lockset]' if key[1] == base.ALL_NAMES else key[1]}"
 
 

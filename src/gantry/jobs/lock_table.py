@@ -17,7 +17,8 @@ whatever its priority, except to earlier reservations and to those who hold lock
 other).
 
 No deadlock: nobody holds while waiting, except an owner that asks twice, and that one may ask only for locks behind
-all it holds: by level, a level's metalock before its names, names in alphabetical order (seed "The Locks").
+all it holds: by level, a level's metalock before its names, names in alphabetical order
+(contracts/cluster-design.md#locks).
 """
 
 import bisect

@@ -1,7 +1,8 @@
 """The lock manager: the table of locks for coroutines.
 
 ``jobs.processor`` asks for a unit's whole set and gives it back when the opcode has ended; ``jobs.queue`` takes a
-request back when its job is canceled. Locks are held in memory alone and end with the master (seed "Library details").
+request back when its job is canceled. Locks are held in memory alone and end with the master
+(contracts/cluster-design.md#locks).
 """
 
 import asyncio
@@ -68,7 +69,10 @@ class LockManager:
         self._tell([request, *ended])
 
     def remove(self, request: lock_table.Request, key: lock_modes.Key) -> None:
-        """Drop the lock of an object that is gone; who queues on it gets LockError (seed "Adding/Removing locks")."""
+        """Drop the lock of an object that is gone; who queues on it gets LockError.
+
+        See contracts/cluster-design.md#locks.
+        """
         self._tell(self._table.remove(request, key))
 
     def change_priority(self, owner: int, priority: int) -> None:
@@ -76,7 +80,7 @@ class LockManager:
         self._table.change_priority(owner, priority)
 
     def owners_and_waiters(self) -> list[lock_table.Usage]:
-        """Describe the locks in use (contract: locks)."""
+        """Describe the locks in use (contracts/jobs.md#locks-as-clients-see-them)."""
         return self._table.usage()
 
     def _tell(self, requests: Iterable[lock_table.Request]) -> None:

@@ -41,7 +41,7 @@ _LEVELS = {
 
 
 def encode_error(error: errors.GantryError) -> list[object]:
-    """Return an error as the result of an opcode (contract: finalisation)."""
+    """Return an error as the result of an opcode (contracts/jobs.md#end-of-a-job)."""
     return list(error.luxi_pair())
 
 
@@ -215,7 +215,10 @@ class _Execution:
         raise database.used_up()
 
     async def _submit_jobs(self, jobs: Sequence[Sequence[opcodes.AnyOpcode]], more: object) -> dict[str, object]:
-        """Submit the jobs that a unit leaves its work to; return what its clients look for (contract: JOBS)."""
+        """Submit the jobs that a unit leaves its work to; return what its clients look for.
+
+        See contracts/jobs.md#jobs-that-submit-jobs.
+        """
         answers = await self._services.submit(jobs) if jobs else []
         told: object = [[False, str(one)] if isinstance(one, errors.GantryError) else [True, one] for one in answers]
         return {"jobs": told} | (more if isinstance(more, dict) else {})
@@ -267,7 +270,7 @@ class _Execution:
             if not plan.keep_on_failure and await self._undo(done, cause):
                 await self._take_back(inverse(plan.changes, before), cause)
             elif isinstance(error, errors.PrerequisiteError):
-                # Its class promises that nothing was changed (contract: errors).
+                # Its class promises that nothing was changed (contracts/luxi.md#errors).
                 raise errors.ExecutionError(error.message, hint=error.hint) from error
             raise
         return finished

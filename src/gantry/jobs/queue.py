@@ -5,7 +5,8 @@ have been started, those that wait for locks among them; smaller priority number
 ``jobs.processor`` runs a started job as one task. A job that has ended stays until it is archived.
 
 Life cycle: ``start`` once, when the state is loaded; then any of the others; ``close`` when the daemon ends, which
-leaves started jobs as they are in the journal: the next ``start`` marks them failed (seed "Job and opcode status").
+leaves started jobs as they are in the journal: the next ``start`` marks them failed
+(contracts/cluster-design.md#job-status).
 """
 
 import asyncio
@@ -30,7 +31,10 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 LIMIT = 20_000
-"""How many jobs the queue holds; the contract's 5,000 spare a queue that costs more for each (see the decisions)."""
+"""How many jobs the queue holds; Ganeti's 5,000 spare a queue with a higher cost for each.
+
+See contracts/jobs.md#files and explanation/decisions/0010-limits-of-the-queue.md.
+"""
 
 OPCODE_LIMIT = 500
 """How many opcodes a job has at most: each change of a job stores all of it, so its cost grows with their square."""
@@ -91,7 +95,10 @@ class Queue:
         return owner is not None and owner.queue_drained
 
     async def set_drained(self, drained: bool) -> None:
-        """Close or open the queue for new jobs, over restarts and changes of the master too (seed "Ganeti updates")."""
+        """Close or open the queue for new jobs, over restarts and changes of the master too.
+
+        See contracts/cluster-design.md#upgrades.
+        """
         owner = base.changed(self._book.store.snapshot.the_cluster, self._runtime.clock.now(), queue_drained=drained)
         cause = transaction.Cause(reason="job queue drained" if drained else "job queue opened")
         await self._book.store.submit([states.Put(owner)], cause)
@@ -201,7 +208,7 @@ class Queue:
     async def cancel(self, number: int) -> tuple[bool, str]:
         """Cancel a job that has not begun to run, or says that it can be stopped; tell whether, and what happened.
 
-        StorageError when it is canceled, but not durably so (contract: finalisation).
+        StorageError when it is canceled, but not durably so (contracts/jobs.md#end-of-a-job).
         """
         record = self._book.find(number)
         status = record.newest.status

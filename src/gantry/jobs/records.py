@@ -1,9 +1,10 @@
 """The queue's live jobs and their way into the journal.
 
 ``jobs.queue`` adds and removes them, ``jobs.processor`` moves them on. A record holds a job twice: ``newest`` is what
-was decided, ``shown`` what readers see. Every change but log messages is committed (seed "Queue structure") and shown
-when it is durable, never before: what somebody saw, no crash takes back. A change that the store did not take, on a
-full disk for one, is kept and tried again, with growing pauses, until it did.
+was decided, ``shown`` what readers see. Every change but log messages is committed
+(contracts/cluster-design.md#queue-files) and shown when it is durable, never before: what somebody saw, no crash takes
+back. A change that the store did not take, on a full disk for one, is kept and tried again, with growing pauses, until
+it did.
 """
 
 import asyncio
@@ -253,8 +254,8 @@ async def wait_for_change(
 ) -> tuple[list[object], list[jobs.LogEntry]] | None:
     """Return a job's values and new log entries once they differ; None when ``timeout`` seconds passed without.
 
-    New are entries with a number above ``serial``. A job that has ended answers at once (contract:
-    WaitForJobChange). JobLostError when there is no such job.
+    New are entries with a number above ``serial``. A job that has ended answers at once
+    (contracts/jobs.md#waiting-for-a-change). JobLostError when there is no such job.
     """
     record = records.find(number)
     try:

@@ -1,4 +1,7 @@
-"""Cluster, node group and node, with the roles a node can have (seed "Object parameters" and "Node flags")."""
+"""Cluster, node group and node, with the roles a node can have.
+
+See contracts/cluster-design.md#object-parameters and contracts/cluster-design.md#node-flags.
+"""
 
 from enum import StrEnum
 
@@ -91,7 +94,7 @@ class Cluster(base.Entity, frozen=True):
 
 
 class Connection(base.Part, frozen=True):
-    """How a network is plugged in at a node group: the L2 half of a network (networks seed "Semantics")."""
+    """How a network is plugged in at a node group: the L2 half of a network (contracts/networks.md#terms)."""
 
     mode: str
     link: str
@@ -120,7 +123,7 @@ class NodeGroup(base.Entity, frozen=True):
 
 
 class Role(StrEnum):
-    """The single status of a node that its flags add up to (seed "Interaction between flags")."""
+    """The single status of a node that its flags add up to (contracts/cluster-design.md#node-flags)."""
 
     MASTER = "M"
     CANDIDATE = "C"

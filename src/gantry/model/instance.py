@@ -1,4 +1,7 @@
-"""Instance, disk and NIC (seed "Object parameters"; networks seed "Multiple IPs per NIC")."""
+"""Instance, disk and NIC.
+
+See contracts/cluster-design.md#object-parameters and contracts/networks.md#several-addresses-of-a-nic.
+"""
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum

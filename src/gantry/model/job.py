@@ -1,7 +1,9 @@
-"""A job: opcodes that run one after the other, and what became of them (contract: job object, job status).
+"""A job: opcodes that run one after the other, and what became of them.
 
 The structs are what a job file holds, key by key, so that existing readers find what they know. Times are pairs of
 seconds and microseconds. There are thousands of them and nothing in them leads back, so the collector need not look.
+
+See contracts/jobs.md#job-object and contracts/jobs.md#status.
 """
 
 from enum import StrEnum
@@ -61,7 +63,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def status(self) -> Status:
-        """Return the state that the opcodes add up to (contract: job status from opcodes)."""
+        """Return the state that the opcodes add up to (contracts/jobs.md#status)."""
         if len(self.ops) == 1:
             return self.ops[0].status
         result = Status.QUEUED

@@ -1,4 +1,4 @@
-"""The parameters of the hypervisor kvm (contract: hypervisor parameter defaults).
+"""The parameters of the hypervisor kvm (contracts/hypervisor-parameters.md#defaults).
 
 Left out of what Ganeti knows are the disk types ``sd``, ``mtd`` and ``pflash`` and the flag ``kvm_flag`` of machines
 that do not exist any more; ``accel``, ``firmware`` and its file are ours. ``node.hypervisors.kvm.requirements`` checks

@@ -1,10 +1,12 @@
-"""Network, subnet, pool, port, and what segments and subnets are cut from (networks seed "Configuration changes").
+"""Network, subnet, pool, port, and what segments and subnets are cut from.
 
 Ranges are written as text, ``first-last`` or one address, in the canonical spelling of the address family; the
 arithmetic on them is ``gantry.address``. Which addresses are in use is not stored here: the NICs of the instances and
 the ports say so, and the state keeps an index of them; which ones rest after their release (``Rest``) is a record each.
 A ``project`` is whose an object is, by the UUID that the doors' users have it by; empty for nobody's. The names of
 ports, segment ranges and subnet pools need not be unique, and may be empty.
+
+See contracts/networks.md#configuration-objects.
 """
 
 from collections.abc import Iterator

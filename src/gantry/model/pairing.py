@@ -1,9 +1,11 @@
-"""Which two nodes have an instance's mirrored disks after a failover to any node (seed "Failover to any node"). Pure.
+"""Which two nodes have an instance's mirrored disks after a failover to any node. Pure.
 
-In the seed's words: P1 and S1 are the primary and secondary node now, P2 and S2 those to come. P2 is the node that the
+P1 and S1 are the primary and secondary node now, P2 and S2 those to come. P2 is the node that the
 user chooses; S2 is the one of P1 and S1 that keeps its copy, from which P2 gets one of its own.
 ``operations.move.failover`` tears the old pairing down, makes the new one, and starts the instance as soon as P2
 receives.
+
+See contracts/cluster-design.md#failover-to-any-node.
 """
 
 from collections.abc import Collection
@@ -42,9 +44,11 @@ class Pairing:
 def decide(
     *, primary: str, secondary: str, target: str, failed: Collection[str] = (), keep: Keep | None = None
 ) -> Pairing:
-    """Choose S2 by the seed's cases; without a wish the secondary stays, unless it failed.
+    """Choose S2 by the cases of the design; without a wish the secondary stays, unless it failed.
 
     Raises WrongStateError when the only good copy is on a node that ``failed``, or was not to be kept.
+
+    See contracts/cluster-design.md#failover-to-any-node.
     """
     if target == primary:
         raise errors.WrongStateError("it is its primary node already")

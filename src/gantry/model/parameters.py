@@ -1,9 +1,9 @@
 """The parameter classes: which names exist, what values they take, their defaults, and how they are filled.
 
-A level stores only what was set there; filling lays the levels over the built-in defaults, the nearest last (seed
-"Default value application"). The word ``default`` as a value takes a setting back. Hypervisors share names where they
-share meaning (seed "Instance parameters"). The master checks names and types here; what only a node can tell
-(whether a kernel file exists) its driver checks.
+A level stores only what was set there; filling lays the levels over the built-in defaults, the nearest last
+(contracts/cluster-design.md#filling-of-defaults). The word ``default`` as a value takes a setting back. Hypervisors
+share names where they share meaning (contracts/cluster-design.md#object-parameters). The master checks names and types
+here; what only a node can tell (whether a kernel file exists) its driver checks.
 """
 
 import difflib
@@ -132,9 +132,11 @@ def _to_kind(value: object, kind: type) -> base.Value | None:
 
 
 def check(given: Mapping[str, object], known: Mapping[str, Parameter], *, what: str) -> base.Parameters:
-    """Check names and types of what somebody sets (the seed's CheckParamSyntax) and return it converted.
+    """Check names and types of what somebody sets and return it converted.
 
     Values that take a setting back stay as the word ``default``; ``merge`` acts on them.
+
+    See contracts/cluster-design.md#parameter-checks.
     """
     if wrong := sorted(set(given) - set(known)):
         raise unknown(f"{what} parameter", wrong, known)
@@ -148,7 +150,7 @@ def nic(given: Mapping[str, object]) -> base.Parameters:
 
 
 def vlan(text: str) -> str:
-    """Return a NIC's VLAN; InvalidError. ``.ID`` is the same as ``ID`` (contract: value coercion).
+    """Return a NIC's VLAN; InvalidError. ``.ID`` is the same as ``ID`` (contracts/opcodes.md#value-coercion).
 
     It is ``ID`` for frames without a tag, ``:ID:ID`` for tagged ones, ``ID:ID:ID`` for both.
     """
@@ -167,7 +169,10 @@ def unknown(what: str, wrong: Sequence[str], known: Collection[str]) -> errors.I
 
 
 def size(value: int | str, *, what: str = "disk size") -> int:
-    """Return a size in MiB; text may end in m, g or t and is rounded up to 4 MiB (contract: value coercion)."""
+    """Return a size in MiB; text may end in m, g or t and is rounded up to 4 MiB.
+
+    See contracts/opcodes.md#value-coercion.
+    """
     if isinstance(value, int):
         return value
     number, unit = (value[:-1], value[-1:].lower()) if value[-1:].isalpha() else (value, "m")
@@ -180,7 +185,7 @@ def size(value: int | str, *, what: str = "disk size") -> int:
 
 
 def backend(given: Mapping[str, object]) -> base.Parameters:
-    """Check backend parameters; ``memory`` sets both bounds (contract: value coercion)."""
+    """Check backend parameters; ``memory`` sets both bounds (contracts/opcodes.md#value-coercion)."""
     plain = {name: _in_mebibytes(value) if name in MEMORY else value for name, value in given.items()}
     if "memory" in plain:
         if "minmem" in plain or "maxmem" in plain:
@@ -210,13 +215,16 @@ def hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
         raise unknown("hypervisor", [name], HYPERVISORS)
     known = HYPERVISORS[name]
     if CDROM in known and "cdrom" in given and CDROM not in given:
-        # The word of the seed's example, section "Modifying hypervisor parameters".
+        # The word of an example in the 2.0 design (contracts/commands.md#letters-of-options).
         given = {CDROM if key == "cdrom" else key: value for key, value in given.items()}
     return check(given, known, what=f"{name} hypervisor")
 
 
 def instance_hypervisor(name: str, given: Mapping[str, object]) -> base.Parameters:
-    """Check what is set for an instance; some parameters are the cluster's alone (contract: global-only)."""
+    """Check what is set for an instance; some parameters are the cluster's alone.
+
+    See contracts/hypervisor-parameters.md#parameters-of-the-cluster-alone.
+    """
     checked = hypervisor(name, given)
     refuse_cluster_wide(name, checked, whom="an instance")
     return checked
@@ -245,7 +253,7 @@ def fill(known: Mapping[str, Parameter], *levels: Mapping[str, base.Value]) -> b
 
 
 def fill_hypervisor(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
-    """Return an instance's filled hypervisor parameters (the seed's Cluster.FillHV)."""
+    """Return an instance's filled hypervisor parameters (contracts/cluster-design.md#filling-of-defaults)."""
     return fill_system(owner, vm.hypervisor, vm.os) | vm.hvparams
 
 
@@ -256,7 +264,7 @@ def fill_system(owner: cluster.Cluster, hypervisor: str, system: str) -> base.Pa
 
 
 def fill_backend(owner: cluster.Cluster, vm: instance.Instance) -> base.Parameters:
-    """Return an instance's filled backend parameters (the seed's Cluster.FillBE)."""
+    """Return an instance's filled backend parameters (contracts/cluster-design.md#filling-of-defaults)."""
     return fill(BACKEND, owner.beparams.get(RESET, {}), vm.beparams)
 
 

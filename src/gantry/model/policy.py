@@ -1,8 +1,10 @@
-"""The instance policy: how large an instance may be, for the cluster and for a node group (contract: ipolicy). Pure.
+"""The instance policy: how large an instance may be, for the cluster and for a node group. Pure.
 
 A level stores only what was set there: what is empty is not set. ``filled`` lays the levels over ``OPEN``, which
 forbids nothing but what no instance can have; ``violations`` says what of an instance a filled policy forbids. The
 ratios are not checked: they are for those who plan capacity. Sizes are MiB.
+
+See contracts/configuration.md#instance-policy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

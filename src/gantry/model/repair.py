@@ -1,4 +1,4 @@
-"""When a volume group is repaired without anybody's asking (seed "LVM self-repair"). Pure.
+"""When a volume group is repaired without anybody's asking (contracts/cluster-design.md#lvm-self-repair). Pure.
 
 The clock's job looks at all nodes from time to time and remembers whether all volume groups were whole the last time.
 A single disk that has just died is taken out of its group; a disk that was gone before, or several at once, are for
@@ -29,7 +29,10 @@ class Decision:
 
 
 def decide(*, whole_before: bool, broken: Collection[str]) -> Decision:
-    """Decide by the seed's five-way rule; ``broken`` are the nodes that have an inconsistent volume group."""
+    """Decide by the five cases of the design; ``broken`` are the nodes that have an inconsistent volume group.
+
+    See contracts/cluster-design.md#lvm-self-repair.
+    """
     if not broken:
         return Decision(Deed.NOTHING if whole_before else Deed.RECOVERED, whole=True)
     if not whole_before:

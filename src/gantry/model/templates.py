@@ -1,8 +1,10 @@
-"""The parameters of disks, by kind of disk (contract: disk parameters), with what each template understands.
+"""The parameters of disks, by kind of disk, with what each template understands.
 
 They are set for the cluster and for node groups, never for one disk; ``operations.fill`` fills them into what nodes
 are sent. A kind that has none is listed all the same: its name is known. Left out are the stripes of DRBD's own
 volumes, whose only size here is one.
+
+See contracts/configuration.md#disk-parameters.
 """
 
 from gantry.model.declarations import Parameter
@@ -39,7 +41,7 @@ BY_NAME = ("file", "sharedfile")
 """Those whose disks lie in a place that has the name of their instance."""
 
 META_SIZE = 128
-"""MiB of a mirrored disk's metadata (contract: disk logical_id)."""
+"""MiB of a mirrored disk's metadata (contracts/configuration.md#disk-identifiers)."""
 
 PARAMETERS: dict[str, dict[str, Parameter]] = {
     "diskless": {},

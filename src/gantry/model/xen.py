@@ -1,4 +1,4 @@
-"""The parameters of the hypervisors xen-pvm, xen-hvm and chroot (contract: hypervisor parameter defaults).
+"""The parameters of the hypervisors xen-pvm, xen-hvm and chroot (contracts/hypervisor-parameters.md#defaults).
 
 Left out of what Ganeti knows is ``xen_cmd``: Xen has been commanded by ``xl`` alone for long. The defaults of
 ``kernel_path`` and ``device_model`` of xen-hvm stand for what the node's own Xen brings, wherever that lies.

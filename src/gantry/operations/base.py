@@ -1,6 +1,7 @@
 """The protocol of a logical unit: how an opcode becomes locks, facts, a plan, and steps that can be undone.
 
-``jobs.processor`` runs a unit through its life (seed "Code examples"; design section 5):
+``jobs.processor`` runs a unit through its life (contracts/cluster-design.md#logical-units;
+explanation/architecture.md#deciding-and-doing):
 
 1. ``locks(snapshot)`` expands the names of the opcode and says which locks it needs, all levels at once. It runs
    again after the grant; when the answer differs the locks are released and asked for anew.
@@ -47,7 +48,7 @@ E = TypeVar("E", bound=entities.Entity)
 
 
 class Level(IntEnum):
-    """The levels of locks in the order in which they are taken (design section 5)."""
+    """The levels of locks in the order in which they are taken (explanation/locks.md#levels)."""
 
     CLUSTER = 0
     INSTANCE = 1
@@ -215,7 +216,10 @@ class Environment(Protocol):
         ...
 
     async def run_allocator(self, name: str, request: bytes, arguments: Sequence[str]) -> bytes:
-        """Give a request to an allocator program of the master's and return its answer (contract: iallocator)."""
+        """Give a request to an allocator program of the master's and return its answer.
+
+        See contracts/iallocator.md#answer.
+        """
         ...
 
     def snapshot(self) -> states.Snapshot:
@@ -308,12 +312,14 @@ Report = Callable[[Sequence[HookFailure]], None]
 
 @dataclass(frozen=True)
 class Hooks:
-    """The administrator's scripts around a plan (contract: hooks); ``operations.hook_environment`` makes them.
+    """The administrator's scripts around a plan; ``operations.hook_environment`` makes them.
 
     ``environment`` is what they are told, without ``GANETI_``, and ``later`` tells the same of a state to come, where
     that may differ; before a change they are told what is ``wanted`` instead, where that is given. On ``nodes_leaving``
     the post phase runs before the steps of ``after``, which put them out of reach. Its failures go to ``report``, or
     are warnings in the job's log.
+
+    See contracts/hooks.md#directories.
     """
 
     path: str

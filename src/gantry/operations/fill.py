@@ -1,7 +1,9 @@
-"""From the model to what nodes are sent: an instance with every parameter filled in (design section 8).
+"""From the model to what nodes are sent: an instance with every parameter filled in.
 
-A node knows no defaults, so each level is laid over the one below here, on the master (seed "Default value
-application").
+A node knows no defaults, so each level is laid over the one below here, on the master
+(contracts/cluster-design.md#filling-of-defaults).
+
+See explanation/architecture.md#nodes.
 """
 
 import ipaddress

@@ -2,9 +2,9 @@
 
 The units put a ``base.Hooks`` made here into their plans; ``jobs.hooks`` runs the scripts. A variable reaches a script
 with ``GANETI_`` in front. Before a change its value is what is wanted, so that a script can refuse it; after it, the
-old value, with the new one under ``GANETI_POST_`` (contract: hooks, whose table the functions follow). NICs are told
-as ``rpc.variables`` says, with ``INSTANCE_NICn_`` in front; a network's own subnets by their numbers too, where it has
-several of a family, or DHCP.
+old value, with the new one under ``GANETI_POST_`` (contracts/hooks.md#operations, whose table the functions follow).
+NICs are told as ``rpc.variables`` says, with ``INSTANCE_NICn_`` in front; a network's own subnets by their numbers too,
+where it has several of a family, or DHCP.
 Truth values are ``True`` and ``False``, sizes MiB, lists separated by blanks.
 """
 

@@ -1,7 +1,9 @@
-"""The client side of LUXI for daemons: the master's own protocol on its UNIX socket, asynchronous (contract: LUXI).
+"""The client side of LUXI for daemons: the master's own protocol on its UNIX socket, asynchronous.
 
 A door that is a process of its own reaches the master by it. A connection carries one request at a time; ``Pool`` has
 as many as there are callers at a time, and keeps them.
+
+See contracts/luxi.md#framing.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A node to call; one that is ``offline`` is answered for at once (seed "offline flag")."""
+    """A node to call; one that is ``offline`` is answered for at once (contracts/cluster-design.md#node-flags)."""
 
     uuid: str
     name: str

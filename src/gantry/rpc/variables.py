@@ -12,9 +12,10 @@
     IP_i NETWORK_SUBNET_i NETWORK_GATEWAY_i NETWORK_DHCP_i      the same, for shells: they cannot read a colon
 
 Interface scripts get these names as they are, OS scripts with ``NIC_n_`` and hooks with ``INSTANCE_NICn_`` in front
-(networks seed "Exported variables"). The last two rows are only for a NIC that could not be before: with several
-addresses, or with one of a DHCP subnet. Any other has exactly the variables of always (networks seed "Backwards
-Compatibility"). A value that is not known is left out; truth values are ``True`` and ``False``, lists have blanks.
+(contracts/networks.md#variables). The last two rows are only for a NIC that could not be before: with several
+addresses, or with one of a DHCP subnet. Any other has exactly the variables of always
+(contracts/networks.md#backwards-compatibility). A value that is not known is left out; truth values are ``True`` and
+``False``, lists have blanks.
 
 Used by the environments of the node's scripts and by those of hooks, which the master makes.
 """

@@ -1,7 +1,7 @@
 """Where a machine's files are: the folders of a Gantry node, below one root.
 
-Without a root the folders are the system's own (contract: directories). A root (``GANTRY_ROOT``) moves all of
-them below it, with short names because a UNIX socket's path ends at 107 bytes: many nodes fit on one machine.
+Without a root the folders are the system's own (contracts/configuration.md#directories). A root (``GANTRY_ROOT``) moves
+all of them below it, with short names because a UNIX socket's path ends at 107 bytes: many nodes fit on one machine.
 """
 
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ class Paths:
 
     @property
     def allocators(self) -> tuple[str, ...]:
-        """The folders that are searched for allocator programs, first match wins (contract: iallocator)."""
+        """The folders that are searched for allocator programs, first match wins (contracts/iallocator.md#program)."""
         known = ("/usr/local/lib/ganeti/iallocators", "/usr/lib/ganeti/iallocators")
         return (f"{self.srv}/iallocators", f"{self.etc}/iallocators", *known)
 

@@ -33,7 +33,7 @@ class _Job(msgspec.Struct):
 
     @property
     def status(self) -> str:
-        """Return the end of the job, or ``queued`` while it has none (contract: job status from opcodes)."""
+        """Return the end of the job, or ``queued`` while it has none (contracts/jobs.md#status)."""
         ends = [step.status for step in self.ops]
         failed = [end for end in ends if end in ("error", "canceled")]
         return "success" if set(ends) == {"success"} else failed[0] if failed else "queued"

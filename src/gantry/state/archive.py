@@ -1,8 +1,10 @@
-"""The archive of jobs: those that left the queue, read by number when somebody asks for them (seed "History").
+"""The archive of jobs: those that left the queue, read by number when somebody asks for them.
 
 The queue asks for dependencies, queries for what a user names. A job is here from the moment in which the queue has it
 no more, though its file is moved later (``jobfiles``). Archived jobs are no part of the state: they come to a master
 candidate by the records that archive them, and the newest of them with a copy of the whole state (``copies``).
+
+See contracts/cluster-design.md#history.
 """
 
 import heapq

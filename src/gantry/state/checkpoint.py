@@ -6,7 +6,7 @@
      "cluster": {...}, "nodegroups": {uuid: {...}}, "nodes": ..., "networks": ..., "instances": ..., "disks": ...,
      "resting": ..., "segmentranges": ..., "ports": ..., "subnetpools": ...}
 
-Names of the keys are the contract's (configuration data, top level). ``journal`` is what recovery needs: the record up
+Names of the keys are those of contracts/configuration.md#configdata. ``journal`` is what recovery needs: the record up
 to which the file holds everything, the chain hash of its frame, the epoch, the highest job number ever given out, and
 which jobs are not archived, with the digests of their files (``jobfiles`` keeps them). Written by ``transaction`` when
 the journal has grown and when the daemon ends; read once, by ``recovery``. Who edits the file on purpose writes
@@ -26,7 +26,7 @@ from gantry.model import instance, network
 from gantry.state import frame, jobfiles, journal, reserved, snapshot
 
 VERSION = 10_000_000
-"""Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are the seed's own lineage."""
+"""Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are Ganeti's."""
 
 COLLECTIONS = (
     "nodegroups", "nodes", "networks", "instances", "disks", "resting", "segmentranges", "ports", "subnetpools",

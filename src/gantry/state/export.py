@@ -1,7 +1,9 @@
-"""The configuration for others to read: all of it but jobs and secrets (seed "Parameters", configuration export).
+"""The configuration for others to read: all of it but jobs and secrets.
 
 Secrets are blanked by the names of their keys, wherever they are: parameters of operating systems are free, and people
 put passwords there. Keys and certificates are no part of the configuration; they stay in files of their own.
+
+See contracts/cluster-design.md#configuration-export.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""The job queue's files: one JSON file per job, written behind (seed "Queue structure").
+"""The job queue's files: one JSON file per job, written behind (contracts/cluster-design.md#queue-files).
 
-    queue/job-N              a job that is not archived, exactly as the contract's job object
+    queue/job-N              a job that is not archived, exactly as in contracts/jobs.md#job-object
     queue/archive/K/job-N    an archived one, K = N div 10000; nobody reads it again by default
     queue/serial             the highest job number given out
     queue/version            the format of this folder

@@ -32,7 +32,7 @@ KINDS: dict[str, type[Stored]] = {
     "disks": instance.DetachedDisk,
     "jobs": job.Job,
 }
-"""The collections of the configuration (contract: configuration data) and the queue."""
+"""The collections of the configuration (contracts/configuration.md#configdata) and the queue."""
 
 KIND_OF: dict[type, str] = {cls: kind for kind, cls in KINDS.items()}
 

@@ -4,8 +4,8 @@
 S; the journal's records after S are applied on top. A job file may be newer than S, old, or lost with the power since
 S, but then a record after S has the job; a job that S does not list and no later record puts is archived, whatever file
 there is. A file that somebody edited, or that is gone, is replaced by what the older journal says of the job. Nothing
-is guessed: what does not fit raises ConfigurationError with the file and what to do. A configuration of the seed's own
-lineage is brought into today's form first (``upgrade.adoption``).
+is guessed: what does not fit raises ConfigurationError with the file and what to do. A configuration of Ganeti is
+brought into today's form first (``upgrade.adoption``).
 """
 
 import logging

@@ -5,7 +5,7 @@ have it, ``timeout`` seconds at most. One task per candidate walks the chain of 
 copy ends at hash H gets the frame that follows H; when that is no longer at hand, or H is no part of our history, it
 gets the whole state (CheckpointStore) and goes on from there. So a slow candidate costs nobody memory or time: after
 one time limit it is not waited for until it has caught up. Losing one is a warning in the log, more than half an error
-(seed "Life of a Ganeti job").
+(contracts/cluster-design.md#life-of-a-job).
 
 What a candidate has to do. Its folder is laid out like the master's (``config.data``, ``journal/``, ``queue/``), so
 that ``transaction.Store.open`` can open it as it is:

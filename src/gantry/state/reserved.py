@@ -1,7 +1,7 @@
 """Which addresses of a pool are in use, as ``config.data`` tells it: the one thing in there that is said twice.
 
 NICs and ports are the allocations; the state holds no other record of them. For readers of the file each pool also has
-its reservations, made from those when the file is written (networks seed "Configuration changes")::
+its reservations, made from those when the file is written (contracts/networks.md#configuration-objects)::
 
     {"range": "192.0.2.10-192.0.2.15", "name": "pool1", "reservations": ["192.0.2.10-192.0.2.12", "192.0.2.15"]}
 

@@ -3,7 +3,8 @@
 Every reader takes a Snapshot and keeps it as long as it likes; a change makes a new one that shares all but a few
 nodes of persistent maps with the old, so its cost does not grow with the cluster. ``apply`` refuses changes that
 break an invariant: names and MAC addresses are unique, references lead somewhere, an address lies in a subnet of its
-network and belongs to one NIC or one port (networks seed, ``_AllIPs``). The refused snapshot is unchanged.
+network and belongs to one NIC or one port (contracts/networks.md#finding-an-address). The refused snapshot is
+unchanged.
 """
 
 # The persistent maps take no type parameters when the program runs.
@@ -97,8 +98,8 @@ class Snapshot:
     def resolve(self, kind: str, name: str) -> str:
         """Return the UUID for a name, a UUID, or the unique beginning of a dotted name.
 
-        Raises NotFoundError, or InvalidError when a short name, or one that need not be unique, fits several (contract:
-        value coercion).
+        Raises NotFoundError, or InvalidError when a short name, or one that need not be unique, fits several
+        (contracts/opcodes.md#value-coercion).
         """
         if name in self.collection(kind):
             return name

@@ -1,7 +1,9 @@
-"""The ssconf files: what every node keeps of the cluster, a small text file per key (contract: ssconf keys).
+"""The ssconf files: what every node keeps of the cluster, a small text file per key.
 
 Pure. ``daemons.distribution`` brings the nodes' files to ``values`` (calls UpdateSsconf, WriteSsconf) when ``affects``
 says that a change shows in them. A value is a file's whole content: one entry a line, each line ended, sorted by name.
+
+See contracts/configuration.md#ssconf.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

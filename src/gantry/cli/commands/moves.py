@@ -1,4 +1,7 @@
-"""The commands that move instances: of ``gnt-instance``, ``gnt-node`` and ``gnt-group`` (contract: command line)."""
+"""The commands that move instances: of ``gnt-instance``, ``gnt-node`` and ``gnt-group``.
+
+See contracts/commands.md#conventions.
+"""
 
 import sys
 

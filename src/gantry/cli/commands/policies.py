@@ -3,7 +3,7 @@
     --disk-parameters drbd:protocol=C           by disk template
     --ipolicy-bounds-specs min:SPECS/max:SPECS  a range of sizes; // separates several ranges, one of which must fit
 
-SPECS are ``memory-size=1g,cpu-count=2``; sizes may have a unit (contract: command line).
+SPECS are ``memory-size=1g,cpu-count=2``; sizes may have a unit (contracts/commands.md#letters-of-options).
 """
 
 import argparse

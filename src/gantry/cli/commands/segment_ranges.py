@@ -1,8 +1,8 @@
 """``gantry segment range``: which segmentation ids the networks of a project get.
 
-The options are those of the seed (``--network_type``, ``--project_id``, ``--shared yes``, ``--not-used``) and those of
-the ``openstack`` command (``--network-type``, ``--private``, a name in front, ``--unused``); ``options`` has those by
-which ``gnt-network`` asks for a segment.
+The options are those of contracts/segment-ranges.md#commands (``--network_type``, ``--project_id``, ``--shared yes``,
+``--not-used``) and those of the ``openstack`` command (``--network-type``, ``--private``, a name in front,
+``--unused``); ``options`` has those by which ``gnt-network`` asks for a segment.
 """
 
 from gantry.cli import errors

@@ -1,6 +1,8 @@
-"""Which instances a command works on: names, all, those of nodes, or those with tags (contract: commands).
+"""Which instances a command works on: names, all, those of nodes, or those with tags.
 
 ``gnt-instance start --primary node1`` and its kin. Several instances at once need a yes or ``--force-multiple``.
+
+See contracts/commands.md#conventions.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """``gnt-cluster modify``, and the settings that it shares with ``gnt-cluster init``.
 
 Both spellings of an option exist, that of the 2.0 design and today's: ``--defaults bridge=br5`` is ``-N link=br5``,
-``--hypervisor-defaults`` is ``-H`` (seed "gnt-cluster commands"; contract: command line). The word ``default`` resets
+``--hypervisor-defaults`` is ``-H`` (contracts/commands.md#letters-of-options). The word ``default`` resets
 a setting.
 """
 

@@ -1,7 +1,9 @@
-"""``gnt-cluster command`` and ``gnt-cluster copyfile``: what reaches other nodes by SSH (seed "Master daemon").
+"""``gnt-cluster command`` and ``gnt-cluster copyfile``: what reaches other nodes by SSH.
 
 Everything else goes by the master daemon. They need ``ssh`` and ``scp``, and keys by which root may log in on the
 nodes; nobody is ever asked for a password. Nodes are worked on one after the other, offline ones are left out.
+
+See contracts/cluster-design.md#daemons.
 """
 
 import os

@@ -2,7 +2,8 @@
 
 Each program's module has ``COMMANDS``; ``main`` finds the row, this module makes the option parser of that row alone,
 ``completion`` and the help read the same rows. A function of a command takes a ``Call`` and returns an exit code.
-Groups of options that many commands share are declared here once, under the letters of the contract.
+Groups of options that many commands share are declared here once, under the letters that users know
+(contracts/commands.md#letters-of-options).
 
 An option or argument that is a field of an opcode says so (``field``): its help text, default, bounds and choices come
 from the opcode's declaration (``opcode_fields``), ``Call.opcode`` puts its value into the opcode, and an error about

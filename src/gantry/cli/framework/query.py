@@ -1,6 +1,6 @@
 """The ``list`` and ``list-fields`` commands: what a program declares of a resource, and how both run.
 
-The arguments of ``list`` are names, names with ``*`` and ``?``, or one filter (contract: query language).
+The arguments of ``list`` are names, names with ``*`` and ``?``, or one filter (contracts/query.md#text-filters).
 """
 
 import sys

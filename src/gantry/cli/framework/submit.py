@@ -1,8 +1,8 @@
 """From an opcode to its result: submit the job, wait for it with its log, raise what it ended with.
 
-The log goes to stdout as the contract has it. While nothing happens, stderr says what the job waits for: a progress
+The log goes to stdout as clients expect it. While nothing happens, stderr says what the job waits for: a progress
 line on a terminal, otherwise a notice once. Ctrl-C ends the command, never the job: the message says how to come
-back (contract: WaitForJobChange, command line).
+back (contracts/jobs.md#waiting-for-a-change).
 """
 
 import json

@@ -1,7 +1,7 @@
 """The grammar of ``--net`` and ``--disk`` where devices of an instance are changed: text becomes what opcodes take.
 
 The forms of each are declared beside its values (``nics``, ``disks``). What is not understood raises
-``cli.errors.MalformedError`` (contract: device option grammar; networks seed "Multiple IPs per NIC").
+``cli.errors.MalformedError`` (contracts/commands.md#device-options, contracts/networks.md#several-addresses-of-a-nic).
 """
 
 import re
@@ -15,7 +15,7 @@ ACTIONS = ("add", "modify", "remove")
 LAST = -1
 
 Change = list[object]
-"""``[action, id, values]`` (contract: device modifications)."""
+"""``[action, id, values]`` (contracts/opcodes.md#device-modifications)."""
 
 
 class Grammar(NamedTuple):

@@ -1,7 +1,8 @@
 """The grammar of ``--net`` and ``--disk`` where an instance is made: each option is a device, named by its number.
 
 The values are those of ``syntax``; ``changes`` has the grammar for an instance that exists. What is not understood
-raises ``cli.errors.MalformedError`` (contract: device option grammar; networks seed "Multiple IPs per NIC").
+raises ``cli.errors.MalformedError`` (contracts/commands.md#device-options,
+contracts/networks.md#several-addresses-of-a-nic).
 """
 
 import re

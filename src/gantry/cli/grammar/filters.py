@@ -1,4 +1,4 @@
-"""Filters as people type them become the prefix lists that queries take (contract: query language).
+"""Filters as people type them become the prefix lists that queries take (contracts/query.md#text-filters).
 
     expression   conjunction ("or" conjunction)*
     conjunction  negation ("and" negation)*

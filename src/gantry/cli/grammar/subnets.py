@@ -5,7 +5,7 @@ own, so the action is looked for behind it, and before the first comma. Values a
 before a comma takes it literally, ``no_dhcp`` is ``dhcp=no``, and ``-gateway`` is ``gateway=none``.
 
 What is not understood raises ``cli.errors.MalformedError``, which shows the text, points at the place and lists the
-forms (networks seed "Multiple Subnets per Network", "Multiple IP pools per Subnet").
+forms (contracts/networks.md#subnets, contracts/networks.md#pools).
 """
 
 import re

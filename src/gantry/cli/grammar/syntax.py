@@ -4,7 +4,7 @@
     ident:key=value,...        the same with what it is about in front
 
 A backslash before a comma or a backslash takes it literally. Everything raises InvalidError that shows the text or has
-the key that is wrong (contract: command line, device option grammar; seed: "Command line changes"). ``subnets`` has the
+the key that is wrong (contracts/commands.md#device-options). ``subnets`` has the
 grammar of ``--subnet`` and ``--pool``, ``devices`` that of ``--disk`` and ``--net`` around their values, ``changes``
 the same where they are changed.
 """
@@ -26,13 +26,13 @@ RESET = "default"
 """The word that takes a parameter's setting back."""
 
 AUTO = "auto"
-"""The size of a disk that has the cluster's default (seed: "size=auto")."""
+"""The size of a disk that has the cluster's default (contracts/commands.md#device-options)."""
 
 MEMORY = ("memory", "maxmem", "minmem")
 NIC_KEYS = ("mac", "network", "mode", "link", "vlan", "bridge", "name")
 DISK_KEYS = (*("size", "mode", "access", "name", "vg", "metavg", "adopt", "path", "format", "provider", "spindles"),)
 MODES = ("r", "w", "ro", "rw")
-"""What ``access`` may say in the seed's sense; otherwise it is how a guest reaches an external disk."""
+"""What ``access`` may say as a mode; otherwise it is how a guest reaches an external disk."""
 
 
 def pieces(text: str) -> list[str]:
@@ -167,7 +167,7 @@ def _disk_texts(values: Values, *, place: str, keys: Sequence[str] = DISK_KEYS) 
     _check_keys(plain, keys, place=place)
     given = _texts(plain, place=place)
     if given.get("access") in MODES:
-        # The seed's word, with r and w as values.
+        # The word of the 2.0 design for ``mode`` (contracts/commands.md#device-options).
         given["mode"] = given.pop("access")
     if "spindles" in given:
         given["spindles"] = number(str(given["spindles"]))
@@ -175,7 +175,10 @@ def _disk_texts(values: Values, *, place: str, keys: Sequence[str] = DISK_KEYS) 
 
 
 def nic(values: Values, *, place: str) -> Structure:
-    """Gather ``ip``, ``ip0``, ``ip1`` ... into a list; a bare word is the network's name (the seed's short form)."""
+    """Gather ``ip``, ``ip0``, ``ip1`` ... into a list; a bare word is the network's name.
+
+    See contracts/networks.md#several-addresses-of-a-nic.
+    """
     addresses = _listed(_addresses(values, place=place), place=place)
     bare = [key for key, value in values.items() if value is True]
     if bare and "network" not in values:
@@ -184,7 +187,8 @@ def nic(values: Values, *, place: str) -> Structure:
     _check_keys(values, NIC_KEYS, place=place)
     given = _texts(values, place=place)
     if given.get("bridge") == "auto":
-        # The seed's word for the default bridge, which is what a NIC gets without one.
+        # The default bridge in the 2.0 design (contracts/commands.md#device-options), which is what a NIC gets without
+        # one.
         del given["bridge"]
     return {**given, "ip": addresses} if addresses else given
 

@@ -1,7 +1,7 @@
 """The configuration of a DHCP server for a network: files as text, for dnsmasq and for Kea.
 
 ``gnt-network dhcp`` calls ``dnsmasq`` and ``kea``; pure, and no service is touched. The subnets are those with ``dhcp``
-set, at most one of each IP version (networks seed "Multiple Subnets per Network"). Every address of a NIC there becomes
+set, at most one of each IP version (contracts/networks.md#subnets). Every address of a NIC there becomes
 a reservation for its MAC address; nobody else is given one, so there is no range to lease from.
 
 DHCPv4 gives a card one address: the first that it has in the subnet is offered, the others stand in a comment.

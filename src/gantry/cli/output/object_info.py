@@ -1,6 +1,6 @@
 """The ``info`` commands: what the master says of an object, under the key words that scripts look for.
 
-Each function turns one answer (contract: fixed outputs, OP_INSTANCE_QUERY_DATA, QueryClusterInfo keys) into a
+Each function turns one answer (contracts/commands.md#fixed-outputs, contracts/commands.md#instance-data) into a
 document for ``output``. What an answer does not have is left out or shown as null; nothing here fails on it.
 """
 

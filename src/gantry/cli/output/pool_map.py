@@ -1,7 +1,7 @@
 """Pools drawn as text: a mark for each address, or the runs of equal marks where a pool is too long for that.
 
-``gnt-network map`` calls ``draw`` for each pool; pure. The marks are those of a pool's map (``X`` and ``.``, networks
-seed "Change the query mechanism"), with the reason told where there is one besides use.
+``gnt-network map`` calls ``draw`` for each pool; pure. The marks are those of a pool's map (``X`` and ``.``,
+contracts/networks.md#queries), with the reason told where there is one besides use.
 """
 
 import bisect

@@ -1,7 +1,7 @@
 """Query results as text: tables for people, and ``json``, ``yaml`` and ``csv`` for programs.
 
 A table has the titles as headers, gaps of two blanks, numbers to the right; with a separator it has no padding
-(contract: command line, formatting). A value that is not there shows why: ``??`` unknown field, ``?`` no data, ``-``
+(contracts/commands.md#formatting). A value that is not there shows why: ``??`` unknown field, ``?`` no data, ``-``
 unavailable, ``*`` offline. Programs get the names of the fields as keys, and null for what is not there.
 """
 

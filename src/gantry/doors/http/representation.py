@@ -1,6 +1,6 @@
 """How an answer is written: JSON or YAML as the client accepts, and the tag that names its version.
 
-Seed "Resource representation" (Accept), "Remote API changes" (ETag). The tag of an object is its serial number and a
+Accept and ETag are those of contracts/remote-api.md#representation. The tag of an object is its serial number and a
 digest of what is sent, since some fields come from nodes and change without the object.
 """
 

@@ -1,6 +1,6 @@
 """Who may use the doors that speak HTTP: the users file, and the check of a password.
 
-A line of ``lib/users`` is of one of two kinds (contract: users file; seed "Security"):
+A line of ``lib/users`` is of one of two kinds (contracts/remote-api.md#users-file):
 
     alice:$2y$10$...                      htpasswd's, bcrypt (``htpasswd -B``): may do everything
     bob {HA1}0123... write                name, password, options separated by commas

@@ -1,9 +1,9 @@
-"""LUXI: the master's own protocol, JSON messages that end in ETX on a UNIX socket (seed "The LUXI protocol").
+"""LUXI: the master's own protocol, JSON messages that end in ETX on a UNIX socket (contracts/luxi.md#framing).
 
 The permission bits of the socket are all the access control there is. A connection carries any number of requests,
 answered in order. A message that cannot be read is answered with what is wrong and ends the connection; one longer
-than ``MESSAGE_LIMIT`` is never held in memory whole. The methods and their arguments are in the contract (LUXI
-methods), in two classes: ``jobs`` change something, ``queries`` do not.
+than ``MESSAGE_LIMIT`` is never held in memory whole. The methods and their arguments are in contracts/luxi.md#methods,
+in two classes: ``jobs`` change something, ``queries`` do not.
 
 Life cycle: the master daemon makes a Door and calls ``open``; ``close`` ends the connections.
 """

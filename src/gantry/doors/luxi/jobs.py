@@ -1,4 +1,4 @@
-"""The job functions of LUXI, those that change something: submit, cancel, archive, wait (seed "The LUXI protocol")."""
+"""The job functions of LUXI, those that change something: submit, cancel, archive, wait (contracts/luxi.md#methods)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -49,7 +49,7 @@ async def _wait_for_change(
     serial: int | None,
     timeout: float,
 ) -> object:
-    """Wait for a change of the named fields, or for a log message (contract: WaitForJobChange)."""
+    """Wait for a change of the named fields, or for a log message (contracts/jobs.md#waiting-for-a-change)."""
     getters = engine.GETTERS["job"]
     unknown = [name for name in names if name not in getters]
     if unknown:

@@ -1,4 +1,4 @@
-"""The query functions of LUXI: they change nothing, take no lock and wait for no job (seed "The LUXI protocol")."""
+"""The query functions of LUXI: they change nothing, take no lock and wait for no job (contracts/luxi.md#methods)."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -19,7 +19,7 @@ ROW_LIMIT = 1_000_000
 
 
 async def _query_jobs(services: Services, numbers: Sequence[int] | None, names: Sequence[str]) -> object:
-    """Return a row for each number; one of nulls for a job that does not exist (contract: LUXI methods)."""
+    """Return a row for each number; one of nulls for a job that does not exist (contracts/luxi.md#methods)."""
     if not numbers:
         return await engine.table(services.source, "job", (), names)
     rows = engine.jobs_by_number(services.source, numbers, names)

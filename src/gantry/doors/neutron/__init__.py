@@ -1,9 +1,10 @@
 """The Neutron API, version 2.0: networks, subnets, ports and segment ranges, for the tools of OpenStack.
 
 ``attributes`` says what a table of attributes is, the modules of ``resources`` have one each, and ``collection`` serves
-them all (contract: neutron). ``listing`` is filters and pages, ``policy`` who may do what, ``access`` who asks,
-``faults`` how the door says no; ``discovery`` and ``identity`` are what clients want to know before. The door knows
-the master by LUXI alone: a change is a job that it waits for, and all rules about networks are those of the opcodes.
+them all (contracts/neutron-api.md#collections). ``listing`` is filters and pages, ``policy`` who may do what,
+``access`` who asks, ``faults`` how the door says no; ``discovery`` and ``identity`` are what clients want to know
+before. The door knows the master by LUXI alone: a change is a job that it waits for, and all rules about networks are
+those of the opcodes.
 
 Life cycle: ``daemons.remote`` makes an Application and hands it to ``doors.http.Server``.
 """

@@ -3,7 +3,7 @@
 A table says once, for each attribute, whether it may be given in a POST or a PUT, what it is when it is left out, how
 a value is converted and which ones are refused, whether lists may be filtered and sorted by it, and how it is shown.
 ``created`` and ``changed`` apply a table to a body, in the order and with the words of the recorded service
-(contract: neutron, attributes); everything else that depends on an attribute reads the same rows.
+(contracts/neutron-api.md#attributes); everything else that depends on an attribute reads the same rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How many addresses of networks are free: ``/v2.0/network-ip-availabilities`` (contract: neutron, client)."""
+"""How many addresses of networks are free: ``/v2.0/network-ip-availabilities`` (contracts/neutron-api.md#clients)."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What the Neutron door says of itself: versions, collections, extensions (contract: neutron, client).
+"""What the Neutron door says of itself: versions, collections, extensions (contracts/neutron-api.md#clients).
 
 An extension is listed for what the stock client and SDK look for before they use it; names and times are upstream's.
 """

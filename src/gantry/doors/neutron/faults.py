@@ -1,4 +1,4 @@
-"""How the Neutron door says no: statuses, types and bodies as its clients know them (contract: neutron, errors).
+"""How the Neutron door says no: statuses, types and bodies as its clients know them (contracts/neutron-api.md#errors).
 
 There are three forms. What the API itself refuses is ``{"NeutronError": {type, message, detail}}``; an object that is
 hidden by a rule of access is the same without the wrapper; what stands before the API, authentication and extensions,

@@ -1,4 +1,4 @@
-"""The few identity calls that the stock client makes, so that it can log in and name projects (contract: neutron, 1c).
+"""The few identity calls that the stock client makes, so that it can log in and name projects.
 
     GET  /v3                            the version
     POST /v3/auth/tokens                a token for a name and a password of the users file
@@ -7,6 +7,8 @@
 A project's id is its name; who is no administrator hears of the own one alone. Where a site has an identity service of
 its own, these are not served. ``/v2.0/tenants`` is what a client asks for that knows of no identity endpoint but looks
 a project up at this one.
+
+See contracts/neutron-api.md#identity.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Lists of the Neutron door: fields, filters, sorting and pages (contract: neutron, filters, sorting, paging).
+"""Lists of the Neutron door: fields, filters, sorting and pages (contracts/neutron-api.md#lists).
 
 ``read`` checks a query against the table of a resource, before anything is asked of the master; the master gets what
 it can filter by itself, the rest is looked at here, on values as they are shown.

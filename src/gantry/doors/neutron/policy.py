@@ -1,4 +1,4 @@
-"""Who may do what at the Neutron door (contract: neutron, policy).
+"""Who may do what at the Neutron door (contracts/neutron-api.md#policy).
 
 Administrators may do everything. Others see what is their project's or shared, segment ranges and provider attributes
 not at all, and change what is their project's unless they are readers. What somebody may not see is not there for

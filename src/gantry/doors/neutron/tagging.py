@@ -1,4 +1,7 @@
-"""The tags of an object as resources of their own: ``/v2.0/COLLECTION/ID/tags[/TAG]`` (contract: neutron, tags)."""
+"""The tags of an object as resources of their own: ``/v2.0/COLLECTION/ID/tags[/TAG]``.
+
+See contracts/neutron-api.md#tags.
+"""
 
 from collections.abc import Sequence
 

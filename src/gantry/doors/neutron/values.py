@@ -1,7 +1,9 @@
-"""Converters and validators of attributes, with the words of the recorded service (contract: neutron).
+"""Converters and validators of attributes, with the words of the recorded service.
 
 A converter returns the value as the attribute has it, or raises a fault of type InvalidInput; a validator returns
 None, or the reason for which a converted value is refused. Both are cells of the tables in ``resources``.
+
+See contracts/neutron-api.md#attributes.
 """
 
 import ipaddress

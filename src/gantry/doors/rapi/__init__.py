@@ -1,10 +1,10 @@
-"""The remote API, version 2 of Ganeti's: resources over HTTP for programs elsewhere (seed "Remote API changes").
+"""The remote API, version 2 of Ganeti's: resources over HTTP for programs elsewhere (contracts/remote-api.md#design).
 
 ``reading`` has the resources that are answered at once, ``changes`` those that submit a job and answer its number. The
 door knows the master by LUXI alone, so all that it says comes from there, and all rules are the opcodes'.
 
-The seed's form of a path, with the cluster's name in front or behind the version, ``/lab.example/instances/NAME/tag``,
-means the same as ``/2/instances/NAME/tags``.
+The form of a path in the 2.0 design (contracts/remote-api.md#design), with the cluster's name in front or behind the
+version, ``/lab.example/instances/NAME/tag``, means the same as ``/2/instances/NAME/tags``.
 
 Life cycle: ``daemons.remote`` makes an Application and hands it to ``doors.http.Server``.
 """
@@ -68,7 +68,7 @@ class Application:
         return await route.call(self._master, request, names)
 
     async def _usual(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a path of the seed's form in the usual one; only such a path costs a question to the master."""
+        """Return a path of the 2.0 design's form in the usual one; only such a path costs a question to the master."""
         rest = path[1:] if path[:1] == ("2",) else path
         if len(rest) < 2 or rest[0] in _HEADS:
             return path

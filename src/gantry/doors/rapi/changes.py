@@ -2,7 +2,8 @@
 
 One row is one resource. A part of the path in braces is the opcode's field of that name; a query argument is the field
 that it is mapped to; the body is the opcode's other fields, by their own names or by those that existing clients use
-(contract: remote API resources). Whether they are valid is the opcode's to say, not the door's. A job id is answered.
+(contracts/remote-api.md#resources). Whether they are valid is the opcode's to say, not the door's. A job id is
+answered.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The resources that are answered at once: lists, objects, jobs, queries (contract: remote API resources).
+"""The resources that are answered at once: lists, objects, jobs, queries (contracts/remote-api.md#resources).
 
 All is asked from the master by LUXI queries. A field that a client expects and this cluster does not have, or whose
 node does not answer, is null. An object is answered with its serial number, which becomes its ETag.
@@ -37,7 +37,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "ndparams", "custom_ndparams", *_COMMON,
     ),
 }  # fmt: skip
-"""What is answered of each kind of object (contract: returned field lists; ``subnets`` is ours)."""
+"""What is answered of each kind of object (contracts/remote-api.md#returned-fields; ``subnets`` is ours)."""
 
 _PLURALS = {"instance": "instances", "node": "nodes", "network": "networks", "group": "groups"}
 _KEYS = {"instance": "id", "node": "id", "network": "name", "group": "name"}
@@ -188,7 +188,7 @@ class _Wait(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def _wait(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
-    """Wait a while for a change of a job; null when there was none (contract: WaitForJobChange)."""
+    """Wait a while for a change of a job; null when there was none (contracts/jobs.md#waiting-for-a-change)."""
     body = _converted(request.body, _Wait)
     change = await master.caller.call(
         object,

@@ -1,6 +1,7 @@
 """What the two tables of the remote API are made of: a route, the master behind it, and how to find one.
 
-A path is written as in the contract, with the name of each part that varies in braces: ``/2/nodes/{node_name}/role``.
+A path is written as in contracts/remote-api.md#resources, with the name of each part that varies in braces:
+``/2/nodes/{node_name}/role``.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,7 +16,10 @@ from gantry.runtime import interface
 T = TypeVar("T")
 
 WAIT = 10.0
-"""Seconds that one question to the master for a change of a job takes at most (contract: ``/2/jobs/J/wait``)."""
+"""Seconds that one question to the master for a change of a job takes at most.
+
+See contracts/remote-api.md#waiting-for-a-job.
+"""
 
 JOB_PATIENCE = 60.0
 """Seconds that a read which needs a job waits for it."""

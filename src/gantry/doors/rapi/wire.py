@@ -1,7 +1,8 @@
 """How the remote API reads a request and writes an answer: users, rights, bodies, versions, failures.
 
 ``Application`` lets a request through in this order: content type of the answer, endpoint, user, right, body, the
-endpoint's own work, representation. A failure is ``code``, ``message`` and ``explain`` (contract: remote API errors).
+endpoint's own work, representation. A failure is ``code``, ``message`` and ``explain``
+(contracts/remote-api.md#errors).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

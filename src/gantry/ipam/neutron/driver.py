@@ -1,8 +1,10 @@
-"""What Neutron calls: pools of subnets, subnets and their addresses (IPAM seed "Plugging into IPAM interface").
+"""What Neutron calls: pools of subnets, subnets and their addresses.
 
 Neutron makes a ``Pool`` for each call and hands it its context. Subnet pools are the business of Neutron's own
 allocator, which ``Pool`` extends; what it gives out lives in the ``ledger``. Errors come out as Neutron's, which
 answers its clients with their status: a race that was lost too often becomes a request to repeat the whole call.
+
+See contracts/neutron-ipam-driver.md#driver-interface.
 """
 
 import contextlib
@@ -58,7 +60,10 @@ class Pool(subnet_alloc.SubnetAllocator):
         return Subnet(self._context, request.subnet_id, details)
 
     def get_subnet(self, subnet_id: str) -> "Subnet":
-        """Return the subnet without a look at it (seed "Plugging into IPAM interface"); its methods say if none is."""
+        """Return the subnet without a look at it; its methods say if none is.
+
+        See contracts/neutron-ipam-driver.md#driver-interface.
+        """
         return Subnet(self._context, subnet_id)
 
     def update_subnet(self, request: requests.SpecificSubnetRequest) -> "Subnet | None":

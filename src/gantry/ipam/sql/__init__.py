@@ -1,4 +1,4 @@
-"""The reference IPAM driver over SQL, on SQLite and PostgreSQL (IPAM seed; docs/explanation/sql-ipam.md).
+"""The reference IPAM driver over SQL, on SQLite and PostgreSQL.
 
 It also runs inside programs that are not ours, so it is synchronous, needs no ``Runtime`` and opens its connections
 itself: the master calls it in threads. Imported by name::
@@ -15,4 +15,6 @@ itself: the master calls it in threads. Imported by name::
     schema          tables, made and changed by the steps in migrations/
     faults          errors of databases, as ours
     program         the command gantry-ipam
+
+See contracts/neutron-ipam-driver.md and explanation/sql-ipam.md.
 """

@@ -1,4 +1,4 @@
-"""One address: any of the pools, the lowest of them, or a specific one (IPAM seed, _try_generate_ip and others).
+"""One address: any of the pools, the lowest of them, or a specific one (contracts/neutron-ipam-driver.md#routines).
 
 Any address takes three statements at every fill: pick a range, compare and set it, enter the allocation. Who loses a
 range to another worker looks elsewhere, and takes the address in the middle of what it finds there: that cuts the

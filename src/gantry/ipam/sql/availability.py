@@ -1,4 +1,4 @@
-"""Availability ranges: what is free in a subnet, taken without locks (IPAM seed "Driver data model").
+"""Availability ranges: what is free in a subnet, taken without locks (contracts/neutron-ipam-driver.md#data-model).
 
 A worker reads one range, takes an address out of it by a statement that works only if nobody has touched the range
 since, and reads anew if somebody has. Ranges are calculated from pools and allocations when the subnet is stale (its

@@ -1,10 +1,12 @@
-"""The driver: subnets, and the addresses that are allocated in them (IPAM seed "Plugging into IPAM interface").
+"""The driver: subnets, and the addresses that are allocated in them.
 
 Who calls it: Neutron's driver (``ipam.neutron``) inside neutron-server, and the master in threads. A ``Driver`` is one
 worker: it remembers, for each subnet, where it took the last address, and goes on from there; losing that costs
 nothing. Values are the texts of ``model.network``.
 
 Invariant: an address is allocated at most once in a subnet, by the primary key, whatever workers believe.
+
+See contracts/neutron-ipam-driver.md#driver-interface.
 """
 
 import copy

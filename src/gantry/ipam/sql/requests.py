@@ -1,4 +1,4 @@
-"""What a subnet is asked for (IPAM seed "Plugging into IPAM interface": any, specific, automatic).
+"""What a subnet is asked for (contracts/neutron-ipam-driver.md#requests).
 
 ``ipam.driver`` says what a network of the cluster is asked for, these what one subnet is; the texts are those of
 ``model.network``.

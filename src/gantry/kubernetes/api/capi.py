@@ -1,8 +1,10 @@
-"""IPAddressClaim and IPAddress of ``ipam.cluster.x-k8s.io``, Cluster of ``cluster.x-k8s.io`` (contract: 1.2).
+"""IPAddressClaim and IPAddress of ``ipam.cluster.x-k8s.io``, Cluster of ``cluster.x-k8s.io``.
 
 v1beta1 and v1beta2 have the same fields and differ only in which are required, so one struct reads both; an object is
 written back in the version in which it was read. Only the fields that claims need are here; the definitions belong to
 Cluster API, whose own manifests install them.
+
+See contracts/ippool-claims.md#kinds-of-cluster-api.
 """
 
 from typing import Annotated

@@ -1,7 +1,9 @@
-"""Metal3DataTemplate, Metal3DataClaim, Metal3Data, and the BareMetalHost of templates (contract: kubernetes 1.7).
+"""Metal3DataTemplate, Metal3DataClaim, Metal3Data, and the BareMetalHost of templates.
 
 The group ``infrastructure.cluster.x-k8s.io`` belongs to Metal3's provider for Cluster API, which installs the
 definitions. v1beta1 and v1beta2 name some lists differently; one struct reads both.
+
+See contracts/ippool-claims.md#templates.
 """
 
 from typing import Annotated
@@ -278,9 +280,9 @@ class TemplateSpec(meta.Plain, frozen=True):
 
 
 class TemplateStatus(meta.Plain, frozen=True):
-    """The index of each data claim, a map (v1beta1) or a list (v1beta2), and its data object (seed).
+    """The index of each data claim, a map (v1beta1) or a list (v1beta2), and its data object.
 
-    The seed's map of index to machine is not written, because current definitions use its name for the map above.
+    The design's map of index to machine is not written, because current definitions use its name for the map above.
     """
 
     indexes: object = None

@@ -79,7 +79,7 @@ def _schema(resource: type[meta.Resource], version: str, is_partial: bool, witho
 
 
 def _names(short: str, singular: str) -> tuple[str, ...]:
-    """Return the short names of Metal3's definitions (contract: 1.1)."""
+    """Return the short names of Metal3's definitions (contracts/ippool-claims.md#names)."""
     plural = f"{singular}es" if singular.endswith("s") else f"{singular}s"
     return short, singular, *(f"{stem}{name}" for stem in ("m3", "metal3") for name in (short, singular, plural))
 

@@ -1,4 +1,4 @@
-"""IPPool, IPClaim and IPAddress of ``ipam.metal3.io/v1alpha1`` (claims seed; contract: kubernetes 1.2).
+"""IPPool, IPClaim and IPAddress of ``ipam.metal3.io/v1alpha1`` (contracts/ippool-claims.md#fields).
 
 Fields that Metal3 has renamed are read and written under both names: a pool's ``status.allocations`` (old, includes
 pre-allocations) and ``indexes`` (new, existing addresses only), a claim's ``status.ipAddress`` (old) and ``address``

@@ -1,4 +1,4 @@
-"""OpenAPI documents, which clients use for validation, apply and ``kubectl explain`` (contract: kubernetes 3.4).
+"""OpenAPI documents, which clients use for validation, apply and ``kubectl explain`` (contracts/kubernetes-api.md).
 
 The embedded API server calls it. ``group`` returns a document of version 3 for a group and version, ``whole`` the one
 of version 2 for older clients. Both are generated from the definitions, with only what clients need: the schemas with

@@ -6,7 +6,7 @@ everything else is derived: the schema in custom resource definitions and in Ope
 pruning and validation.
 
 ``definitions`` and the embedded API server call it. Pure. The texts of a ``Cause`` are those of Kubernetes, because
-users search for them (contract: kubernetes, samples).
+users search for them (contracts/kubernetes-api.md#invalid-objects).
 """
 
 import json

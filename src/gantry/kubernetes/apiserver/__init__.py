@@ -1,4 +1,4 @@
-"""The embedded API server: the Kubernetes API for sites without a Kubernetes cluster (contract: kubernetes 3.4).
+"""The embedded API server: the Kubernetes API for sites without a Kubernetes cluster (contracts/kubernetes-api.md).
 
     application = server.Application(runtime, folder, tokens=...)
     await application.open() ; http.Server(runtime, application).open(...) ; ... ; await application.close()

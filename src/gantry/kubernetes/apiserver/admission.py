@@ -1,4 +1,4 @@
-"""Built-in admission (contract: kubernetes 1.3, S16): applies the admission rules to the objects of the store.
+"""Built-in admission (contracts/ippool-claims.md#admission): applies the admission rules to the objects of the store.
 
 ``write`` calls it before an object is stored; ``garbage_collector`` passes stored changes to it. Addresses are indexed
 by pool, so that the check of a pool does not scan all of them.

@@ -1,4 +1,7 @@
-"""Bodies of writes: which parts take effect, and patches (contract: S4, S5, S11). Pure."""
+"""Bodies of writes: which parts take effect, and patches. Pure.
+
+See contracts/kubernetes-api.md#updates and contracts/kubernetes-api.md#patches.
+"""
 
 import base64
 from collections.abc import Callable

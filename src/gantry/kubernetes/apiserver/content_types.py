@@ -1,4 +1,5 @@
-"""Content types: decode request bodies, encode objects as a client accepts them (contract: kubernetes 3.4, S11, S14).
+"""Content types: decode request bodies, encode objects as a client accepts them (contracts/kubernetes-api.md, S11,
+S14).
 
 The Accept header has the format, JSON or YAML, and the view: the object itself, a table with the columns of its kind,
 or its metadata only. Lists and watch events have the same view. The first supported entry is used; the version of a

@@ -1,4 +1,4 @@
-"""Discovery: groups, versions and resources served, and their OpenAPI documents (contract: kubernetes 3.4).
+"""Discovery: groups, versions and resources served, and their OpenAPI documents (contracts/kubernetes-api.md).
 
 New clients request aggregated discovery, in one of two versions, and get the version they requested or the unaggregated
 form; older clients request it group by group. OpenAPI documents are generated on first use.

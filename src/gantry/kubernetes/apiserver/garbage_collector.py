@@ -1,8 +1,8 @@
 """Garbage collector: deletes dependents of deleted owners, the content of deleted Namespaces, and old Events.
 
 It observes each stored change and processes the affected objects one by one; at the start it checks all objects once,
-so a crash loses no work. Owners are identified by UID (contract: S7). An owner of a kind that is not served here may
-exist elsewhere and counts as existing.
+so a crash loses no work. Owners are identified by UID (contracts/kubernetes-api.md#deletion). An owner of a kind that
+is not served here may exist elsewhere and counts as existing.
 
     Background      delete the owner at once, then dependents without other owners
     Foreground      delete the dependents, wait for those with blockOwnerDeletion, then delete the owner

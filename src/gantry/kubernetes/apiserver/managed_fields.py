@@ -1,4 +1,4 @@
-"""Managed fields: ``metadata.managedFields`` and server-side apply (contract: S10).
+"""Managed fields: ``metadata.managedFields`` and server-side apply (contracts/kubernetes-api.md#server-side-apply).
 
 The granularity of fields is coarser than in Kubernetes: a label, an annotation, ``finalizers``, ``ownerReferences``, or
 a top-level field of the spec, of the status, or of an object without either. A field manager owns the fields that it

@@ -1,7 +1,9 @@
-"""Metadata: the fields that the server sets, and validation of those that clients set (contract: S1 to S3, S9).
+"""Metadata: the fields that the server sets, and validation of those that clients set.
 
 ``write`` and ``garbage_collector`` call it. Pure. ``read`` checks the types of a body's metadata and removes nulls; the
 other functions work on its result.
+
+See contracts/kubernetes-api.md#create.
 """
 
 import functools

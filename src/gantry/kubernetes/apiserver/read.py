@@ -1,4 +1,4 @@
-"""Read: get, list with pagination, and watch (contract: kubernetes 3.4, S12 and S13).
+"""Read: get, list with pagination, and watch (contracts/kubernetes-api.md#lists, contracts/kubernetes-api.md#watches).
 
 All pages of a list are of the same snapshot. A watch sends every change after a version, in order, or ends with a 410
 ERROR event, after which the client lists again. There is no queue for a watch: it reads the events of the watch cache

@@ -1,4 +1,4 @@
-"""Selectors: filter a list or a watch by labels and by fields (contract: S12).
+"""Selectors: filter a list or a watch by labels and by fields (contracts/kubernetes-api.md#lists).
 
 environment=production,tier in (web, db),!canary        labels
 metadata.name=x,metadata.namespace!=y                   fields; more for Events and Namespaces

@@ -1,4 +1,4 @@
-"""Errors as Kubernetes Status objects (contract: kubernetes 3.4, S15).
+"""Errors as Kubernetes Status objects (contracts/kubernetes-api.md#status-objects).
 
 Every error answer of the API server is made here. Reasons and messages are those of Kubernetes: clients distinguish
 errors by the reason, users and scripts by the message.

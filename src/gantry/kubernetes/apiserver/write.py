@@ -1,4 +1,4 @@
-"""Write: create, update, patch, apply and delete (contract: kubernetes 3.4, S1 to S11).
+"""Write: create, update, patch, apply and delete.
 
 The application calls it with a target and a body, and so does the garbage collector. A write is based on the state
 after all pending writes, and does not yield before it is itself pending, so no two writes are based on the same state.
@@ -6,6 +6,8 @@ The order: metadata set by the server, unknown fields, defaults, schema, admissi
 ends before the store.
 
 Invariant: a stored object has passed its schema and the admission rules in the version in which it was written.
+
+See contracts/kubernetes-api.md#create, contracts/kubernetes-api.md#updates and contracts/kubernetes-api.md#deletion.
 """
 
 import datetime

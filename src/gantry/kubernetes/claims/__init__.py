@@ -1,4 +1,4 @@
-"""IP claims: observed Kubernetes objects in, actions out (claims seed; contract: kubernetes 1.3 to 1.8).
+"""IP claims: observed Kubernetes objects in, actions out (contracts/ippool-claims.md#allocation).
 
     objects ---> cache ---> reconcile_claim, reconcile_pool ---> actions ---> controllers ---> API server
                    ^                                                                              |

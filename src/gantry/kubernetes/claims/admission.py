@@ -1,4 +1,4 @@
-"""Admission rules: which objects a server rejects although they fit their schema (contract: kubernetes 1.3).
+"""Admission rules: which objects a server rejects although they fit their schema.
 
 The embedded API server calls it on each create and update, the admission webhook for a real API server. Pure.
 
@@ -6,6 +6,8 @@ Differences from Metal3's webhooks. Stricter: a ``namePrefix`` that cannot begin
 shrinking pool is checked against the address objects, not against its status. Laxer: a random pool may have any finite
 size, and the rules do not apply to an update that leaves the spec unchanged or to an object that is being deleted, so
 that rules newer than the object do not block them.
+
+See contracts/ippool-claims.md#admission.
 """
 
 import itertools

@@ -1,10 +1,12 @@
-"""Allocate: which address a claim gets, or why none (claims seed; contract: kubernetes 1.4, defects D1 to D18).
+"""Allocate: which address a claim gets, or why none.
 
 ``reconcile_claim`` calls it for a claim without an address object. It reads the cache and changes nothing.
 
 Order of preference: the address that the pool pre-allocates to the claim's name; the one that the claim's annotation
 requests; the one in its status, if free; the one assumed for it or reserved for it in a cluster; the first free address
 or a random one, by the pool's allocation strategy.
+
+See contracts/ippool-claims.md#allocation and contracts/ippool-claims.md#known-defects.
 """
 
 from collections.abc import Callable

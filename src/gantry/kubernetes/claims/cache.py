@@ -10,7 +10,7 @@ is returned again when its pool has a free address, when its requested address b
 pool or a Cluster changes. ``assume`` keeps an address for a claim from the allocation until its object is observed.
 
 Pools of one namespace with the same ``namePrefix`` share their addresses: the names of their objects would collide, and
-in the seed a prefix stands for a subnet. Invariant: for each address, the space of a pool has as owners the address
+a prefix stands for a subnet. Invariant: for each address, the space of a pool has as owners the address
 objects of those pools with that address, the claims it is assumed for, and objects that have its name
 (``handle_collision``).
 """

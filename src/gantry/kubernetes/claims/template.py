@@ -1,4 +1,4 @@
-"""Templates: the pools that a template refers to, the claims on them, and the rendered data (contract: 1.7).
+"""Templates: the pools that a template refers to, the claims on them, and the rendered data.
 
 ``render_data`` calls it with the template, the objects of a machine, and then the addresses. Pure. ::
 
@@ -7,6 +7,8 @@
 Differences from Metal3's output: the metadata has a pool's DNS servers too; the kind of a pool in the metadata is
 honoured; each network has a ``network_id``, which the schema of Nova and Ironic requires; a VLAN or bond without a MAC
 address gets that of its underlying link, without which cloud-init fails; a route without a gateway is an error.
+
+See contracts/ippool-claims.md#templates.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Template controller: creates a data object with a unique index for each data claim (contract: kubernetes 1.7).
+"""Template controller: creates a data object with a unique index for each data claim.
 
 ``controllers`` runs it if enabled; where Metal3's own provider runs, that does this work. ::
 
@@ -7,6 +7,8 @@
 
 A data claim gets the lowest free index. Two that choose the same index collide in the name of the data object, and the
 second one chooses again.
+
+See contracts/ippool-claims.md#templates.
 """
 
 import datetime
@@ -143,7 +145,7 @@ def _status(
 ) -> tuple[actions.Action, ...]:
     """Return the status update of a template with the indexes in use, as its version has them; nothing if up to date.
 
-    ``dataNames`` is a field of the seed; a server whose definition lacks it prunes it, and it is not written again.
+    ``dataNames`` is Metal3's field; a server whose definition lacks it prunes it, and it is not written again.
     """
     ordered = sorted(siblings, key=lambda datum: datum.spec.index)
     used = {datum.spec.claim.name: datum.spec.index for datum in ordered}

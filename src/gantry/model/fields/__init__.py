@@ -1,6 +1,6 @@
 """The query field registry: every field of every resource, with the title, kind and text that lists show.
 
-The names are those that existing clients ask for (contract: fields per resource). ``operations.query`` has a getter
+The names are those that existing clients ask for (contracts/query.md#fields). ``operations.query`` has a getter
 for each; a test holds the two together. A field that is ``live`` needs an answer from a node.
 """
 
@@ -154,12 +154,15 @@ REGISTRY: dict[str, dict[str, Field]] = {
 """Resource to field name to field, in the order of the listings."""
 
 
-_SEED_SPELLINGS = {"hvparam/": "hv/", "beparam/": "be/"}
+_DESIGN_SPELLINGS = {"hvparam/": "hv/", "beparam/": "be/"}
 
 
 def canonical(name: str) -> str:
-    """Return the registry's name for a field; the seed spells parameters ``hvparam/NAME`` and ``beparam/NAME``."""
-    for spelling, ours in _SEED_SPELLINGS.items():
+    """Return the registry's name for a field; ``hvparam/NAME`` and ``beparam/NAME`` are spellings of the 2.0 design.
+
+    See contracts/query.md#fields.
+    """
+    for spelling, ours in _DESIGN_SPELLINGS.items():
         if name.startswith(spelling):
             return ours + name.removeprefix(spelling)
     return name

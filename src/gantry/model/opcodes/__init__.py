@@ -185,7 +185,7 @@ FOREIGN = {
 
 
 def decode(raw: object) -> AnyOpcode:
-    """Parse one opcode from decoded JSON; numbers and truth values may be text (contract: value coercion).
+    """Parse one opcode from decoded JSON; numbers and truth values may be text (contracts/opcodes.md#value-coercion).
 
     Raises InvalidError that names the field by its path, or what a field of other clients asks for in vain.
     """

@@ -1,8 +1,9 @@
 """What all opcodes share: how they are named, written and checked, and the types of their fields.
 
 The name on the wire is ``OP_`` and the class name in capitals (``InstanceCreate``: ``OP_INSTANCE_CREATE``), in the
-key ``OP_ID``. Fields have the names, types and defaults that existing clients send (contract: opcodes); a field
-that no opcode knows is refused with its path. Texts in ``Meta`` are shown to users by the doors and the reference.
+key ``OP_ID``. Fields have the names, types and defaults that existing clients send
+(contracts/opcodes.md#common-parameters); a field that no opcode knows is refused with its path. Texts in ``Meta`` are
+shown to users by the doors and the reference.
 """
 
 import functools
@@ -30,7 +31,10 @@ def _id_of(opcode: type[msgspec.Struct]) -> str:
 
 
 class Dependency(msgspec.Struct, frozen=True, array_like=True):
-    """A job that must have ended before; a negative id counts back in the same submission (contract: dependencies)."""
+    """A job that must have ended before; a negative id counts back in the same submission.
+
+    See contracts/jobs.md#dependencies.
+    """
 
     job: int
     statuses: tuple[Literal["canceled", "success", "error"], ...] = ()

@@ -1,7 +1,7 @@
 """The disks of opcodes, and the opcodes of disks.
 
 A disk of a storage provider may have parameters that only the provider knows. Other clients write them beside the
-fields that all disks have (contract: device modifications); ``gathered`` moves them into ``params``.
+fields that all disks have (contracts/opcodes.md#device-modifications); ``gathered`` moves them into ``params``.
 """
 
 from typing import Annotated, Literal
@@ -40,7 +40,7 @@ class DiskSpec(base.Part, frozen=True):
 def gathered(raw: object) -> object:
     """Return a disk of a client as ``DiskSpec`` has it, or the disks in a change of disks.
 
-    The seed's ``access`` is a mode, and other keys are parameters.
+    ``access`` with r or w is a mode, and other keys are parameters.
     """
     if isinstance(raw, list):
         return [gathered(one) if isinstance(one, dict) else one for one in raw]
@@ -77,7 +77,7 @@ class DiskMod(base.Part, frozen=True):
 
 
 class DiskChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """``[action, id, {...}]``, or the older ``[action, {...}]`` (contract: device modifications).
+    """``[action, id, {...}]``, or the older ``[action, {...}]`` (contracts/opcodes.md#device-modifications).
 
     The action is ``add``, ``modify``, ``remove``, ``attach`` or ``detach``, in the older form also an index, which
     modifies. The id is an index, -1 for the last (``add``, ``attach``: behind the last), a name or a UUID; the older

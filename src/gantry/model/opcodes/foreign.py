@@ -1,4 +1,4 @@
-"""Fields of opcodes that existing clients send and that no opcode here has (contract: opcodes).
+"""Fields of opcodes that existing clients send and that no opcode here has (contracts/opcodes.md#common-parameters).
 
 Clients fill in every field that they know. One that asks for nothing is let pass and forgotten, one that asks for what
 is not built is refused with what that is. A field moves out of here when its opcode gets it; the opcode's own fields

@@ -11,7 +11,10 @@ from gantry.model.opcodes.disk import DiskChange, DiskSpec
 
 
 class NicSpec(base.Part, frozen=True):
-    """A NIC to make; an ``ip`` is an address, ``pool`` or a pool's name (networks seed "Multiple IPs per NIC")."""
+    """A NIC to make; an ``ip`` is an address, ``pool`` or a pool's name.
+
+    See contracts/networks.md#several-addresses-of-a-nic.
+    """
 
     mac: Annotated[str, Meta(max_length=17)] = "auto"
     ip: str | Annotated[tuple[str, ...], Meta(max_length=64)] | None = None
@@ -141,8 +144,8 @@ class NicMod(base.Part, frozen=True):
     """What changes of a NIC, or what is made with ``add``; what is None stays as it is.
 
     ``ip`` as text changes the first address, as a list all of them, and as a dictionary those with the indices given;
-    ``none`` takes an address away (networks seed "Multiple IPs per NIC"). A NIC that gets another ``network`` (``none``
-    for no network) loses the addresses it had.
+    ``none`` takes an address away (contracts/networks.md#several-addresses-of-a-nic). A NIC that gets another
+    ``network`` (``none`` for no network) loses the addresses it had.
     """
 
     mac: Annotated[str, Meta(max_length=17)] | None = None
@@ -158,7 +161,7 @@ class NicMod(base.Part, frozen=True):
 
 
 class NicChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """``[action, id, {...}]``, or the older ``[action, {...}]`` (contract: device modifications).
+    """``[action, id, {...}]``, or the older ``[action, {...}]`` (contracts/opcodes.md#device-modifications).
 
     The action is ``add``, ``modify`` or ``remove``, in the older form also an index, which modifies. The id is an
     index, -1 for the last (``add``: behind the last), a name or a UUID; the older form means the last.

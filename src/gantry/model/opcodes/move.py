@@ -11,10 +11,12 @@ Mode = Annotated[Literal["live", "non-live"], Meta(description="Whether the gues
 
 
 class InstanceFailover(Opcode, frozen=True):
-    """Stop an instance on its node and start it on another one that has its disks (seed "Failover to any node").
+    """Stop an instance on its node and start it on another one that has its disks.
 
     Without a node it goes to its secondary node; where every node reaches the disks, to one that the allocator chooses.
     Disks that are mirrored can go to any node: one of the two that had them stays as the secondary.
+
+    See contracts/cluster-design.md#failover-to-any-node.
     """
 
     DESCRIBES = "instance_name"

@@ -15,7 +15,7 @@ Ipv6Mode = Literal["", "slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
 
 
 class SubnetSpec(base.Part, frozen=True):
-    """A subnet to add; ``pool`` makes a pool of all of it (networks seed "Multiple Subnets per Network").
+    """A subnet to add; ``pool`` makes a pool of all of it (contracts/networks.md#subnets).
 
     Instead of a CIDR of its own it may have one cut from a ``subnetpool``, with ``prefixlen`` or the pool's default.
     ``pools`` are ranges that each become a pool. ``label`` is a name that may be taken or have any form: where it
@@ -43,7 +43,7 @@ class SubnetSpec(base.Part, frozen=True):
 class RangeSpec(base.Part, frozen=True):
     """A range by its first address and its size, its last address, or both if they agree; one address with neither.
 
-    The other form is a text: ``first-last``, one address or a CIDR (networks seed "Configuration changes", IPRange).
+    The other form is a text: ``first-last``, one address or a CIDR (contracts/networks.md#configuration-objects).
     """
 
     start: Annotated[str, Meta(max_length=64)]
@@ -65,11 +65,12 @@ class PoolSpec(base.Part, frozen=True):
 class NetworkAdd(Opcode, frozen=True):
     """Create a network; without a subnet it is layer 2 only.
 
-    With a network type, a physical network or an id, or with ``segmented``, it has a segment (segments seed).
+    With a network type, a physical network or an id, or with ``segmented``, it has a segment
+    (contracts/segment-ranges.md#purpose).
 
     ``network``, ``gateway``, ``network6`` and ``gateway6`` are the older form: a subnet each, with one pool over all
-    of it (networks seed "Backwards Compatibility"). A ``label`` is a name that may be taken or have any form: where it
-    cannot be the name one is made, and clients find the network by the label all the same.
+    of it (contracts/networks.md#backwards-compatibility). A ``label`` is a name that may be taken or have any form:
+    where it cannot be the name one is made, and clients find the network by the label all the same.
     """
 
     DESCRIBES = "network_name"
@@ -105,7 +106,7 @@ class SubnetMod(base.Part, frozen=True):
     ``uuid`` go with ``add``. With ``usual`` gateway, pools and dhcp of a new subnet are the usual ones where none are
     given, and pools that are given have no address that hosts do not get. ``pools`` are all that the subnet shall have.
     Another ``cidr`` grows, shrinks or moves the subnet, which no address in use and no external range may stand
-    against; pools are trimmed (networks seed "Multiple Subnets per Network").
+    against; pools are trimmed (contracts/networks.md#subnets).
     """
 
     action: Literal["add", "modify", "remove"]

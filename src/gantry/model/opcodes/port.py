@@ -1,4 +1,4 @@
-"""The opcodes of ports: places in a network for who is no instance (contract: neutron, ports)."""
+"""The opcodes of ports: places in a network for who is no instance (contracts/neutron-api.md#ports)."""
 
 from typing import Annotated
 

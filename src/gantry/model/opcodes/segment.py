@@ -1,4 +1,7 @@
-"""The opcodes of segment ranges: which segmentation ids the networks of a project get (segments seed)."""
+"""The opcodes of segment ranges: which segmentation ids the networks of a project get.
+
+See contracts/segment-ranges.md#purpose.
+"""
 
 from typing import Annotated
 

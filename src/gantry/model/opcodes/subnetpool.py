@@ -1,4 +1,7 @@
-"""The opcodes of subnet pools: prefixes from which the CIDRs of subnets are cut (contract: neutron, subnet pools)."""
+"""The opcodes of subnet pools: prefixes from which the CIDRs of subnets are cut.
+
+See contracts/neutron-api.md#subnet-pools.
+"""
 
 from typing import Annotated
 

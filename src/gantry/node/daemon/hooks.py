@@ -1,4 +1,4 @@
-"""The administrator's hook scripts on one node: executables that run before and after operations (contract: hooks).
+"""The administrator's hook scripts on one node: executables that run before and after operations.
 
     etc/hooks/<path>-pre.d/     may refuse the operation, each by its exit code
     etc/hooks/<path>-post.d/    hear that it is done
@@ -8,6 +8,8 @@ the other by name. All run, even when one fails. They get the environment that t
 ``GANETI_DATA_DIR`` and a fixed PATH, nothing else, and nothing on standard input; all of a call share ``PATIENCE``.
 
 The call ``HooksRun`` leads here. Repeating it runs the scripts again: they have to stand that.
+
+See contracts/hooks.md#directories.
 """
 
 import re

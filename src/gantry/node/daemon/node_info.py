@@ -13,7 +13,7 @@ from gantry.runtime import interface
 MEMORY = "/proc/meminfo"
 PROCESSORS = "/proc/cpuinfo"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# Contract: cluster verify; certificates and timestamps go wrong beyond it.
+# The limit of contracts/commands.md#cluster-verify; certificates and timestamps go wrong beyond it.
 CLOCK_SKEW = 150.0
 
 

@@ -1,4 +1,4 @@
-"""Which master a node obeys: that of the highest epoch it has heard of (design section 4).
+"""Which master a node obeys: that of the highest epoch it has heard of (explanation/state.md#epochs).
 
     lib/epoch       that epoch, one number; on stable storage before a call of that master is carried out
     lib/promise     the epoch that was promised last, and to whom; on stable storage before it is told

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 QUEUE_FILE = re.compile(r"job-[1-9][0-9]*|serial|version")
 ARCHIVED_FILE = re.compile(r"archive/[0-9]+/job-[1-9][0-9]*")
 ARCHIVE_SIZE = 10_000
-"""How many jobs a folder of the archive holds (contract: queue files)."""
+"""How many jobs a folder of the archive holds (contracts/jobs.md#files)."""
 
 FETCH_LIMIT = 1000
 """Most frames in one answer."""

@@ -1,10 +1,12 @@
-"""The files that every node keeps of the cluster: ssconf (contract: ssconf keys), and the cluster's own secrets.
+"""The files that every node keeps of the cluster: ssconf, and the cluster's own secrets.
 
     lib/ssconf/ssconf_<key>         mode 0444, one value or one a line
     lib/certs/authority.*           mode 0600, on master candidates
     lib/users                       mode 0600, on master candidates
 
 The master writes them through ``node.daemon.handlers``; names are checked, so that a call cannot write anywhere else.
+
+See contracts/configuration.md#ssconf.
 """
 
 import re

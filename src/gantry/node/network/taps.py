@@ -5,8 +5,8 @@ A bridged NIC can be in a VLAN of its bridge (``vlans``), or on a bridge that is
 
 Everything happens in the network namespace that the node daemon runs in. A tap is named after its NIC's UUID, so
 that a restarted daemon finds it again. An executable ``kvm-vif-bridge`` in the node's configuration folder takes the
-place of what is done to connect a tap, to its VLAN or segment too (contract: interface scripts); it runs with
-``os.script_environment.nic``.
+place of what is done to connect a tap, to its VLAN or segment too (contracts/interface-scripts.md#environment); it runs
+with ``os.script_environment.nic``.
 
 The ``ip`` command rather than a netlink library: processes are what a runtime can stand in for.
 """

@@ -2,7 +2,7 @@
 
 The bridge is the administrator's, and so are its other ports: only a NIC's own tap is put into VLANs here, and what was
 made for it goes with the tap. A NIC's ``vlan`` is ``5`` for frames without a tag that belong to VLAN 5, ``:6:7`` for
-tagged ones of VLANs 6 and 7 alone, ``5:6:7`` for both (contract: NIC parameters).
+tagged ones of VLANs 6 and 7 alone, ``5:6:7`` for both (contracts/opcodes.md#nic-parameters).
 """
 
 from gantry import errors

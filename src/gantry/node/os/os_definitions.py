@@ -3,7 +3,7 @@
     <one of paths.os_definitions>/<name>/
         ganeti_api_version      accepted versions, one a line
         create                  mandatory
-        export import rename    optional; what needs a missing one is refused (cluster seed "The Scripts")
+        export import rename    optional; what needs a missing one is refused (contracts/os-interface.md#scripts)
         verify                  optional
         variants.list parameters.list hypervisors      optional; the last restricts the hypervisors
 

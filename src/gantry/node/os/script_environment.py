@@ -1,8 +1,9 @@
 """The environments of scripts: what an OS script and an interface script are told of an instance. Pure.
 
-The names are those that today's scripts read (contracts: OS definitions, interface scripts); ``rpc.variables`` says how
-a NIC and its addresses are told, to hooks as well. A value that is not known is left out. Truth values are ``True`` and
-``False``, sizes MiB, lists separated by blanks.
+The names are those that today's scripts read (contracts/os-interface.md#environment,
+contracts/interface-scripts.md#environment); ``rpc.variables`` says how a NIC and its addresses are told, to hooks as
+well. A value that is not known is left out. Truth values are ``True`` and ``False``, sizes MiB, lists separated by
+blanks.
 """
 
 from collections.abc import Mapping

@@ -7,9 +7,10 @@
 
     <run>/external/<disk uuid>      what ``attach`` printed: the device, and how a hypervisor may reach it by itself
 
-The logical id is (provider, volume). Scripts get the contract's variables (external storage providers): VOL_NAME,
+The logical id is (provider, volume). Scripts get these variables (contracts/external-storage.md#environment): VOL_NAME,
 VOL_SIZE, VOL_NEW_SIZE, VOL_METADATA, VOL_CNAME, VOL_UUID, VOL_SNAPSHOT_NAME, VOL_SNAPSHOT_SIZE, and each parameter of
-the disk as EXTP_<NAME>. ``attach`` prints the device's path. Scripts must bear being repeated, as the contract asks.
+the disk as EXTP_<NAME>. ``attach`` prints the device's path. Scripts must bear being repeated, as
+contracts/external-storage.md#scripts asks.
 """
 
 import re

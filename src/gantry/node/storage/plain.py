@@ -2,12 +2,13 @@
 
     /dev/<volume group>/<uuid>.disk<index>      the logical id is (volume group, volume)
 
-Every volume carries the tag ``originstname+<instance>`` (contract: disk logical_id), by which people find whose it is
-and by which a repeated ``create`` knows its own volume. What LVM says of a lost group or disk is in ``lvm``.
+Every volume carries the tag ``originstname+<instance>`` (contracts/configuration.md#disk-identifiers), by which people
+find whose it is and by which a repeated ``create`` knows its own volume. What LVM says of a lost group or disk is in
+``lvm``.
 
-Volumes of one instance are kept on the same physical volumes where they fit (seed "Better LVM allocation"): ``place``
-looks at all of them at once and names physical volumes, which ``create`` tries first; when they are full it spills
-over.
+Volumes of one instance are kept on the same physical volumes where they fit
+(contracts/cluster-design.md#placement-of-volumes): ``place`` looks at all of them at once and names physical volumes,
+which ``create`` tries first; when they are full it spills over.
 """
 
 from collections.abc import Mapping, Sequence

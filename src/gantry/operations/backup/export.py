@@ -2,8 +2,8 @@
 
 Where the storage makes snapshots, an instance that runs is down only as long as those take; otherwise it is stopped for
 the whole copy. An OS with the scripts ``export`` and ``import`` exports by them, one run per disk; one with neither has
-its disks copied as they are (cluster seed "Caveats/Notes"); one with only one of them is refused. The new export takes
-the place of an older one of the same instance, on whatever node that is, when it is complete.
+its disks copied as they are (contracts/os-interface.md#scripts); one with only one of them is refused. The new export
+takes the place of an older one of the same instance, on whatever node that is, when it is complete.
 """
 
 from collections.abc import Sequence

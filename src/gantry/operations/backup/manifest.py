@@ -1,4 +1,4 @@
-"""What stands in the ``config.ini`` of an export, and how it is read (contract: export directory). Pure.
+"""What stands in the ``config.ini`` of an export, and how it is read (contracts/export.md#config-file). Pure.
 
 Sections ``export``, ``instance``, ``hypervisor``, ``backend`` and ``os``, with the names that older tools know. Beside
 those are ours: ``format`` (``dump``: disks as they are; ``script``: written by the OS's export script); for each disk

@@ -1,9 +1,11 @@
-"""The settings of the cluster: what may be set, and OP_CLUSTER_SET_PARAMS, which sets it (seed "Cluster parameters").
+"""The settings of the cluster: what may be set, and OP_CLUSTER_SET_PARAMS, which sets it.
 
 ``applied`` is pure and the one way to other settings; the initialisation of a cluster takes it too. What it cannot
 tell, whether an instance uses what goes and what nodes say of a value, the unit finds out before anything is changed.
 A pool of candidates that gets another size is filled or emptied at once, by the same choice as everywhere
 (``candidacy``).
+
+See contracts/cluster-design.md#object-parameters.
 """
 
 import re

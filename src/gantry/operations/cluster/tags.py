@@ -88,7 +88,7 @@ class TagsDel(_OfTags[opcodes.TagsDel]):
 
 
 class TagsSearch(base.Planned[opcodes.TagsSearch]):
-    """Finds tags; the result is a list of ``[path of the object, tag]`` (contract: OP_TAGS_SEARCH)."""
+    """Finds tags; the result is a list of ``[path of the object, tag]`` (contracts/opcodes.md#results)."""
 
     OPCODE = opcodes.TagsSearch
 

@@ -1,4 +1,7 @@
-"""OP_CLUSTER_VERIFY: configuration, nodes, instances, disks, networks and the journal are looked at (contract 5.5)."""
+"""OP_CLUSTER_VERIFY: configuration, nodes, instances, disks, networks and the journal are looked at.
+
+See contracts/commands.md#cluster-verify.
+"""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +24,11 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that verify found: the contract's error code, the kind and name of the object, what is wrong.
+    """Something that verify found: the error code, the kind and name of the object, what is wrong.
 
     ENETWORKPOOL is a code of our own. A warning does not make verify fail.
+
+    See contracts/commands.md#cluster-verify.
     """
 
     code: str
@@ -44,7 +49,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         return {(level, base.ALL_NAMES): base.Mode.SHARED for level in levels}
 
     async def inspect(self, snapshot: states.Snapshot) -> bool:
-        """Run all sections, each under its heading (contract: cluster verify)."""
+        """Run all sections, each under its heading (contracts/commands.md#cluster-verify)."""
         log, good = self.environment.log, True
         log.info("* Verifying cluster config")
         good &= self._report(_check_config(snapshot))
@@ -138,7 +143,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         return good
 
     def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
-        """Change nothing; hooks may add to what was found (contract: hooks)."""
+        """Change nothing; hooks may add to what was found (contracts/hooks.md#directories)."""
         found = [facts]
 
         def report(failures: Sequence[base.HookFailure]) -> None:

@@ -7,7 +7,7 @@ from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 Paths = list[tuple[str, str, str | None]]
-"""Node, disk and path (contract: OP_INSTANCE_ACTIVATE_DISKS)."""
+"""Node, disk and path (contracts/opcodes.md#results)."""
 
 
 class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):

@@ -19,7 +19,7 @@ from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
 LIMIT = 16
-"""How many disks an instance can have (contract: value coercion)."""
+"""How many disks an instance can have (contracts/opcodes.md#value-coercion)."""
 
 ACTIONS = ("add", "modify", "remove", "attach", "detach")
 CHANGEABLE = ("mode", "name")
@@ -50,7 +50,10 @@ NOTHING = Facts()
 
 
 def edit(change: opcodes.DiskChange) -> Edit:
-    """Return a change of either form of the contract in one form; InvalidError for an unknown action."""
+    """Return a change of either form in one form; InvalidError for an unknown action.
+
+    See contracts/opcodes.md#device-modifications.
+    """
     action, target = str(change.action), change.target
     if not isinstance(target, opcodes.DiskMod):
         found = Edit(action, "" if str(target) == "-1" else str(target), change.disk)

@@ -66,7 +66,10 @@ def check_template(snapshot: states.Snapshot, template: str) -> None:
 
 
 def size(snapshot: states.Snapshot, spec: opcodes.DiskSpec, index: int) -> int:
-    """Return the size of a disk in MiB; ``auto`` is the cluster's default (seed "Interface changes")."""
+    """Return the size of a disk in MiB; ``auto`` is the cluster's default.
+
+    See contracts/cluster-design.md#sizes-of-disks.
+    """
     default = snapshot.the_cluster.default_disk_size
     if spec.adopt:
         return 0

@@ -14,7 +14,7 @@ from gantry.operations import base, hook_environment, parameter_levels
 from gantry.state import snapshot as states
 
 Report = Sequence[tuple[str, object]]
-"""What changed: parameter and new value (contract: result of OP_GROUP_SET_PARAMS)."""
+"""What changed: parameter and new value (contracts/opcodes.md#results)."""
 
 SETTINGS = ("alloc_policy", "ndparams", "diskparams", "ipolicy")
 

@@ -2,7 +2,7 @@
 
 All that can be refused is refused before anything is changed: names and parameters from the snapshot, OS definition,
 hypervisor parameters, bridges and room by asking the node. One transaction then writes the instance with its
-addresses; the steps on the node follow, each with its undo (design section 5).
+addresses; the steps on the node follow, each with its undo (explanation/architecture.md#deciding-and-doing).
 """
 
 from collections.abc import Collection, Sequence

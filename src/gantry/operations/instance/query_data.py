@@ -26,7 +26,7 @@ class Seen:
 
 
 class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str, object]]]):
-    """Describes instances in full (contract: OP_INSTANCE_QUERY_DATA)."""
+    """Describes instances in full (contracts/commands.md#instance-data)."""
 
     OPCODE = opcodes.InstanceQueryData
 
@@ -109,7 +109,10 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
 
 
 def _describe_nic(nic: calls.Nic) -> list[object]:
-    """Return the nine elements that clients know; the addresses are a list (networks seed "Multiple IPs per NIC")."""
+    """Return the nine elements that clients know; the addresses are a list.
+
+    See contracts/networks.md#several-addresses-of-a-nic.
+    """
     net, info = nic.network, None
     if net:
         info = {"name": net.name, "subnets": [{"cidr": one.subnet, "gateway": one.gateway} for one in nic.addresses]}
@@ -139,7 +142,7 @@ def _describe_disk(
 
 
 def _mirror_id(vm: instance.Instance, mirror: instance.Mirror) -> list[object]:
-    """Return the id that clients know, without the secret (contract: disk logical_id)."""
+    """Return the id that clients know, without the secret (contracts/configuration.md#disk-identifiers)."""
     nodes = (vm.primary_node, *(uuid for uuid in mirror.minors if uuid != vm.primary_node))
     return [*nodes, mirror.port, *(mirror.minors[uuid] for uuid in nodes), ""]
 

@@ -21,7 +21,7 @@ from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 NICS = 8
-"""How many NICs an instance can have (contract: value coercion)."""
+"""How many NICs an instance can have (contracts/opcodes.md#value-coercion)."""
 
 Running = calls.RunningInstance | None
 
@@ -36,7 +36,7 @@ class Facts:
 
 
 Report = list[tuple[str, object]]
-"""What changed: parameter and new value (contract: result of OP_INSTANCE_SET_PARAMS)."""
+"""What changed: parameter and new value (contracts/opcodes.md#results)."""
 
 
 class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):

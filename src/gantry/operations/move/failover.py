@@ -1,13 +1,15 @@
-"""OP_INSTANCE_FAILOVER: stop an instance on its node, start it on another one (seed "Failover to any node").
+"""OP_INSTANCE_FAILOVER: stop an instance on its node, start it on another one.
 
 What is done where nothing is copied: stop, give up the disks, record the other node, start there. With mirrored disks
-and a third node as the target, the seed's algorithm comes between (``model.pairing`` decides,
-``disk_planning.remirror`` works): the node that keeps its copy is checked, its old pairing torn down and one with the
-target made; as soon as the target receives, it is recorded as the primary node, promoted, and the instance starts; when
-the copy is complete, the one that was given up is removed.
+and a third node as the target, the algorithm of contracts/cluster-design.md#failover-to-any-node comes between
+(``model.pairing`` decides, ``disk_planning.remirror`` works): the node that keeps its copy is checked, its old pairing
+torn down and one with the target made; as soon as the target receives, it is recorded as the primary node, promoted,
+and the instance starts; when the copy is complete, the one that was given up is removed.
 
 A failure before the other node is recorded takes everything back, the instance starts where it was. One after that
 leaves it on the other node, where whoever starts what is down tries again.
+
+See contracts/cluster-design.md#failover-to-any-node.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,12 @@
-"""OP_INSTANCE_MIGRATE: a running instance goes to another node that has its disks, and runs on (contract: migration).
+"""OP_INSTANCE_MIGRATE: a running instance goes to another node that has its disks, and runs on.
 
 Life of a migration: the target prepares the same machine, the source sends it (``rpc.calls.migration``), this unit
 looks how far it is and says so in the job's log. When all has arrived, the guest stands still on both nodes; the other
 node is recorded, and only then the guest goes on there. So the state names the node that may run it whenever the
 master dies. A failure before that lets it go on where it was; the undo clears the target first. A job that is canceled
 meanwhile does the same. What nobody can tell any more is for ``--cleanup`` (``interrupted_move``).
+
+See contracts/opcodes.md#migration.
 """
 
 from collections.abc import Callable, Sequence

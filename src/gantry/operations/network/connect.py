@@ -1,4 +1,7 @@
-"""Connections: a network is plugged in at a node group, with mode, link and VLAN, and unplugged (networks seed, L2)."""
+"""Connections: a network is plugged in at a node group, with mode, link and VLAN, and unplugged.
+
+See contracts/networks.md#terms.
+"""
 
 from typing import TypeVar
 

@@ -1,4 +1,4 @@
-"""Networks: create, change, rename, remove (networks seed, "Proposed changes"); ``connect`` plugs them in.
+"""Networks: create, change, rename, remove (contracts/networks.md#scope-of-the-change); ``connect`` plugs them in.
 
 What is in a network is edited by ``subnets`` and ``pools``, edit by edit on a copy, so that an opcode is carried out
 as one change or refused as a whole.
@@ -89,7 +89,7 @@ def _older_subnets(op: opcodes.NetworkAdd) -> Iterable[opcodes.SubnetSpec]:
 
 
 def _older_subnet(cidr: str, gateway: str, family: ranges.Family) -> opcodes.SubnetSpec:
-    """Return a subnet with one pool over all of it (networks seed "Backwards Compatibility")."""
+    """Return a subnet with one pool over all of it (contracts/networks.md#backwards-compatibility)."""
     if ranges.parse_cidr(cidr).family is not family:
         raise errors.InvalidError(f"{cidr} is no IPv{family.value} subnet")
     return opcodes.SubnetSpec(cidr=cidr, gateway=gateway, pool=True)
@@ -242,7 +242,7 @@ class NetworkRename(base.Planned[opcodes.NetworkRename]):
         return {(base.Level.NETWORK, name): base.Mode.EXCLUSIVE for name in (uuid, self.op.new_name)}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the network under its new name, which is the result (contract: OP_NETWORK_RENAME)."""
+        """Put the network under its new name, which is the result (contracts/opcodes.md#results)."""
         del facts
         net, name = snapshot.network(self.op.network_name), self.op.new_name
         if name == net.name:

@@ -1,6 +1,6 @@
 """What a subnet is given where its maker says no more than a CIDR, as network services elsewhere do it.
 
-Called by ``subnets`` for those who ask for it by ``usual`` (contract: neutron, "Subnet pools"): the first address is
+Called by ``subnets`` for those who ask for it by ``usual`` (contracts/neutron-api.md#subnets): the first address is
 the gateway, in IPv6 the one that all routers have; all the others are one or two pools; there is dhcp if no other
 subnet of the IP version has it. Pools that are given have neither the gateway nor an end of the subnet. Pure.
 """

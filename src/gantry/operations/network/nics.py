@@ -2,7 +2,7 @@
 
 Shared by the units that make or change NICs. Pure: the picks of one plan are in its ``allocations``, identifiers come
 from its inputs. A NIC with a network takes mode, link and VLAN from the network's connection to the node group, like a
-cable (networks seed "Semantics", L2).
+cable (contracts/networks.md#terms).
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,10 @@ class Edit:
 
 
 def edit(change: opcodes.NicChange) -> Edit:
-    """Return a change of either form of the contract in one form; InvalidError for an unknown action."""
+    """Return a change of either form in one form; InvalidError for an unknown action.
+
+    See contracts/opcodes.md#device-modifications.
+    """
     action, target = str(change.action), change.target
     if not isinstance(target, opcodes.NicMod):
         found = Edit(action, "" if str(target) == "-1" else str(target), change.nic)

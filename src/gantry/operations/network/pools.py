@@ -1,7 +1,7 @@
 """Edits of the ranges in a network's subnets: pools, and external reservations; each returns the next network.
 
 Called, like ``subnets``, by the units that create and change networks; pure. A range belongs to the subnet
-that contains it, so a command names none (networks seed "Multiple IP pools per Subnet").
+that contains it, so a command names none (contracts/networks.md#pools).
 
 Invariants of what is returned: a range lies in its subnet; pools do not overlap each other, external ranges neither,
 while an external range may cover pools and addresses in use. Who uses which address is not written here: instances

@@ -1,4 +1,4 @@
-"""CIDRs of subnets, cut from subnet pools (contract: neutron, "Subnet pools").
+"""CIDRs of subnets, cut from subnet pools (contracts/neutron-api.md#subnet-pools).
 
 Called by the units that make subnets, which hold the pool's lock until theirs are stored. Pure. What a pool has left is
 its prefixes without the subnets that were cut from it; of the free blocks that are large enough the smallest is cut, so

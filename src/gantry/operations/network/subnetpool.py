@@ -1,4 +1,4 @@
-"""Subnet pools: make, change and remove what CIDRs of subnets are cut from (contract: neutron, subnet pools)."""
+"""Subnet pools: make, change and remove what CIDRs of subnets are cut from (contracts/neutron-api.md#subnet-pools)."""
 
 from collections.abc import Iterable, Sequence
 

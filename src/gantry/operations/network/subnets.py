@@ -4,7 +4,7 @@ Called by the units that create and change networks, so that both keep one set o
 several edits in a row become one change of the state, and what is refused raises a PrerequisiteError that names who
 holds the thing. ``holders`` tells who has addresses in a part of the network.
 
-Invariants of what is returned (networks seed "Multiple Subnets per Network"): subnets do not overlap, one of each
+Invariants of what is returned (contracts/networks.md#subnets): subnets do not overlap, one of each
 family may have dhcp, their names are unique, a gateway lies inside, and nobody has an address that a subnet does not
 contain or cannot give: its gateway, which only a port may have, and what ``address.pools.never_handed_out`` has.
 """
@@ -257,7 +257,7 @@ def _renamed(net: network.Network, old: network.Subnet, mod: opcodes.SubnetMod) 
 def _new_cidr(before: ranges.Cidr, text: str) -> ranges.Cidr:
     """Read the CIDR that a subnet shall get: with its own first address and a shorter prefix, what encloses it.
 
-    So 192.0.2.0/24 grows by ``cidr=192.0.2.0/22`` (networks seed "Multiple Subnets per Network") to 192.0.0.0/22;
+    So 192.0.2.0/24 grows by ``cidr=192.0.2.0/22`` (contracts/networks.md#subnets) to 192.0.0.0/22;
     host bits in any other address are a mistake.
     """
     first, _, prefix = text.strip().partition("/")

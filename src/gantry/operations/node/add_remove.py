@@ -1,4 +1,4 @@
-"""Nodes: take a machine into the cluster, send one out (seed "Node flags" for candidates)."""
+"""Nodes: take a machine into the cluster, send one out (contracts/cluster-design.md#node-flags)."""
 
 from dataclasses import dataclass
 

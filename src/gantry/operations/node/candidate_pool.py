@@ -1,9 +1,10 @@
 """The pool of master candidates: who is needed in it, what a candidate keeps, and how it gives that up.
 
 Shared by the units that change nodes or the pool's size. The pool is kept at ``candidate_pool_size`` as far as there
-are nodes that may be candidates (seed "master candidate flag"); the master counts. A candidate has the authority's
-papers before it has the flag, because a copy of the state without them cannot make a master; the copy itself comes
-with the flag. Who gave the flag up on request may be chosen again later; ``master_capable`` keeps a node out for good.
+are nodes that may be candidates (contracts/cluster-design.md#node-flags); the master counts. A candidate has the
+authority's papers before it has the flag, because a copy of the state without them cannot make a master; the copy
+itself comes with the flag. Who gave the flag up on request may be chosen again later; ``master_capable`` keeps a node
+out for good.
 """
 
 from collections.abc import Collection

@@ -1,7 +1,9 @@
-"""OP_CLUSTER_REPAIR_STORAGE: a volume group that has just lost a disk is repaired (seed "LVM self-repair").
+"""OP_CLUSTER_REPAIR_STORAGE: a volume group that has just lost a disk is repaired.
 
 The watcher submits it again and again, with what the last one found out; ``model.repair`` decides. Volumes on the lost
 disk are gone with it, so mirrored disks go on with their peer until ``replace-disks`` makes the copy anew.
+
+See contracts/cluster-design.md#lvm-self-repair.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,9 @@
-"""OP_NODE_SET_PARAMS: a node's parameters, and its flags, which add up to one role (seed "Node flags").
+"""OP_NODE_SET_PARAMS: a node's parameters, and its flags, which add up to one role.
 
 Candidate, drained and offline exclude each other and the master's role. Setting one takes the others away; a candidate
 that ceases to be one gives up its copy, and the pool is filled from the other nodes.
+
+See contracts/cluster-design.md#node-flags.
 """
 
 import dataclasses

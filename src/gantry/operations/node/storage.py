@@ -165,7 +165,7 @@ class NodeModifyStorage(base.Unit[opcodes.NodeModifyStorage, calls.PhysicalVolum
 
 
 class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
-    """Takes missing physical volumes out of a volume group (seed "LVM self-repair")."""
+    """Takes missing physical volumes out of a volume group (contracts/cluster-design.md#lvm-self-repair)."""
 
     OPCODE = opcodes.RepairNodeStorage
 
@@ -199,7 +199,7 @@ class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
         async def reduce() -> None:
             taken = await self.environment.nodes.call(snapshot.target(node), calls.VgReduce(group=name, force=True))
             gone.extend(one for one in taken if one not in gone)
-            # Monitoring looks for this line (seed "LVM self-repair").
+            # Monitoring looks for this line (contracts/cluster-design.md#lvm-self-repair).
             self.environment.log.warning(
                 f"lvm-repair node={node.name} group={name} missing={facts} lost={','.join(gone)}"
             )
@@ -265,7 +265,7 @@ class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
         return faults
 
     def plan(self, snapshot: states.Snapshot, facts: Faults) -> base.Plan:
-        """Change nothing; the result is what is wrong (contract: OP_GROUP_VERIFY_DISKS)."""
+        """Change nothing; the result is what is wrong (contracts/opcodes.md#results)."""
         return base.Plan(result=lambda: [facts.silent, sorted(facts.inactive), facts.missing])
 
 

@@ -1,4 +1,4 @@
-"""What is said to an allocator program and what it answers (contract: iallocator). Pure.
+"""What is said to an allocator program and what it answers (contracts/iallocator.md#request). Pure.
 
 A request is one JSON document: the cluster, its groups, nodes and instances, and what is asked for. The answer is one
 too: ``success``, ``info`` and ``result``. ``node_choice`` asks the nodes for what only they know and runs the program.

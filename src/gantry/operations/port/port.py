@@ -1,7 +1,9 @@
-"""Ports: make, change and remove them (contract: neutron, ports); ``port_addresses`` says which addresses they get.
+"""Ports: make, change and remove them; ``port_addresses`` says which addresses they get.
 
 A port is stored with its addresses by one transaction, so that it has them or is not there. Others take addresses of
 the network at the same time; what is picked here is held from the turn of the loop in which the plan is made.
+
+See contracts/neutron-api.md#ports.
 """
 
 from collections.abc import Iterable

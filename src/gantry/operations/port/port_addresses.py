@@ -1,8 +1,10 @@
-"""Which addresses a port gets, by what is asked for and what the subnets of its network are (contract: neutron, ports).
+"""Which addresses a port gets, by what is asked for and what the subnets of its network are.
 
 A port that asks for nothing gets one address of each IP version, from the first subnet with room. From each subnet
 whose guests make their own it gets what its guest will make of its MAC address, whatever else is asked for, unless that
 is to have no address at all. Called by the units of ports; pure but for the picks of its plan.
+
+See contracts/neutron-api.md#ports.
 """
 
 from collections.abc import Iterator, Sequence

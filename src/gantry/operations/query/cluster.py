@@ -1,4 +1,4 @@
-"""The cluster as a whole for queries: what it is, how it is set up (contract: QueryClusterInfo keys)."""
+"""The cluster as a whole for queries: what it is, how it is set up (contracts/luxi.md#queryclusterinfo)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +13,10 @@ from gantry.state import checkpoint
 from gantry.state import snapshot as states
 
 PROTOCOL_VERSION = 2_000_000
-"""The protocol is that of the 2.0 design, counted as clients do: major * 1000000 + minor * 10000 + revision."""
+"""The protocol is that of Ganeti 2.0, counted as clients do: major * 1000000 + minor * 10000 + revision.
+
+See contracts/luxi.md#queryclusterinfo.
+"""
 
 OS_API_VERSION = 20
 

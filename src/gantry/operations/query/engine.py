@@ -1,7 +1,8 @@
 """Answers queries: picks the rows, asks nodes when a field needs it, filters, and makes the cells.
 
 Called by the doors. ``Source`` is what a query may look at: the newest snapshot, the queue's jobs (whose logs are
-ahead of the snapshot), the locks, the address ledger and the nodes. Nothing is locked (design section 5).
+ahead of the snapshot), the locks, the address ledger and the nodes. Nothing is locked
+(explanation/architecture.md#deciding-and-doing).
 """
 
 import asyncio
@@ -113,7 +114,7 @@ def context(source: Source, live: cells.Live = cells.NOTHING_LIVE) -> cells.Cont
 
 
 async def query(source: Source, what: str, names: Sequence[str], *, filter_: object = None) -> Result:
-    """Answer a query (contract: query language); raises InvalidError, FilterError, NotFoundError."""
+    """Answer a query (contracts/query.md#filters); raises InvalidError, FilterError, NotFoundError."""
     chosen = await _choose(source, what, names, filter_=filter_)
     getters = [chosen.known.get(fields.canonical(field.name)) for field in chosen.fields]
     rows = [[_cell(getter, chosen.sight, one) for getter in getters] for one in chosen.objects]

@@ -1,4 +1,4 @@
-"""The filter language of queries: a JSON prefix list becomes a predicate over cells (contract: query language)."""
+"""The filter language of queries: a JSON prefix list becomes a predicate over cells (contracts/query.md#filters)."""
 
 import operator as operators
 from collections.abc import Callable, Sequence

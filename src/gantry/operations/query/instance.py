@@ -13,7 +13,7 @@ NicGetter = Callable[[cells.Context, Nic], cells.Cell]
 
 
 def status(context: cells.Context, vm: instance.Instance) -> cells.Cell:
-    """Return what an instance does against what is wanted (contract: instance status)."""
+    """Return what an instance does against what is wanted (contracts/query.md#instance-status)."""
     node = context.state.nodes[vm.primary_node]
     running = context.live.running.get(vm.name)
     wanted = vm.admin_state is instance.AdminState.UP

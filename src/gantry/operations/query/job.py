@@ -1,4 +1,4 @@
-"""Getters of the job fields (contract: fields per resource, job object)."""
+"""Getters of the job fields (contracts/query.md#fields)."""
 
 from collections.abc import Callable
 

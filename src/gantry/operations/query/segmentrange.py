@@ -1,7 +1,7 @@
 """Getters of the segment range fields; what is used and free comes from the ledger of segments.
 
 Each costs what it shows and no more: nothing is computed for a field that nobody asks for, and a range of 16 million
-ids is told by its first free ones, by runs, and by counts (segments seed, "REST API Impact").
+ids is told by its first free ones, by runs, and by counts (contracts/segment-ranges.md#attributes).
 """
 
 import itertools

@@ -1,7 +1,9 @@
-"""Which segment a network gets: the one that its opcode names, or the next free one (segments seed "Use Case I").
+"""Which segment a network gets: the one that its opcode names, or the next free one.
 
 ``network`` asks, for a network that is made and for one that is changed. Who names an id may take one that is in no
-range, or in another project's: only administrators can (contract: explicit ids).
+range, or in another project's: only administrators can (contracts/segment-ranges.md#explicit-ids).
+
+See contracts/segment-ranges.md#allocation.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Segment ranges: make, change and remove them while all runs (segments seed, "Proposed Change").
+"""Segment ranges: make, change and remove them while all runs (contracts/segment-ranges.md#purpose).
 
 Those of the configuration file are read-only here; ``daemons.segments`` brings them. While the feature is off
 (``Cluster.segment_ranges``) nobody makes any.

@@ -2,8 +2,8 @@
 
 The name of a call on the wire is its class name in lower case with underscores (``NodeInfo``: ``node_info``). A
 call travels as ``POST /<name>`` with its fields as a JSON object; the answer is ``[true, result]`` or
-``[false, [error class, arguments]]``. What the master sends is filled in: a node knows no defaults (design section
-8), so the structures here are the node's whole view of an instance. Sizes are MiB.
+``[false, [error class, arguments]]``. What the master sends is filled in: a node knows no defaults
+(explanation/architecture.md#nodes), so the structures here are the node's whole view of an instance. Sizes are MiB.
 
 ``base`` has what calls share; the others are by noun. All are found here.
 """

@@ -9,7 +9,7 @@ Value = str | int | float | bool
 Result_co = TypeVar("Result_co", covariant=True)
 
 URGENT, FAST, NORMAL, SLOW = 60.0, 300.0, 900.0, 3600.0
-"""Time limits in seconds (contract: node RPC transport)."""
+"""Time limits in seconds (contracts/node-rpc.md#transport)."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -148,6 +148,6 @@ class StopMaster(Call[bool], frozen=True):
 
 
 class MasterName(Call[str], frozen=True):
-    """Ask a node whom it takes for the master (contract: master confirmation)."""
+    """Ask a node whom it takes for the master (contracts/node-rpc.md#master-confirmation)."""
 
     FENCED: ClassVar[bool] = False

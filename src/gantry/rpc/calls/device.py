@@ -96,7 +96,7 @@ class BlockdevFind(Call[DiskState | None], frozen=True):
 
 
 class BlockdevStatus(Call[tuple[DiskState | None, ...]], frozen=True):
-    """Describe many disks (contract: blockdev_getmirrorstatus_multi)."""
+    """Describe many disks (contracts/node-rpc.md#calls)."""
 
     FENCED: ClassVar[bool] = False
     LIMIT: ClassVar[float] = FAST
@@ -286,7 +286,7 @@ class VgList(Call[tuple[VolumeGroup, ...]], frozen=True):
 
 
 class VgReduce(Call[tuple[str, ...]], frozen=True):
-    """Take missing physical volumes out of a volume group (seed "LVM self-repair").
+    """Take missing physical volumes out of a volume group (contracts/cluster-design.md#lvm-self-repair).
 
     Volumes that lay on them stand in the way; ``force`` removes them. The result names those that are gone.
     """

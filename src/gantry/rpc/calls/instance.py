@@ -119,7 +119,10 @@ class Instance(Message, frozen=True):
 
 
 class HypervisorValidate(Call[None], frozen=True):
-    """Check filled hypervisor parameters on the node (the seed's ValidateParameters); raises InvalidError."""
+    """Check filled hypervisor parameters on the node; raises InvalidError.
+
+    See contracts/cluster-design.md#parameter-checks.
+    """
 
     FENCED: ClassVar[bool] = False
     hypervisor: str

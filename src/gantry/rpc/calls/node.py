@@ -104,10 +104,12 @@ class NodeInfo(Call[NodeStatus], frozen=True):
 
 
 class NodeVerify(Call[dict[str, list[str]]], frozen=True):
-    """Check a node for what the cluster expects; the result maps a check to its complaints (contract: verify).
+    """Check a node for what the cluster expects; the result maps a check to its complaints.
 
     Checks: ``hypervisor``, ``bridges`` (the names in ``bridges``, and NICs like those in ``nics``), ``filelist``
     (``ssconf``: ``cluster.digest_of`` by key), ``time`` (``now``), ``storage`` (the places in ``storage``).
+
+    See contracts/node-rpc.md#checks.
     """
 
     FENCED: ClassVar[bool] = False

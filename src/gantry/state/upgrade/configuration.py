@@ -16,7 +16,7 @@ from gantry.state import frame, snapshot
 from gantry.state.upgrade import clusters, document, findings, instances, networks
 
 LINEAGE = range(2_000_000, 4_000_000)
-"""The versions of the seed's own lineage that are understood: 2.0 to 3.x."""
+"""The versions of Ganeti's configuration that are understood: 2.0 to 3.x."""
 
 
 @dataclass(frozen=True)

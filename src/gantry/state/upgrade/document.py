@@ -1,7 +1,7 @@
-"""The configuration as the seed's lineage wrote it, versions 2.0 to 3.1, as far as it is carried over.
+"""The configuration as Ganeti 2.0 to 3.1 wrote it, as far as it is carried over.
 
-The other modules of this folder read it and nobody else. Releases differ (contract: configuration data): nodes and
-instances are listed by name or by UUID and refer to each other by either, disks are inside their instance or a
+The other modules of this folder read it and nobody else. Releases differ (contracts/configuration.md#objects): nodes
+and instances are listed by name or by UUID and refer to each other by either, disks are inside their instance or a
 collection of their own, slots of later releases are absent in earlier ones, and any slot may be null. So everything
 but a few names is optional, and what is not listed here is not looked at.
 """

@@ -1,9 +1,9 @@
 """Networks of an old configuration: one CIDR of each family and two bit strings become subnets; pure.
 
 The IPv4 CIDR becomes a subnet with one pool over the whole of it, the IPv6 CIDR one without a pool, because it had none
-(networks seed "Backwards Compatibility"). The external reservations become ranges, less the network's own address,
-broadcast address and gateway, which no pool hands out anyway. The other bit string is what instances use, and their
-NICs say that. Where it says more, the address becomes an external reservation, because something that nobody
+(contracts/networks.md#backwards-compatibility). The external reservations become ranges, less the network's own
+address, broadcast address and gateway, which no pool hands out anyway. The other bit string is what instances use, and
+their NICs say that. Where it says more, the address becomes an external reservation, because something that nobody
 knows of may have it; where it says less, the NIC is right. Both are told.
 """
 

@@ -1,7 +1,9 @@
-"""Networks (contract: neutron): the same that ``gnt-network`` shows, with their segment as provider attributes.
+"""Networks: the same that ``gnt-network`` shows, with their segment as provider attributes.
 
 Names of Neutron's networks need not be unique; what a client called one is its label, and its name where that can be. A
 network without provider attributes gets the next free id of its project's ranges.
+
+See contracts/neutron-api.md#networks.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
-"""Ports (contract: neutron): places in networks with addresses; the NICs of instances are shown among them.
+"""Ports: places in networks with addresses; the NICs of instances are shown among them.
 
 A NIC has ``compute:gantry`` as its owner and its instance as its device; it is changed with the instance, not here.
+
+See contracts/neutron-api.md#ports.
 """
 
 from collections.abc import Sequence

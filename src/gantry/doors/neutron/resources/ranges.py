@@ -1,4 +1,4 @@
-"""Network segment ranges (seed "Resource Extension"; contract: neutron, network_segment_ranges).
+"""Network segment ranges (contracts/segment-ranges.md#attributes).
 
 ``available`` lists the free ids one by one, as clients expect, up to ``AVAILABLE_LIMIT``; where there are more,
 ``available_count`` and ``available_ranges`` stand beside it. Whoever does not ask for them by ``fields`` does not pay.

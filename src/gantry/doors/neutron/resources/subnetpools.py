@@ -1,4 +1,4 @@
-"""Subnet pools (contract: neutron): prefixes that the CIDRs of subnets are cut from."""
+"""Subnet pools (contracts/neutron-api.md#subnet-pools): prefixes that the CIDRs of subnets are cut from."""
 
 from collections.abc import Sequence
 

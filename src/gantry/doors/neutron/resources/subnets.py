@@ -1,4 +1,4 @@
-"""Subnets (contract: neutron): parts of a network; their allocation pools are its pools.
+"""Subnets (contracts/neutron-api.md#subnets): parts of a network; their allocation pools are its pools.
 
 What a client leaves out it gets as Neutron does it: the first address as the gateway, and everything else as one pool.
 """

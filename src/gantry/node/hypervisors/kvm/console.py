@@ -1,4 +1,4 @@
-"""How to reach a running guest: its serial console first, else VNC, else SPICE (contract: console object)."""
+"""How to reach a running guest: its serial console first, else VNC, else SPICE (contracts/remote-api.md#console)."""
 
 from asyncio import timeout
 

@@ -11,10 +11,10 @@ A guest runs when the process of that id was started with this very pid file in 
 remains of one that died, and ``kvm`` clears them away. QEMU removes its pid file when it ends in good order: a guest
 whose pid file is left was killed.
 
-A record has a version. Older ones are read all the same, as what they would be today (networks seed "KVM runtime
-files"): before there was a version, a NIC was its mode and interface only, named by its place in QEMU; version 1 knew
-one address for each NIC, as text; version 2 did not know the machine, so a guest of that time cannot be migrated.
-``kvm`` writes them anew when it next has the guest's lock.
+A record has a version. Older ones are read all the same, as what they would be today
+(contracts/networks.md#configuration-objects): before there was a version, a NIC was its mode and interface only, named
+by its place in QEMU; version 1 knew one address for each NIC, as text; version 2 did not know the machine, so a guest
+of that time cannot be migrated. ``kvm`` writes them anew when it next has the guest's lock.
 """
 
 import contextlib

@@ -16,7 +16,7 @@ PARAVIRTUAL, FULL = "xen-pvm", "xen-hvm"
 VNC_FIRST = 5900
 # MiB of a guest's memory that its graphics card gets
 VIDEO = 8
-# What stands for the node's own Xen, wherever that lies (contract: hypervisor parameter defaults).
+# What stands for the node's own Xen, wherever that lies (contracts/hypervisor-parameters.md#defaults).
 OWN_FIRMWARE, OWN_DEVICE_MODEL = "hvmloader", "qemu-dm"
 
 Lines = dict[str, str | int | Sequence[str]]

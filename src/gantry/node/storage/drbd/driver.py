@@ -5,9 +5,10 @@
         <uuid>.disk<index>_meta                 DRBD's record of what the peer does not have yet
 
 The master gives minor, port, addresses and secret with every call (``calls.Mirror``): nothing is searched, so to find
-and to activate a disk costs the same with one minor in use as with a hundred (seed "DRBD minor allocation"). The minor
-is ours: whoever else has it is taken down; when that cannot be, because it is open, nothing is done. Two disks are
-never connected to each other by mistake: both must know the secret (seed "DRBD8 peer authentication at handshake").
+and to activate a disk costs the same with one minor in use as with a hundred (contracts/cluster-design.md#drbd-minors).
+The minor is ours: whoever else has it is taken down; when that cannot be, because it is open, nothing is done. Two
+disks are never connected to each other by mistake: both must know the secret
+(contracts/cluster-design.md#drbd-secrets).
 
 Life: ``create`` on both nodes, ``activate`` on both, ``open`` with force on the first (which starts the first
 synchronisation). For a migration ``connect`` with both primary, ``close`` on the node that is left, ``connect`` with
@@ -163,7 +164,7 @@ class Drbd:
         await self._setup.new(number)
 
     async def _clear(self, number: int) -> None:
-        """Take whoever has the minor down (seed "DRBD minor allocation"), or WrongStateError."""
+        """Take whoever has the minor down (contracts/cluster-design.md#drbd-minors), or WrongStateError."""
         if self._setup.minor(number) is not None:
             shown = await self._setup.show(number)
             await self._setup.down(shown.resource if shown else setup.resource(number), number=number)

@@ -26,7 +26,7 @@ AGREEMENT = 20.0
 
 
 class Parameters(msgspec.Struct, frozen=True, rename="kebab"):
-    """The disk parameters of DRBD, filled (contract: diskparams drbd); rates in KiB/s."""
+    """The disk parameters of DRBD, filled (contracts/configuration.md#disk-parameters); rates in KiB/s."""
 
     resync_rate: int
     protocol: str
