@@ -203,14 +203,14 @@ def _add_controllers(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         type=_count,
         default=BURST,
         metavar="N",
-        help=f"allow so many requests at once after a pause (default: {BURST})",
+        help=f"allow N requests at once after a pause (default: {BURST})",
     )
     command.add_argument(
         "--concurrency",
         type=_count,
         default=controllers.CONCURRENCY,
         metavar="N",
-        help=f"process so many claims at a time (default: {controllers.CONCURRENCY})",
+        help=f"process N claims at a time (default: {controllers.CONCURRENCY})",
     )
     command.add_argument(
         "--bind",

@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 APPLY = "Apply"
 UPDATE = "Update"
 _TAKEOVERS = {("kubectl-client-side-apply", "kubectl")}
-"""Managers, and who takes their fields over without a conflict: server-side from client-side kubectl apply."""
+"""Pairs of managers of which the second takes over fields without a conflict: client-side, server-side kubectl."""
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
 _LIST = msgspec.json.Encoder().encode

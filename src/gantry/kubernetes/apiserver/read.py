@@ -54,7 +54,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Page(msgspec.Struct, frozen=True):
     version: int
-    rest: list[watch_cache.Item]
+    items: list[watch_cache.Item]
     until: float
 
 
@@ -85,9 +85,9 @@ class Reader:
         """Return a list, or a page of one; StatusError 400, 410."""
         page = self._continue(query.token) if query.token else self._first_page(target, query)
         metadata: schema.Json = {"resourceVersion": str(page.version)}
-        shown, remaining = page.rest, page.rest[query.limit :]
+        shown, remaining = page.items, page.items[query.limit :]
         if query.limit and remaining:
-            shown = page.rest[: query.limit]
+            shown = page.items[: query.limit]
             metadata |= {
                 "continue": self._store_page(_Page(page.version, remaining, page.until)),
                 "remainingItemCount": len(remaining),

@@ -98,15 +98,15 @@ class Cache:
 
     def pool(self, ref: meta.Ref) -> ipam.IPPool | None:
         """Return a pool, None if it is not cached."""
-        return self._pool_state(ref).pool
+        return self._peek_state(ref).pool
 
     def space_of(self, ref: meta.Ref) -> pool_space.PoolSpace | None:
         """Return the address space of a pool, None without a pool or if its spec is invalid (``problem``)."""
-        return self._pool_state(ref).space
+        return self._peek_state(ref).space
 
     def problem(self, ref: meta.Ref) -> str:
         """Return why the spec of a pool is invalid; empty if it is valid."""
-        return self._pool_state(ref).problem
+        return self._peek_state(ref).problem
 
     def claim(self, ref: meta.Ref) -> actions.Claim | None:
         """Return a claim, None if it is not cached."""
@@ -129,12 +129,12 @@ class Cache:
 
     def waiting(self, pool: meta.Ref) -> int:
         """Return the number of claims on a pool without an address object."""
-        state = self._pool_state(pool)
+        state = self._peek_state(pool)
         return sum(not self._addresses_by_claim.get(ref) for ref in state.claims)
 
     def assumed_address(self, claim: actions.Claim) -> ranges.Address | None:
         """Return the address allocated to a claim whose address object has not been observed yet."""
-        return self._pool_state(claim.pool).assumed.get(claim.ref)
+        return self._peek_state(claim.pool).assumed.get(claim.ref)
 
     def is_pool_paused(self, pool: ipam.IPPool) -> bool:
         """Return whether a pool is paused, by its annotation or by its Cluster."""
@@ -154,7 +154,7 @@ class Cache:
 
         The claim is busy until ``finish``; it may have been deleted meanwhile.
         """
-        state = self._pool_state(pool)
+        state = self._peek_state(pool)
         while True:
             ref = state.queue.pop_first() or state.longest_waiting(self._busy) or state.queue.pop()
             if ref is None or ref not in self._busy:
@@ -259,7 +259,7 @@ class Cache:
             state.blocked[blocker] = number
             self._blocked_by_object.setdefault(blocker, set()).add(address.pool)
 
-    def _pool_state(self, ref: meta.Ref) -> pool_state.PoolState:
+    def _peek_state(self, ref: meta.Ref) -> pool_state.PoolState:
         return self._pools.get(ref) or pool_state.PoolState()
 
     def _drop_if_empty(self, ref: meta.Ref) -> None:
@@ -332,7 +332,7 @@ class Cache:
 
     def _pools_with_prefix(self, ref: meta.Ref) -> Pools:
         """Return the pools with the same prefix as a pool, itself included."""
-        return self._by_prefix.get((ref.namespace, self._pool_state(ref).prefix), {ref})
+        return self._by_prefix.get((ref.namespace, self._peek_state(ref).prefix), {ref})
 
     def _shared_spaces(self, ref: meta.Ref) -> list[pool_space.PoolSpace]:
         return [space for space in (self._state_of(sharer).space for sharer in self._pools_with_prefix(ref)) if space]
@@ -373,25 +373,25 @@ class Cache:
         """Remove an owner of an address from all spaces that share it; return the pools whose claims may proceed."""
         return {ref for ref in self._pools_with_prefix(pool) if self._state_of(ref).remove_owner(address, owner)}
 
-    def _put_address(self, seen: actions.Address) -> Pools:
-        ref, pool, holder = seen.ref, seen.pool, seen.claim
+    def _put_address(self, address: actions.Address) -> Pools:
+        ref, pool, claim_ref = address.ref, address.pool, address.claim
         old = self._addresses.get(ref)
-        if old and pool_state.is_stale(seen, old):
+        if old and pool_state.is_stale(address, old):
             return set()
-        same = old is not None and (old.spec, old.pool, old.claim) == (seen.spec, pool, holder)
-        touched = self._remove_address(ref) if old and not same else set()
+        is_unchanged = old is not None and (old.spec, old.pool, old.claim) == (address.spec, pool, claim_ref)
+        pools = self._remove_address(ref) if old and not is_unchanged else set()
         state = self._state_of(pool)
-        self._addresses[ref] = state.addresses[ref] = seen
-        self._addresses_by_claim.setdefault(holder, {})[ref] = seen
-        self.orphan_addresses.address_added(ref, holder)
-        if not same and (number := pool_space.parse(seen.spec.address)):
+        self._addresses[ref] = state.addresses[ref] = address
+        self._addresses_by_claim.setdefault(claim_ref, {})[ref] = address
+        self.orphan_addresses.address_added(ref, claim_ref)
+        if not is_unchanged and (number := pool_space.parse(address.spec.address)):
             for shared in self._shared_spaces(pool):
                 shared.add_owner(number, ref)
-        claim = self._claims.get(holder)
-        asked = claim.pool if claim else pool
-        touched |= self._drop_assumed(asked, holder)
-        self._enqueue(asked, holder)
-        return touched | self._pools_with_prefix(pool) | {pool, asked}
+        claim = self._claims.get(claim_ref)
+        claim_pool = claim.pool if claim else pool
+        pools |= self._drop_assumed(claim_pool, claim_ref)
+        self._enqueue(claim_pool, claim_ref)
+        return pools | self._pools_with_prefix(pool) | {pool, claim_pool}
 
     def _remove_address(self, ref: meta.Ref) -> Pools:
         old = self._addresses.pop(ref)

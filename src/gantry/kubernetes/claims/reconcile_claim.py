@@ -36,7 +36,7 @@ If the claim was observed and then removed, and the pool exists, there is no gra
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The next actions for a claim; ``later``: reconcile it again after so many seconds, 0 for never."""
+    """The next actions for a claim; ``later``: seconds until it is reconciled again, 0 for never."""
 
     claim: meta.Ref
     steps: tuple[actions.Action, ...] = ()
@@ -69,9 +69,9 @@ def creation_refused(claim: actions.Claim, message: str, *, now: datetime.dateti
     return status.problem_status(claim, problem, now=now)
 
 
-def conflict_event(claim: actions.Claim, address: ranges.Address, who: meta.Ref) -> actions.Report:
+def conflict_event(claim: actions.Claim, address: ranges.Address, owner: meta.Ref) -> actions.Report:
     """Return the Event about a claim's address that has another owner in the cluster."""
-    text = f"{address} cannot be reserved in the cluster: it is in use by {who}"
+    text = f"{address} cannot be reserved in the cluster: it is in use by {owner}"
     return actions.report(claim, "AddressConflict", text, warning=True)
 
 
@@ -160,7 +160,7 @@ def _removal(
 
 def _reconcile_orphans(objects: cache.Cache, ref: meta.Ref, now: datetime.datetime) -> Decision:
     """Remove addresses whose claim is gone, after a check on the server."""
-    later = 0.0
+    seconds = 0.0
     for address in objects.addresses_of(ref):
         pool = objects.pool(address.pool)
         reservation = objects.networks.needed_reservation(address)
@@ -173,8 +173,8 @@ def _reconcile_orphans(objects: cache.Cache, ref: meta.Ref, now: datetime.dateti
         remaining = 0.0 if is_orphan else GRACE_SECONDS - (now - created).total_seconds()
         if remaining <= 0:
             return Decision(ref, _removal(address, absent=(ref,)))
-        later = max(later, remaining)
-    return Decision(ref, later=later)
+        seconds = max(seconds, remaining)
+    return Decision(ref, later=seconds)
 
 
 def _reconcile_deleted(

@@ -146,7 +146,7 @@ def _is_address(address: actions.Address) -> bool:
 
 
 def _truncated_maps(maps: list[dict[str, str]], *, remaining: int) -> list[dict[str, str]]:
-    """Return the maps, limited to so many bytes: drop the last ones first, and truncate the first."""
+    """Return the maps, limited to ``remaining`` bytes: drop the last ones first, and truncate the first."""
     out = list[dict[str, str]]()
     for entries in maps:
         size = _bytes(entries)

@@ -12,11 +12,15 @@ from gantry.kubernetes.api import capi, ipam, meta, schema
 from gantry.kubernetes.claims import actions, allocate, pool_space
 
 
-def address_object(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Allocation) -> actions.Address:
+def address_object(claim: actions.Claim, pool: ipam.IPPool, allocation: pool_space.Allocation) -> actions.Address:
     """Return the address object for an address of the pool and a claim."""
-    unnamed = _capi_address(claim, lease) if isinstance(claim, capi.IPAddressClaim) else _metal3_address(claim, lease)
+    unnamed = (
+        _capi_address(claim, allocation)
+        if isinstance(claim, capi.IPAddressClaim)
+        else _metal3_address(claim, allocation)
+    )
     metadata = meta.ObjectMeta(
-        name=allocate.name_of(pool, lease.address),
+        name=allocate.name_of(pool, allocation.address),
         namespace=claim.metadata.namespace,
         labels=claim.metadata.labels,
         finalizers=(unnamed.finalizer,),
@@ -26,28 +30,28 @@ def address_object(claim: actions.Claim, pool: ipam.IPPool, lease: pool_space.Al
     return msgspec.structs.replace(named, metadata=owned)
 
 
-def _metal3_address(claim: ipam.IPClaim, lease: pool_space.Allocation) -> ipam.IPAddress:
+def _metal3_address(claim: ipam.IPClaim, allocation: pool_space.Allocation) -> ipam.IPAddress:
     spec = ipam.AddressSpec(
-        address=str(lease.address),
+        address=str(allocation.address),
         pool=ipam.reference(claim.pool),
         claim=ipam.reference(claim.ref),
-        prefix=lease.prefix,
-        gateway=lease.gateway,
-        dns_servers=lease.dns_servers,
+        prefix=allocation.prefix,
+        gateway=allocation.gateway,
+        dns_servers=allocation.dns_servers,
     )
     return ipam.IPAddress(
         api_version=ipam.API_VERSION, kind="IPAddress", spec=spec, status=ipam.AddressStatus(ready=True)
     )
 
 
-def _capi_address(claim: capi.IPAddressClaim, lease: pool_space.Allocation) -> capi.IPAddress:
+def _capi_address(claim: capi.IPAddressClaim, allocation: pool_space.Allocation) -> capi.IPAddress:
     spec = capi.AddressSpec(
         claim_ref=capi.Name(name=claim.metadata.name),
         pool_ref=capi.PoolRef(name=claim.pool.name, kind="IPPool", api_group=ipam.GROUP),
-        address=str(lease.address),
+        address=str(allocation.address),
         # the field is required
-        prefix=lease.prefix or lease.address.family.bits,
-        gateway=lease.gateway,
+        prefix=allocation.prefix or allocation.address.family.bits,
+        gateway=allocation.gateway,
     )
     return capi.IPAddress(api_version=claim.api_version, kind="IPAddress", spec=spec)
 

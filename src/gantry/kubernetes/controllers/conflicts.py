@@ -19,7 +19,7 @@ FIRST_DELAY_SECONDS, MAX_DELAY_SECONDS = 1.0, 60.0
 
 
 class _Conflict(msgspec.Struct):
-    who: meta.Ref
+    owner: meta.Ref
     pause: float
     until: float
 
@@ -57,5 +57,5 @@ class ReservationConflicts:
             elif conflict.until <= self._now():
                 conflict.until = math.inf
             elif conflict.until < math.inf:
-                refused[network][address] = conflict.who
+                refused[network][address] = conflict.owner
         return [msgspec.structs.replace(net, used=net.used | refused[uuid]) for uuid, net in by_uuid.items()]

@@ -30,12 +30,12 @@ class RateLimit:
         return wait
 
     def pause(self, seconds: float) -> None:
-        """Let no request through for so many seconds, because the server asked for it."""
+        """Let no request through for this time, because the server asked for it."""
         self._next = max(self._next, self._clock.monotonic() + seconds)
 
 
 def back_off(random: interface.Randomness, failures: int) -> float:
-    """Return the seconds to wait after so many failures in a row: exponential, minus up to half of it at random."""
+    """Return the seconds to wait after this number of failures: exponential, minus up to half of it at random."""
     longest = min(MAX_DELAY_SECONDS, FIRST_DELAY_SECONDS * float(1 << min(failures, 20)))
     return longest * (1000 - random.below(500)) / 1000
 

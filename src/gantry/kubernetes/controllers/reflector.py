@@ -42,7 +42,7 @@ MISSING_SECONDS = 60.0
 class Listener(Protocol):
     """Receives the objects."""
 
-    def on_update(self, found: meta.Resource) -> None:
+    def on_update(self, resource: meta.Resource) -> None:
         """Handle the current state of an object."""
         ...
 
@@ -72,10 +72,10 @@ class Scope(msgspec.Struct, frozen=True):
         """Return whether objects of a kind need the label; addresses do not, or they would be allocated twice."""
         return bool(self.watch_filter) and kind in ("IPPool", "IPClaim", "IPAddressClaim")
 
-    def wants(self, found: meta.Resource) -> bool:
+    def wants(self, resource: meta.Resource) -> bool:
         """Return whether an object is in scope."""
-        labels = found.metadata.labels
-        return not self.filters(found.kind) or labels.get(meta.WATCH_LABEL) == self.watch_filter
+        labels = resource.metadata.labels
+        return not self.filters(resource.kind) or labels.get(meta.WATCH_LABEL) == self.watch_filter
 
 
 class _List(msgspec.Struct, frozen=True):

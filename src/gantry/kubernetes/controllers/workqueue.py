@@ -41,7 +41,7 @@ class WorkQueue(Generic[KeyT]):
         return key in self._due
 
     def add(self, key: KeyT, *, after: float = 0.0) -> None:
-        """Queue a key after so many seconds, unless it is due earlier."""
+        """Queue a key after a delay in seconds, unless it is due earlier."""
         due = self._runtime.clock.monotonic() + after
         if due < self._due.get(key, due + 1):
             self._due[key] = due
@@ -49,7 +49,7 @@ class WorkQueue(Generic[KeyT]):
             self._changed.set()
 
     async def run(self, work: Callable[[KeyT], Awaitable[None]], *, workers: int) -> None:
-        """Process due keys, by so many workers, until cancelled; then the keys in progress are queued again."""
+        """Process due keys, ``workers`` at a time, until cancelled; then the keys in progress are queued again."""
         slots = asyncio.Semaphore(workers)
         try:
             async with asyncio.TaskGroup() as group:
