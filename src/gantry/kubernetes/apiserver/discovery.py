@@ -10,8 +10,7 @@ import hashlib
 import msgspec
 
 from gantry.kubernetes.api import definitions, openapi, schema
-from gantry.kubernetes.apiserver import content_types, openapi_v2, status_errors
-from gantry.kubernetes.apiserver import resources as apiserver_resources
+from gantry.kubernetes.apiserver import content_types, openapi_v2, resources, status_errors
 
 VERSION: schema.Json = {
     "major": "1",
@@ -78,7 +77,7 @@ def _root(*, is_core: bool, accept: str) -> tuple[schema.Json, str]:
 def _group_names(*, is_core: bool) -> list[str]:
     return [
         group_name
-        for group_name in dict.fromkeys(group for group, _, _ in apiserver_resources.groups())
+        for group_name in dict.fromkeys(group for group, _, _ in resources.groups())
         if is_core == (group_name == "")
     ]
 
@@ -86,7 +85,7 @@ def _group_names(*, is_core: bool) -> list[str]:
 def _group(name: str) -> schema.Json:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}
-        for group, version, _ in apiserver_resources.groups()
+        for group, version, _ in resources.groups()
         if group == name and name
     ]
     if not versions:
@@ -97,34 +96,32 @@ def _group(name: str) -> schema.Json:
 def _resources(group: str, version: str) -> schema.Json:
     served = [
         definition
-        for group_name, group_version, members in apiserver_resources.groups()
+        for group_name, group_version, members in resources.groups()
         if (group_name, group_version) == (group, version)
         for definition in members
     ]
     if not served:
         raise status_errors.no_resource()
-    resources: list[schema.Json] = []
+    entries: list[schema.Json] = []
     for definition in served:
         head: schema.Json = {"name": definition.plural, "namespaced": definition.is_namespaced, "kind": definition.kind}
         names: schema.Json = {"shortNames": list(definition.short_names), "categories": list(definition.categories)}
         optional = {name: value for name, value in names.items() if value}
-        resources.append(
-            {**head, "singularName": definition.singular, "verbs": list(apiserver_resources.VERBS), **optional}
-        )
+        entries.append({**head, "singularName": definition.singular, "verbs": list(resources.VERBS), **optional})
         if definition.has_status:
-            resources.append(
+            entries.append(
                 {
                     **head,
                     "name": f"{definition.plural}/status",
                     "singularName": "",
-                    "verbs": list(apiserver_resources.STATUS_VERBS),
+                    "verbs": list(resources.STATUS_VERBS),
                 }
             )
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{group}/{version}" if group else version,
-        "resources": resources,
+        "resources": entries,
     }
 
 
@@ -138,7 +135,7 @@ def _aggregated(is_core: bool, form: str) -> schema.Json:
                 "resources": [_aggregated_resource(definition, version) for definition in members],
                 "freshness": "Current",
             }
-            for group, version, members in apiserver_resources.groups()
+            for group, version, members in resources.groups()
             if group == name
         ]
         items.append({"metadata": {"name": name}, "versions": versions})
@@ -152,20 +149,18 @@ def _aggregated_resource(definition: definitions.Definition, version: str) -> sc
         "responseKind": kind,
         "scope": "Namespaced" if definition.is_namespaced else "Cluster",
         "singularResource": definition.singular,
-        "verbs": list(apiserver_resources.VERBS),
+        "verbs": list(resources.VERBS),
         "shortNames": list(definition.short_names),
         "categories": list(definition.categories),
     }
     if definition.has_status:
-        out["subresources"] = [
-            {"subresource": "status", "responseKind": kind, "verbs": list(apiserver_resources.STATUS_VERBS)}
-        ]
+        out["subresources"] = [{"subresource": "status", "responseKind": kind, "verbs": list(resources.STATUS_VERBS)}]
     return out
 
 
 @functools.cache
 def _openapi_v2() -> schema.Json:
-    return openapi.whole(apiserver_resources.SERVED)
+    return openapi.whole(resources.SERVED)
 
 
 @functools.cache
@@ -175,12 +170,12 @@ def _swagger() -> bytes:
 
 @functools.cache
 def _openapi_v3(path: str) -> schema.Json:
-    for group, version, members in apiserver_resources.groups():
+    for group, version, members in resources.groups():
         if path == _group_path(group, version):
             return openapi.group(members, version)
     if path:
         raise status_errors.no_resource()
-    paths = [_group_path(group, version) for group, version, _ in apiserver_resources.groups()]
+    paths = [_group_path(group, version) for group, version, _ in resources.groups()]
     return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(path)}"} for path in paths}}
 
 

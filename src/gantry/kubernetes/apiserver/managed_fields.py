@@ -128,7 +128,7 @@ def _tree(paths: frozenset[Path]) -> schema.Json:
 def after_update(
     entries: object, old: schema.Json, new: schema.Json, *, owner: FieldManager, api_version: str, now: str
 ) -> list[schema.Json]:
-    """Return ``managedFields`` (currently ``listed``) after an update: its manager alone owns the changed fields.
+    """Return ``managedFields`` (currently ``entries``) after an update: its manager alone owns the changed fields.
 
     Do not modify the result: it is shared by thousands of objects that one client writes in the same way.
     """
@@ -138,7 +138,7 @@ def after_update(
     return _after_update(_LIST(entries or []), changed, removed, Entry(owner, api_version, now, changed))
 
 
-# A small cache: the keys contain the time, and ``listed`` may be as long as an object.
+# A small cache: the keys contain the time, and ``entries`` may be as long as an object.
 @functools.lru_cache(256)
 def _after_update(
     encoded: bytes, changed: frozenset[Path], removed: frozenset[Path], entry: Entry

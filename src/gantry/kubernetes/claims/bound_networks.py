@@ -133,20 +133,20 @@ class BoundNetworks:
     def reserved_addresses(self, claim: actions.Claim) -> list[ranges.Address]:
         """Return the addresses reserved for a claim in the network of its pool, sorted."""
         network = self._network(claim.pool)
-        reservations = self._by_claim.get(claim.ref, set())
+        claim_reservations = self._by_claim.get(claim.ref, set())
         return sorted(
-            reservation.address for reservation in reservations if network and reservation.network == network.uuid
+            reservation.address for reservation in claim_reservations if network and reservation.network == network.uuid
         )
 
     def stale_reservations(
         self, claim: actions.Claim, addresses: Iterable[actions.Address]
     ) -> tuple[actions.Release, ...]:
         """Return the releases of a claim's reservations for which it has no address object."""
-        reservations = () if self.unreachable else self._by_claim.get(claim.ref, ())
-        if not reservations:
+        claim_reservations = () if self.unreachable else self._by_claim.get(claim.ref, ())
+        if not claim_reservations:
             return ()
         numbers = {pool_space.parse(address.spec.address) for address in addresses}
-        ordered = sorted(reservations)
+        ordered = sorted(claim_reservations)
         current = actions.version(claim)
         return tuple(
             actions.Release(reservation.claim, reservation, current=current)
@@ -161,7 +161,7 @@ class BoundNetworks:
     @property
     def reservations(self) -> list[cluster_reservations.Reservation]:
         """All known reservations for claims."""
-        return [reservation for reservations in self._by_claim.values() for reservation in reservations]
+        return [reservation for claim_reservations in self._by_claim.values() for reservation in claim_reservations]
 
     def disconnect(self, why: str) -> Pools:
         """Record why the cluster cannot be reached; return the pools with work."""
@@ -174,7 +174,7 @@ class BoundNetworks:
         self,
         read_names: frozenset[str],
         networks: Iterable[cluster_reservations.Network],
-        reservations: Iterable[cluster_reservations.Reservation],
+        claim_reservations: Iterable[cluster_reservations.Reservation],
     ) -> Pools:
         """Replace the networks, of which those in ``read_names`` were read, and all reservations for our claims.
 
@@ -184,7 +184,7 @@ class BoundNetworks:
         self.unreachable, self._is_pending, self._read_names = "", False, read_names
         self._networks = {network.name: network for network in networks}
         before = {reservation for of_claim in self._by_claim.values() for reservation in of_claim}
-        after = set(reservations)
+        after = set(claim_reservations)
         for reservation in before - after:
             self._remove(reservation)
         for reservation in after - before:
@@ -237,10 +237,10 @@ class BoundNetworks:
         self._by_pool.setdefault(reservation.pool, set()).add(reservation)
 
     def _remove(self, reservation: cluster_reservations.Reservation) -> None:
-        for key, reservations in ((reservation.claim, self._by_claim), (reservation.pool, self._by_pool)):
-            reservations.get(key, set()).discard(reservation)
-            if not reservations.get(key):
-                reservations.pop(key, None)
+        for key, claim_reservations in ((reservation.claim, self._by_claim), (reservation.pool, self._by_pool)):
+            claim_reservations.get(key, set()).discard(reservation)
+            if not claim_reservations.get(key):
+                claim_reservations.pop(key, None)
 
     def _enqueue_claims(self, changed: Iterable[cluster_reservations.Reservation]) -> Pools:
         """Queue the claims whose reservations have changed."""

@@ -240,11 +240,11 @@ class Cache:
         self,
         read_names: frozenset[str],
         networks: list[cluster_reservations.Network],
-        reservations: list[cluster_reservations.Reservation],
+        claim_reservations: list[cluster_reservations.Reservation],
     ) -> Pools:
         """Store what was read from a cluster (``BoundNetworks.refresh``); return the pools with work."""
         outdated = self.networks.outdated(networks)
-        pools = self.networks.refresh(read_names, networks, reservations)
+        pools = self.networks.refresh(read_names, networks, claim_reservations)
         for state in map(self._state_of, outdated):
             if state.pool:
                 self._rebuild_space(state, state.pool)

@@ -30,7 +30,7 @@ class Reservation(msgspec.Struct, frozen=True, order=True):
 
 
 class Network(msgspec.Struct, frozen=True):
-    """A network as read from its cluster; claims get no ``closed`` ranges, ``taken`` has addresses of other owners."""
+    """A network as read from its cluster; claims get no ``excluded`` ranges, ``used`` has addresses of other owners."""
 
     uuid: str
     name: str

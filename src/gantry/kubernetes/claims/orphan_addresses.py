@@ -26,7 +26,7 @@ class OrphanAddresses:
         return address in self._addresses
 
     def claim_removed(self, claim: meta.Ref, addresses: Iterable[meta.Ref], *, is_busy: bool) -> None:
-        """Record a removed claim; ``left`` are its addresses, and if it was busy more may appear."""
+        """Record a removed claim; ``addresses`` are its addresses, and if it was busy more may appear."""
         self._addresses.update(addresses)
         if is_busy:
             self._departed.add(claim)

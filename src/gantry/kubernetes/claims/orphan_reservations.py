@@ -1,8 +1,8 @@
 """Orphan reservations: reservations in a cluster without a claim or an address object.
 
 The controllers look for them periodically. A crash or a finalizer removed by hand can leave one. It is released after
-``reconcile_claim.GRACE``, because a restored backup may bring its objects late, and only while its pool exists and is
-not paused: if the pool was moved to another API server, the reservation is in use there.
+``reconcile_claim.GRACE_SECONDS``, because a restored backup may bring its objects late, and only while its pool exists
+and is not paused: if the pool was moved to another API server, the reservation is in use there.
 """
 
 import datetime
@@ -15,8 +15,8 @@ OrphansSince = dict[cluster_reservations.Reservation, datetime.datetime]
 
 def find(objects: cache.Cache, since_before: OrphansSince, *, now: datetime.datetime) -> OrphansSince:
     """Return the current orphan reservations."""
-    reservations = (reservation for reservation in objects.networks.reservations if _is_orphan(objects, reservation))
-    return {reservation: since_before.get(reservation, now) for reservation in reservations}
+    orphans = (reservation for reservation in objects.networks.reservations if _is_orphan(objects, reservation))
+    return {reservation: since_before.get(reservation, now) for reservation in orphans}
 
 
 def releases(objects: cache.Cache, orphans: OrphansSince, *, now: datetime.datetime) -> list[actions.Release]:

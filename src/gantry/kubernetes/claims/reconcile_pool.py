@@ -34,7 +34,7 @@ class WrittenStatus(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The next actions for a pool; ``wanted`` is the new status if an action writes it (``WrittenStatus``)."""
+    """The next actions for a pool; ``new_status`` is the new status if an action writes it (``WrittenStatus``)."""
 
     steps: tuple[actions.Action, ...] = ()
     new_status: ipam.PoolStatus | None = None

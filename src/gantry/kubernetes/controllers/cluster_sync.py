@@ -156,7 +156,7 @@ class ClusterSync:
         return self._runtime.clock.monotonic() - started
 
     async def _wait(self, applier: apply.Applier, interval: float) -> None:
-        """Return when the cluster must be read again, after ``least`` seconds unless a network is unread."""
+        """Return when the cluster must be read again, after ``interval`` seconds unless a network is unread."""
         clock = self._runtime.clock
         next_read = clock.monotonic() + interval
         while not self._index.networks.is_unread:
