@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 
 import pytest
 
-OF = tuple(f"{one}/" for one in os.environ["CALLS_OF"].split(":"))
+OF = tuple(f"{folder}/" for folder in os.environ["CALLS_OF"].split(":"))
 seen: set[CodeType] = set()
 passed: set[CodeType] = set()
 

@@ -32,8 +32,8 @@ def kubectls() -> list[Path]:
     if not found:
         return []
     bundle = sorted(Path(found).resolve().parent.glob("kubectl.1.*"))
-    versions = [(one, re.fullmatch(r"kubectl\.(\d+)\.(\d+)", one.name)) for one in bundle]
-    fitting = [one for one, name in versions if name and (int(name[1]), int(name[2])) >= OLDEST]
+    versions = [(program, re.fullmatch(r"kubectl\.(\d+)\.(\d+)", program.name)) for program in bundle]
+    fitting = [version for version, name in versions if name and (int(name[1]), int(name[2])) >= OLDEST]
     return fitting or [Path(found)]
 
 

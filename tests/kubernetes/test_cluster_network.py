@@ -92,7 +92,9 @@ async def ask(talk: client.Client, number: int) -> None:
 
 async def claims(talk: client.Client) -> list[ipam.IPClaim]:
     listed = msgspec.convert(await talk.get(f"{PATH}/ipclaims"), _Claims)
-    return [meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPClaim", **one}, ipam.IPClaim) for one in listed.items]
+    return [
+        meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPClaim", **item}, ipam.IPClaim) for item in listed.items
+    ]
 
 
 async def given(talk: client.Client) -> dict[str, str]:
@@ -100,10 +102,11 @@ async def given(talk: client.Client) -> dict[str, str]:
 
     The status of a deleted claim may still have an address that has another owner by now.
     """
-    told = [one for one in await claims(talk) if not one.is_deleting]
+    told = [claim for claim in await claims(talk) if not claim.is_deleting]
     listed = msgspec.convert(await talk.get(f"{PATH}/ipaddresses"), _Claims)
     read = [
-        meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPAddress", **one}, ipam.IPAddress) for one in listed.items
+        meta.read({"apiVersion": ipam.API_VERSION, "kind": "IPAddress", **item}, ipam.IPAddress)
+        for item in listed.items
     ]
     known = {one.metadata.name: one.spec.address for one in read}
     return {one.metadata.name: known[one.address_name] for one in told if one.address_name in known}

@@ -40,15 +40,15 @@ def rendered(folder: Path) -> list[dict[str, object]]:
 
 def named(objects: list[dict[str, object]]) -> set[str]:
     out = set()
-    for one in objects:
-        metadata = one["metadata"]
+    for item in objects:
+        metadata = item["metadata"]
         assert isinstance(metadata, dict)
-        out.add(f"{one['kind']} {metadata.get('namespace', '')}/{metadata['name']}")
+        out.add(f"{item['kind']} {metadata.get('namespace', '')}/{metadata['name']}")
     return out
 
 
 def deployment(objects: list[dict[str, object]]) -> dict[str, object]:
-    (found,) = [one for one in objects if one["kind"] == "Deployment"]
+    (found,) = [item for item in objects if item["kind"] == "Deployment"]
     spec = found["spec"]
     assert isinstance(spec, dict)
     pod: dict[str, object] = spec["template"]["spec"]

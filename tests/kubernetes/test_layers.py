@@ -34,11 +34,11 @@ def functions(path: Path) -> Iterator[str]:
 
 
 def _inside(body: Sequence[ast.stmt], within: str) -> Iterator[str]:
-    for one in body:
-        if isinstance(one, ast.ClassDef):
-            yield from _inside(one.body, f"{within}{one.name}.")
-        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_declared(one):
-            yield f"{within}{one.name}"
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _inside(node.body, f"{within}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_declared(node):
+            yield f"{within}{node.name}"
 
 
 def _is_declared(one: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -61,10 +61,10 @@ def run(*arguments: str, **variables: str) -> str:
 @pytest.mark.promise("claims-54")
 def test_every_function_that_serves_claims_is_called_by_a_test(tmp_path: Path) -> None:
     note = tmp_path / "calls"
-    of = ":".join(str(SOURCE / one) for one in FOLDERS)
+    of = ":".join(str(SOURCE / folder) for folder in FOLDERS)
     run("-p", "tests.kubernetes.calls", *OF_PARTS, CALLS_OF=of, CALLS_TO=str(note))
     called = set(note.read_text().splitlines())
-    paths = [path for one in FOLDERS for path in sorted((SOURCE / one).glob("*.py"))]
+    paths = [path for folder in FOLDERS for path in sorted((SOURCE / folder).glob("*.py"))]
     wanted = [f"{path}:{name}" for path in paths for name in functions(path)]
     assert len(wanted) > 300
     assert [one.removeprefix(f"{SOURCE}/") for one in wanted if one not in called] == []

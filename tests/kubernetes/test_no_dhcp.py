@@ -37,7 +37,7 @@ def sockets(process: int) -> dict[str, list[list[str]]]:
     for one in (folder / "fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it closes files meanwhile
             targets.append(os.readlink(one))
-    own = {found[1] for one in targets if (found := re.fullmatch(r"socket:\[(\d+)\]", one))}
+    own = {found[1] for target in targets if (found := re.fullmatch(r"socket:\[(\d+)\]", target))}
     rows = {name: (folder / "net" / name) for name in TABLES}
     listed = {name: path.read_text().splitlines()[1:] for name, path in rows.items() if path.exists()}
     return {name: [line.split() for line in lines if own & set(line.split())] for name, lines in listed.items()}

@@ -118,7 +118,7 @@ def test_unknown_fields_are_listed_and_taken_away_and_defaults_filled_in() -> No
 def test_what_fits_at_once_has_nothing_unknown_nothing_wrong_and_all_its_defaults(
     kind: type[meta.Resource], part: str, value: schema.Json
 ) -> None:
-    definition = next(one for one in definitions.DEFINITIONS if one.resource is kind)
+    definition = next(definition for definition in definitions.DEFINITIONS if definition.resource is kind)
     node = definition.schema(definition.versions[0], without=frozenset({"metadata", "spec", "status"} - {part}))
     body: schema.Json = {part: value}
     if schema.fits(node, body):
@@ -170,8 +170,10 @@ def test_our_definitions_are_structural_and_use_nothing_that_old_servers_lack() 
 
 
 def test_status_is_a_subresource_of_pools_and_claims_and_not_of_addresses() -> None:
-    by_kind = {one.kind: manifests.crd(one) for one in definitions.DEFINITIONS if one.is_ours}
-    has = {kind: "subresources" in one["spec"]["versions"][0] for kind, one in by_kind.items()}  # type: ignore[index]
+    by_kind = {
+        definition.kind: manifests.crd(definition) for definition in definitions.DEFINITIONS if definition.is_ours
+    }
+    has = {kind: "subresources" in definition["spec"]["versions"][0] for kind, definition in by_kind.items()}  # type: ignore[index]
     assert has == {"IPPool": True, "IPClaim": True, "IPAddress": False}
 
 
@@ -186,7 +188,7 @@ def test_names_are_those_of_today() -> None:
 def test_clients_find_each_kind_in_both_descriptions() -> None:
     whole = json.dumps(openapi.whole(definitions.DEFINITIONS))
     for one, version in itertools.chain.from_iterable(
-        ((one, version) for version in one.versions) for one in definitions.DEFINITIONS
+        ((definition, version) for version in definition.versions) for definition in definitions.DEFINITIONS
     ):
         described = json.dumps(openapi.group([one], version))
         reference = f'"$ref": "#/components/schemas/{openapi.name_of(one, version)}"'
@@ -201,7 +203,7 @@ def test_a_table_shows_what_the_columns_say() -> None:
     conditions = [{"type": "Ready", "status": "True"}, {"type": "Exhausted", "status": "False"}]
     marks = {"name": "p", "labels": {meta.CLUSTER_LABEL: "edge"}, "creationTimestamp": "2026-04-30T23:50:00Z"}
     body = pool(metadata=marks, status={"total": 9, "used": 0, "conditions": conditions})
-    shown = [str(one["name"]) for one in tables.columns(definition)]
+    shown = [str(column["name"]) for column in tables.columns(definition)]
     assert dict(zip(shown, tables.cells(definition, body, now=NOW), strict=True)) == {
         "Name": "p",
         "Cluster": "edge",

@@ -111,7 +111,7 @@ async def test_each_of_many_requests_gets_its_own_answer_whatever_takes_long(end
     slow = asyncio.create_task(ends.get("/slow"))
     paths = [f"/{number}" for number in range(1000)]
     answers = await asyncio.gather(*map(ends.get, paths))
-    assert [one.body for one in answers] == [f"GET {path}".encode() for path in paths]
+    assert [answer.body for answer in answers] == [f"GET {path}".encode() for path in paths]
     assert [one.path for one in ends.handler.asked] == ["/slow", *paths]
     assert not slow.done()
     ends.handler.slow.set()

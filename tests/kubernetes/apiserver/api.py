@@ -60,7 +60,7 @@ class Said:
 
     @property
     def names(self) -> list[str]:
-        return [str(Said(200, one).at("metadata.name")) for one in self.items]
+        return [str(Said(200, item).at("metadata.name")) for item in self.items]
 
     @property
     def refusal(self) -> tuple[int, str, str]:

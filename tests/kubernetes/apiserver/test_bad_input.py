@@ -101,9 +101,9 @@ def _requests(draw: st.DrawFn) -> interface.HttpRequest:
 def _plain(value: object) -> object:
     """Return the value without integers above 64 bits, which msgspec cannot encode."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return float(value) if isinstance(value, int) and abs(value) >= 2**63 else value
 
 

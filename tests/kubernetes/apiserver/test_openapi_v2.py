@@ -55,7 +55,7 @@ def test_paths_tell_which_parameters_a_patch_takes() -> None:
     assert set(paths) == set(msgspec.convert(plain()["paths"], schema.Json))
     patch = fields(paths["/apis/ipam.metal3.io/v1alpha1/namespaces/{namespace}/ippools/{name}"][8][0])
     queries = [fields(fields(fields(fields(one)[1][0])[2][0])[3][0]) for one in patch[8]]
-    assert {one[4][0] for one in queries} == {b"dryRun", b"fieldManager", b"fieldValidation", b"force"}
+    assert {query[4][0] for query in queries} == {b"dryRun", b"fieldManager", b"fieldValidation", b"force"}
 
 
 @pytest.mark.parametrize(

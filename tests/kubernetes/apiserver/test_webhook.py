@@ -67,7 +67,7 @@ def refusal(response: schema.Json) -> tuple[object, object, str, list[str]]:
     assert isinstance(status, dict)
     assert (status["kind"], status["status"]) == ("Status", "Failure")
     causes = status.get("details", {}).get("causes", [])
-    return status["code"], status["reason"], status["message"], [one["field"] for one in causes]
+    return status["code"], status["reason"], status["message"], [cause["field"] for cause in causes]
 
 
 async def test_a_good_object_is_allowed_and_a_bad_one_is_refused_as_the_embedded_server_does() -> None:

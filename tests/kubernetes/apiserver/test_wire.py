@@ -24,7 +24,7 @@ async def test_discovery_in_one_document_is_in_the_version_asked_for(kube: api.A
         said = await kube.get(path, accept=accept)
         assert said.body["apiVersion"] == f"apidiscovery.k8s.io/{version}"
         assert said.headers["Content-Type"] == f"application/json;g=apidiscovery.k8s.io;v={version};{LIST}"
-    groups = {str(api.Said(200, one).at("metadata.name")): api.Said(200, one) for one in said.items}
+    groups = {str(api.Said(200, item).at("metadata.name")): api.Said(200, item) for item in said.items}
     pool = groups["ipam.metal3.io"].at("versions.0.resources.0")
     assert isinstance(pool, dict)
     assert (pool["resource"], pool["scope"], pool["singularResource"]) == ("ippools", "Namespaced", "ippool")
@@ -45,7 +45,7 @@ async def test_plain_discovery_goes_group_by_group(kube: api.Api) -> None:
                 if "/" not in str(resource["name"]):
                     assert (await kube.get(f"{path}/{resource['name']}")).items == []
         assert (await kube.get(f"/apis/{group['name']}")).body["name"] == group["name"]
-    assert {one["name"] for one in groups} >= {"ipam.metal3.io", "coordination.k8s.io"}
+    assert {group["name"] for group in groups} >= {"ipam.metal3.io", "coordination.k8s.io"}
     names = {one["name"] for one in _list((await kube.get("/api/v1")).body["resources"])}
     assert names == {"namespaces", "namespaces/status", "events", "secrets"}
 

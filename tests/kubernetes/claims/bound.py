@@ -57,7 +57,7 @@ class Cluster:
         return cluster_reservations.Network(UUID, NAME, self.subnets, self.external, taken)
 
     def reservations(self) -> list[cluster_reservations.Reservation]:
-        return [one for one in self.held.values() if isinstance(one, cluster_reservations.Reservation)]
+        return [address for address in self.held.values() if isinstance(address, cluster_reservations.Reservation)]
 
     def owner(self, text: str) -> str:
         """Return the owner of an address: the name of an instance or a claim, empty for none."""

@@ -26,9 +26,9 @@ def causes(given: schema.Json) -> tuple[str, list[str]]:
     assert definition is not None
     by_schema = list(definitions.check(definition, version, given))
     if by_schema:
-        return "schema", [str(one) for one in by_schema]
+        return "schema", [str(cause) for cause in by_schema]
     refused = admission.review(definitions.read(given), None, in_use=lambda _: ())
-    return "admission", [str(one) for one in refused]
+    return "admission", [str(cause) for cause in refused]
 
 
 CAPI = f"{capi.GROUP}/v1beta2"
@@ -142,7 +142,7 @@ def test_what_is_right_is_not_refused(given: schema.Json) -> None:
 
 def changed(old: schema.Json, new: schema.Json, *held: actions.Address) -> list[str]:
     refused = admission.review(definitions.read(new), definitions.read(old), in_use=lambda _: held)
-    return [str(one) for one in refused]
+    return [str(cause) for cause in refused]
 
 
 @pytest.mark.promise("claims-22")
@@ -179,7 +179,7 @@ def test_each_bound_that_a_range_gives_holds(given: schema.Json, inside: str, ou
 
 def test_a_refusal_names_some_of_the_addresses_in_use_and_not_thousands() -> None:
     held = [server.struct(server.address(f"x{number}", "10.0.0.9", claim="c", of="bad")) for number in range(500)]
-    addresses = [one for one in held if isinstance(one, ipam.IPAddress)]
+    addresses = [address for address in held if isinstance(address, ipam.IPAddress)]
     smaller = pool(pools=[{"start": "10.0.0.1", "end": "10.0.0.8"}])
     assert 1 <= len(changed(pool(pools=ONE), smaller, *addresses)) <= 100
 
@@ -206,7 +206,7 @@ def test_an_address_of_cluster_api_is_from_the_pool_that_its_claim_asks() -> Non
         )
         known = definitions.read(body("IPAddressClaim", claim, group=CAPI)) if claim else None
         refused = admission.review(definitions.read(given), None, in_use=lambda _: (), claim_of=lambda _: known)
-        return [str(one) for one in refused]
+        return [str(cause) for cause in refused]
 
     assert not reasons(asked(), asked())
     assert not reasons(None, asked())

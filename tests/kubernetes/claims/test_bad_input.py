@@ -175,7 +175,7 @@ def test_a_cluster_whose_name_no_label_can_have_does_not_keep_a_pool_from_its_fi
     api, _ = begin(server.pool(clusterName=name), server.cluster(name), server.claim("a"))
     marks = server.struct(api.get(POOL)).metadata
     assert ipam.POOL_FINALIZER in marks.finalizers
-    assert [one.name for one in marks.owner_references] == [name]
+    assert [owner.name for owner in marks.owner_references] == [name]
     assert meta.CLUSTER_LABEL not in marks.labels
     assert server.given(api, "a") == "10.0.0.1"
 
@@ -236,7 +236,7 @@ def test_an_address_keeps_what_it_is_and_whose(change: schema.Json, field: str) 
     refused = admission.review(
         server.struct({**body, "spec": {**spec, **change}}), server.struct(body), in_use=lambda _: ()
     )
-    assert [one.field for one in refused] == [field]
+    assert [cause.field for cause in refused] == [field]
 
 
 def test_pools_that_never_were_or_have_gone_are_forgotten_with_their_claims() -> None:

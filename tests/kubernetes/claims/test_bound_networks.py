@@ -48,7 +48,7 @@ class Site:
     def ready(self) -> meta.Condition:
         found = server.struct(self.server.get(ipam.pool_ref(server.SITE, "pool-1")))
         assert isinstance(found, ipam.IPPool)
-        return next(one for one in found.status.conditions if one.type == "Ready")
+        return next(condition for condition in found.status.conditions if condition.type == "Ready")
 
 
 def claim_ref(name: str) -> meta.Ref:
@@ -179,7 +179,9 @@ def test_a_pool_that_does_not_fit_its_network_says_why(spec: dict[str, object], 
     assert reason in server.error(world, "a")
     found = server.struct(world.get(ipam.pool_ref(server.SITE, "pool-1")))
     assert isinstance(found, ipam.IPPool)
-    assert any(reason in one.message and one.reason == "NetworkNotReady" for one in found.status.conditions)
+    assert any(
+        reason in condition.message and condition.reason == "NetworkNotReady" for condition in found.status.conditions
+    )
     assert cluster.held == {}
 
 
@@ -384,10 +386,10 @@ class World:
 
     def told(self) -> dict[meta.Ref, str]:
         """Return the existing addresses in the status of claims."""
-        names = {(one.claim, one.metadata.name): one.spec.address for one in self.addresses()}
+        names = {(address.claim, address.metadata.name): address.spec.address for address in self.addresses()}
         found = map(server.struct, self.server.objects.values())
         claims = [one for one in found if isinstance(one, actions.Claim) and not one.is_deleting]
-        return {one.ref: text for one in claims if (text := names.get((one.ref, one.address_name)))}
+        return {claim.ref: text for claim in claims if (text := names.get((claim.ref, claim.address_name)))}
 
     def check(self) -> None:
         """Each address in the status of a claim is reserved for that claim."""
@@ -407,12 +409,15 @@ class World:
         self.controller.read()
         self.controller.settle()
         self.check()
-        reserved = {(one.claim, str(one.address)) for one in self.cluster.reservations()}
-        assert reserved <= {(one.claim, one.spec.address) for one in self.addresses()}
+        reserved = {(reservation.claim, str(reservation.address)) for reservation in self.cluster.reservations()}
+        assert reserved <= {(address.claim, address.spec.address) for address in self.addresses()}
         assert self.told().items() <= reserved
         claims = {ref for ref in self.server.objects if "Claim" in ref.kind}
         # Who was given one by hand that another has, waits for that.
-        assert claims <= self.told().keys() | {one.claim for one in self.addresses()} or len(self.cluster.held) == 4
+        assert (
+            claims <= self.told().keys() | {address.claim for address in self.addresses()}
+            or len(self.cluster.held) == 4
+        )
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -60,11 +60,11 @@ class RoomMachine(RuleBasedStateMachine):
     @rule(number=st.sampled_from(NUMBERS), holder=st.sampled_from(HOLDERS))
     def give(self, number: ranges.Address, holder: meta.Ref) -> None:
         self.held.discard((number, holder))
-        assert self.room.remove_owner(number, holder) == (number not in {one for one, _ in self.held})
+        assert self.room.remove_owner(number, holder) == (number not in {address for address, _ in self.held})
 
     @rule(start=st.integers(0, 10**6))
     def draw(self, start: int) -> None:
-        free = plain_free(self.spec, {one for one, _ in self.held})
+        free = plain_free(self.spec, {address for address, _ in self.held})
         found = self.room.find_free(below=lambda size: start % size)
         assert str(found.address) in free if found else not free
 
@@ -72,7 +72,7 @@ class RoomMachine(RuleBasedStateMachine):
     def the_first_free_and_the_counts_are_those_of_the_model(self) -> None:
         if not hasattr(self, "room"):
             return
-        free = plain_free(self.spec, {one for one, _ in self.held})
+        free = plain_free(self.spec, {address for address, _ in self.held})
         found = self.room.find_free(below=None)
         assert (str(found.address) if found else None) == next(iter(free), None)
         assert self.room.counts()[2] == len(free)
@@ -115,11 +115,11 @@ def test_claims_that_are_served_at_the_same_time_get_different_numbers() -> None
     decisions = []
     while found := reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0):
         decisions.append(found)
-    made = [step.address for one in decisions for step in one.steps if isinstance(step, actions.Create)]
+    made = [step.address for decision in decisions for step in decision.steps if isinstance(step, actions.Create)]
     assert [one.spec.address for one in made] == [f"10.0.0.{number}" for number in range(1, 5)]
     # The last two wait; a number whose claim goes before its object is made is theirs.
-    for one in decisions:
-        seen.finish(one.claim)
+    for decision in decisions:
+        seen.finish(decision.claim)
     seen.remove(decisions[0].claim)
     again = reconcile_claim.step(seen, pool, now=server.BEGIN, below=lambda _: 0)
     assert again is not None

@@ -76,7 +76,7 @@ def test_an_address_is_owned_by_pool_and_claim_is_ready_and_known_to_the_claim()
     api, _ = begin(server.pool(), server.claim("a", labels={"team": "metal"}))
     made = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress")))
     assert isinstance(made, ipam.IPAddress)
-    owners = [(one.kind, one.name, one.uid) for one in made.metadata.owner_references]
+    owners = [(owner.kind, owner.name, owner.uid) for owner in made.metadata.owner_references]
     uids = [server.struct(api.get(one)).metadata.uid for one in (ref("pool-1", "IPPool"), ref("a"))]
     assert owners == [("IPPool", "pool-1", uids[0]), ("IPClaim", "a", uids[1])]
     assert made.metadata.labels == {"team": "metal"}
@@ -258,7 +258,7 @@ def test_whatever_request_was_the_last_the_next_controller_adopts_what_it_finds(
         server.Controller(api).settle()
         assert server.given(api, "a") == "10.0.0.1"
         assert server.given(api, "b", kind="IPAddressClaim") == "10.0.0.2"
-        assert sum(one.kind == "IPAddress" for one in api.objects) == 2
+        assert sum(item.kind == "IPAddress" for item in api.objects) == 2
     assert done, "every request was the last one once"
 
 
@@ -325,7 +325,7 @@ def test_claims_with_owners_of_an_earlier_life_refresh_them() -> None:
     api.patch(ref("pool-1-10-0-0-1", "IPAddress"), {"metadata": {"ownerReferences": []}})
     server.Controller(api).settle()
     made = server.struct(api.get(ref("pool-1-10-0-0-1", "IPAddress")))
-    assert [one.kind for one in made.metadata.owner_references] == ["IPPool", "IPClaim"]
+    assert [owner.kind for owner in made.metadata.owner_references] == ["IPPool", "IPClaim"]
 
 
 @pytest.mark.promise("claims-47")
@@ -374,7 +374,7 @@ def test_conditions_of_others_on_a_claim_are_kept() -> None:
     server.Controller(api).settle()
     claim = server.struct(api.get(ref("a", "IPAddressClaim")))
     assert isinstance(claim, capi.IPAddressClaim)
-    assert [one.type for one in claim.status.conditions] == ["Synced", "Ready"]
+    assert [condition.type for condition in claim.status.conditions] == ["Synced", "Ready"]
 
 
 def test_an_address_is_kept_while_somebody_else_holds_the_deleted_claim() -> None:
@@ -384,7 +384,7 @@ def test_an_address_is_kept_while_somebody_else_holds_the_deleted_claim() -> Non
     api.delete(ref("a"))
     controller.settle()
     assert server.given(api, "a") == "10.0.0.1"
-    api.patch(ref("a"), {"metadata": {"finalizers": [one for one in held if one != USER]}})
+    api.patch(ref("a"), {"metadata": {"finalizers": [address for address in held if address != USER]}})
     controller.settle()
     assert ref("pool-1-10-0-0-1", "IPAddress") not in api.objects
     assert server.struct(api.get(ref("a"))).metadata.finalizers == ("foregroundDeletion",)
@@ -396,7 +396,7 @@ def test_an_address_deleted_by_hand_while_its_claim_lives_stays_with_it() -> Non
     api.create(server.claim("b"))
     controller.settle()
     assert (server.given(api, "a"), server.given(api, "b")) == ("10.0.0.1", "10.0.0.2")
-    assert any(one.reason == "InUse" for one in controller.reports)
+    assert any(report.reason == "InUse" for report in controller.reports)
     api.delete(ref("a"))
     controller.settle()
     assert ref("pool-1-10-0-0-1", "IPAddress") not in api.objects
@@ -445,7 +445,7 @@ def test_a_claim_that_goes_in_spite_of_its_finalizer_leaves_nothing(steps: int) 
     for _ in sending:
         pass
     controller.settle()
-    assert [one.kind for one in api.objects] == ["IPPool"]
+    assert [item.kind for item in api.objects] == ["IPPool"]
 
 
 def test_what_a_claim_that_was_seen_to_go_leaves_behind_waits_for_its_pool() -> None:
@@ -454,7 +454,7 @@ def test_what_a_claim_that_was_seen_to_go_leaves_behind_waits_for_its_pool() -> 
         api.patch(ref(name, kind), {"metadata": {"finalizers": []}})
         api.delete(ref(name, kind))
         controller.settle()
-    assert [one.kind for one in api.objects] == ["IPAddress"]
+    assert [item.kind for item in api.objects] == ["IPAddress"]
 
 
 def test_a_claim_created_and_deleted_at_once_leaves_nothing() -> None:
@@ -466,7 +466,7 @@ def test_a_claim_created_and_deleted_at_once_leaves_nothing() -> None:
             next(controller.steps(), None)
         api.delete(ref("a"))
         controller.settle()
-        assert not [one for one in api.objects if one.kind != "IPPool"]
+        assert not [item for item in api.objects if item.kind != "IPPool"]
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_a_claim_that_cannot_be_served_is_told_why(claim: schema.Json, reason: s
     elsewhere["metadata"] = {"name": "pool-1", "namespace": "site-b"}
     api, controller = begin(elsewhere, claim)
     assert reason in server.error(api, "a")
-    assert [one.warning for one in controller.reports if one.about.kind == "IPClaim"] == [True]
+    assert [report.warning for report in controller.reports if report.about.kind == "IPClaim"] == [True]
 
 
 def test_a_claim_is_served_when_its_pool_appears() -> None:

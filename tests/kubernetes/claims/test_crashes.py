@@ -99,7 +99,7 @@ class World:
         ref = self.some_claim()
         if ref:
             seen = server.struct(self.server.objects[ref])
-            held = [one for one in seen.metadata.finalizers if one != USER]
+            held = [finalizer for finalizer in seen.metadata.finalizers if finalizer != USER]
             if USER not in seen.metadata.finalizers and not seen.is_deleting:
                 held.append(USER)
             self.server.patch(ref, {"metadata": {"finalizers": held}})
@@ -109,7 +109,7 @@ class World:
         ref = meta.Ref(ipam.GROUP, "IPAddress", server.SITE, f"by-hand-{text[-1]}")
         if ref in self.server.objects:
             self.server.delete(ref)
-        elif text not in {one.spec.address for one in self.addresses()}:
+        elif text not in {address.spec.address for address in self.addresses()}:
             self.server.create(server.address(ref.name, text, claim=f"hand-{text[-1]}"))
             # Its name makes no conflict: it is honoured by those who see it before they pick.
             self.restart(0)
@@ -129,7 +129,9 @@ class World:
         """Write an address, existing or not, into the status of a claim, as a user."""
         ref = self.some_claim()
         if ref:
-            name = self.random.choice([*(one.metadata.name for one in self.addresses()), "pool-1-10-0-0-3", "x/../y"])
+            name = self.random.choice(
+                [*(address.metadata.name for address in self.addresses()), "pool-1-10-0-0-3", "x/../y"]
+            )
             field = "address" if ref.group == ipam.GROUP else "addressRef"
             self.server.patch(ref, {"status": {field: {"name": name}}}, subresource="status")
             self.lies[ref] = name
@@ -188,10 +190,10 @@ class World:
         return [one for one in found if isinstance(one, ipam.IPAddress | capi.IPAddress)]
 
     def bound(self) -> dict[meta.Ref, ipam.IPAddress | capi.IPAddress]:
-        by_name = {(one.claim, one.metadata.name): one for one in self.addresses()}
+        by_name = {(address.claim, address.metadata.name): address for address in self.addresses()}
         found = map(server.struct, self.server.objects.values())
         claims = [one for one in found if isinstance(one, ipam.IPClaim | capi.IPAddressClaim) and one.address_name]
-        told = [one for one in claims if self.lies.get(one.ref) != one.address_name]
+        told = [claim for claim in claims if self.lies.get(claim.ref) != claim.address_name]
         named = [(one, by_name.get((one.ref, one.address_name))) for one in told]
         assert all(held or one.is_deleting for one, held in named), "a claim has an address that is not there"
         return {one.ref: held for one, held in named if held}
@@ -210,7 +212,7 @@ class World:
             self.land()
         for ref, body in list(self.server.objects.items()):
             if USER in server.struct(body).metadata.finalizers:
-                held = [one for one in server.struct(body).metadata.finalizers if one != USER]
+                held = [finalizer for finalizer in server.struct(body).metadata.finalizers if finalizer != USER]
                 self.server.patch(ref, {"metadata": {"finalizers": held}})
         self.server.now += datetime.timedelta(seconds=reconcile_claim.GRACE_SECONDS + 1)
         began, many = self.server.writes, len(self.server.objects)
@@ -220,12 +222,14 @@ class World:
         self.check()
         claims = {ref for ref in self.server.objects if "Claim" in ref.kind}
         assert not any(server.struct(self.server.objects[ref]).is_deleting for ref in claims)
-        assert all(one.claim in claims or one.metadata.name.startswith("by-hand") for one in self.addresses())
+        assert all(
+            address.claim in claims or address.metadata.name.startswith("by-hand") for address in self.addresses()
+        )
         bound = self.bound()
         for ref in claims - set(bound):
             assert self.is_full(ref), ref
         for ref, address in bound.items():
-            uids = {one.uid for one in address.metadata.owner_references}
+            uids = {owner.uid for owner in address.metadata.owner_references}
             assert not address.metadata.finalizers or server.metadata(self.server.objects[ref])["uid"] in uids
         before = self.server.writes
         server.Controller(self.server).settle()
@@ -238,7 +242,9 @@ class World:
         pool = server.struct(self.server.get(claim.pool))
         assert isinstance(pool, ipam.IPPool)
         assert claim.status.error_message if isinstance(claim, ipam.IPClaim) else claim.ready.message
-        held = {one.spec.address for one in self.addresses() if POOLS[one.pool.name] == POOLS[claim.pool.name]}
+        held = {
+            address.spec.address for address in self.addresses() if POOLS[address.pool.name] == POOLS[claim.pool.name]
+        }
         ahead = pool.spec.pre_allocations
         (given,) = pool.spec.pools
         first, last = (int(text.rpartition(".")[2]) for text in (given.start, given.end))

@@ -29,7 +29,7 @@ def status(api: server.Server) -> ipam.PoolStatus:
 
 
 def condition(api: server.Server, name: str) -> meta.Condition:
-    return next(one for one in status(api).conditions if one.type == name)
+    return next(condition for condition in status(api).conditions if condition.type == name)
 
 
 @pytest.mark.promise("claims-24", "claims-25")
@@ -81,7 +81,10 @@ def test_counts_and_the_exhausted_condition_say_how_full_it_is() -> None:
     controller.settle()
     assert (condition(api, "Exhausted").status, status(api).free) == ("False", 1)
     assert condition(api, "Exhausted").last_transition_time > since
-    assert [one.reason for one in controller.reports if one.about == POOL] == ["NoFreeAddress", "HasFreeAddresses"]
+    assert [report.reason for report in controller.reports if report.about == POOL] == [
+        "NoFreeAddress",
+        "HasFreeAddresses",
+    ]
 
 
 def test_the_counts_of_a_huge_pool_end_at_the_largest_integer() -> None:
@@ -102,7 +105,7 @@ def test_a_pool_waits_for_its_cluster_and_then_belongs_to_it() -> None:
     marks = server.struct(api.get(POOL)).metadata
     assert marks.labels == {meta.CLUSTER_LABEL: "edge", meta.PROVIDER_LABEL: "ipam-metal3"}
     uid = server.struct(api.get(capi.cluster_ref(server.SITE, "edge"))).metadata.uid
-    assert [(one.kind, one.name, one.uid) for one in marks.owner_references] == [("Cluster", "edge", uid)]
+    assert [(owner.kind, owner.name, owner.uid) for owner in marks.owner_references] == [("Cluster", "edge", uid)]
 
 
 def test_other_owners_of_a_pool_are_kept() -> None:
@@ -117,7 +120,10 @@ def test_other_owners_of_a_pool_are_kept() -> None:
     api.patch(POOL, {"metadata": {"ownerReferences": [other]}})
     api.create(server.cluster("edge"))
     server.Controller(api).settle()
-    assert [one.kind for one in server.struct(api.get(POOL)).metadata.owner_references] == ["Metal3Cluster", "Cluster"]
+    assert [owner.kind for owner in server.struct(api.get(POOL)).metadata.owner_references] == [
+        "Metal3Cluster",
+        "Cluster",
+    ]
 
 
 def test_fields_that_a_server_does_not_know_are_not_written_again_and_again() -> None:

@@ -57,8 +57,8 @@ class Judges:
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
         items = msgspec.convert(said["config"]["config"], list[schema.Json])
-        links = {str(one["name"]): one for one in items if one["type"] != "nameserver"}
-        servers = [str(one["address"]) for one in items if one["type"] == "nameserver"]
+        links = {str(item["name"]): item for item in items if item["type"] != "nameserver"}
+        servers = [str(item["address"]) for item in items if item["type"] == "nameserver"]
         return Judgement(links, servers, said["errors"])
 
 

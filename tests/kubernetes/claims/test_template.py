@@ -226,7 +226,7 @@ def test_there_is_one_claim_for_each_pool_owned_by_the_data_object(spec: schema.
     assert sorted(one.metadata.name for one in made) == ["workers-5-alone", "workers-5-front", "workers-5-front6"]
     for claim in made:
         assert isinstance(claim, ipam.IPClaim)
-        assert [(one.kind, one.uid, one.controller) for one in claim.metadata.owner_references] == [
+        assert [(owner.kind, owner.uid, owner.controller) for owner in claim.metadata.owner_references] == [
             ("Metal3Data", "uid-workers-5", True)
         ]
         assert claim.metadata.finalizers == (data.FINALIZER,)

@@ -48,7 +48,11 @@ class Namespace(api.Caller):
 
     async def create(self, body: api.Json) -> api.Said:
         group, _, _ = str(body["apiVersion"]).rpartition("/")
-        found = next(one for one in resources.SERVED if (one.group, one.kind) == (group, body["kind"]))
+        found = next(
+            definition
+            for definition in resources.SERVED
+            if (definition.group, definition.kind) == (group, body["kind"])
+        )
         return await self.say("POST", self.of(str(body["apiVersion"]), found.plural), body)
 
     async def until(self, condition: Callable[[], Awaitable[object]], *, patience: float = PATIENCE) -> None:
@@ -72,7 +76,7 @@ class Namespace(api.Caller):
 
         async def all_are() -> bool:
             nonlocal found
-            found = [await self.address_of(one, kind=kind) for one in claims]
+            found = [await self.address_of(claim, kind=kind) for claim in claims]
             return all(found)
 
         await self.until(all_are, patience=patience)
@@ -95,7 +99,7 @@ class Namespace(api.Caller):
         """Wait until collections are empty."""
 
         async def nothing() -> bool:
-            return not any([(await self.get(one)).items for one in collections])
+            return not any([(await self.get(collection)).items for collection in collections])
 
         await self.until(nothing)
 

@@ -29,11 +29,11 @@ class Proxy:
 
     @property
     def watches(self) -> int:
-        return sum(not one.done() for one in self._watches)
+        return sum(not watch.done() for watch in self._watches)
 
     def cut(self) -> int:
         """Break all watches; return their number."""
-        cut = [one for one in self._watches if one.cancel()]
+        cut = [watch for watch in self._watches if watch.cancel()]
         return len(cut)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:

@@ -76,7 +76,7 @@ async def test_address_and_claim_know_each_other(kube: namespace.Namespace) -> N
     assert (address.at("metadata.labels.team"), address.at("status.ready")) == ("bare-metal", True)
     owners = address.at("metadata.ownerReferences")
     assert isinstance(owners, list)
-    assert {one["uid"] for one in owners} == {pool.uid, claim.uid}
+    assert {owner["uid"] for owner in owners} == {pool.uid, claim.uid}
     for spelling in ("address", "ipAddress"):
         assert claim.at(f"status.{spelling}") == {"name": "prov-192-168-0-11", "namespace": kube.name}
     assert claim.at("metadata.finalizers") == ["ipclaim.ipam.metal3.io"]
@@ -125,8 +125,8 @@ async def test_a_claim_that_waits_says_why_and_is_served_when_another_goes(kube:
     await kube.told(second, "Exhausted IP Pools")
 
     async def reported() -> bool:
-        events = [api.Said(200, one) for one in (await kube.get(kube.events)).items]
-        return "PoolExhausted" in [one.at("reason") for one in events if one.at("involvedObject.name") == second]
+        events = [api.Said(200, item) for item in (await kube.get(kube.events)).items]
+        return "PoolExhausted" in [event.at("reason") for event in events if event.at("involvedObject.name") == second]
 
     await kube.until(reported)
     await kube.delete(f"{kube.claims}/{first}")
@@ -378,7 +378,7 @@ async def test_claims_of_cluster_api_are_served_beside_ours_and_those_of_others_
     assert _condition(claim, "Ready")[0] == "True"
     owners = address.at("metadata.ownerReferences")
     assert isinstance(owners, list)
-    mine = next(one for one in owners if one["uid"] == claim.uid)
+    mine = next(owner for owner in owners if owner["uid"] == claim.uid)
     assert (mine.get("controller"), mine.get("blockOwnerDeletion")) == (True, True)
     foreign = await kube.get(f"{kube.capi_claims}/not-ours")
     assert (foreign.at("status.addressRef"), foreign.at("metadata.finalizers")) == (None, None)
@@ -451,7 +451,7 @@ async def _moved(kube: namespace.Namespace) -> None:
                 "name": old.at("metadata.name"),
                 "labels": old.at("metadata.labels"),
                 "finalizers": old.at("metadata.finalizers"),
-                "ownerReferences": [{**one, "uid": uids[one["uid"]]} for one in owners],
+                "ownerReferences": [{**owner, "uid": uids[owner["uid"]]} for owner in owners],
             }
             made = await kube.add(
                 path, {**{key: body[key] for key in ("apiVersion", "kind", "spec")}, "metadata": head}

@@ -73,7 +73,7 @@ async def test_events_are_found_by_what_they_are_about(kube: namespace.Namespace
         }
         await kube.add(kube.events, event)
     said = await kube.get(f"{kube.events}?fieldSelector=involvedObject.name=two,type=Warning")
-    assert [api.Said(200, one).at("involvedObject.name") for one in said.items] == ["two"]
+    assert [api.Said(200, item).at("involvedObject.name") for item in said.items] == ["two"]
 
 
 async def test_a_collection_is_deleted_by_selector(kube: namespace.Namespace) -> None:

@@ -64,7 +64,7 @@ async def test_bad_labels_and_owners_are_refused(kube: namespace.Namespace) -> N
             "kind": "", "name": "x", "uid": "u"}]}}  # fmt: skip
     refused = await kube.say("POST", kube.pools, sent)
     # Old servers name no place in a list.
-    fields = [re.sub(r"\[\d+\]", "", one) for one in refused.fields]
+    fields = [re.sub(r"\[\d+\]", "", field) for field in refused.fields]
     assert fields == ["metadata.labels", "metadata.labels", "metadata.ownerReferences.kind"]
     wrong = {**api.pool(), "metadata": {"name": "x", "labels": {"a": 1}}}
     assert (await kube.say("POST", kube.pools, wrong)).refusal[:2] == (400, "BadRequest")
@@ -100,7 +100,7 @@ async def test_a_generated_name_ends_in_five_characters_by_chance(kube: namespac
     sent = {**api.pool(), "metadata": {"generateName": "made-"}}
     names = {str((await kube.add(kube.pools, sent)).at("metadata.name")) for _ in range(3)}
     assert len(names) == 3
-    assert all(re.fullmatch("made-[a-z0-9]{5}", one) for one in names)
+    assert all(re.fullmatch("made-[a-z0-9]{5}", name) for name in names)
 
 
 async def test_an_update_is_for_the_version_it_names(kube: namespace.Namespace) -> None:

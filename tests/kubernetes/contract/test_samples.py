@@ -16,7 +16,7 @@ def _admission(backend: backends.Backend, tmp_path_factory: pytest.TempPathFacto
         yield
 
 
-@pytest.mark.parametrize("name", [one for one in samples.names("valid") if one != NAMESPACE])
+@pytest.mark.parametrize("name", [name for name in samples.names("valid") if name != NAMESPACE])
 @pytest.mark.promise("claims-12")
 async def test_what_is_right_is_kept_as_it_is(kube: namespace.Namespace, backend: backends.Backend, name: str) -> None:
     if name == OLD_TEMPLATE and not backends.is_embedded(backend):
@@ -43,10 +43,10 @@ async def test_what_is_wrong_is_refused_with_what_its_head_says(kube: namespace.
     assert refused.refusal[:2] == (422, "Invalid")
     if layer == "schema":
         # Old servers name no place in a list.
-        assert _plain(expect.split()[0]) in [_plain(one) for one in refused.fields]
+        assert _plain(expect.split()[0]) in [_plain(field) for field in refused.fields]
     else:
         words = re.findall(r"[\w.]+", expect)
-        assert words == [one for one in words if one in refused.refusal[2]], refused.refusal[2]
+        assert words == [word for word in words if word in refused.refusal[2]], refused.refusal[2]
 
 
 def _plain(field: str) -> str:

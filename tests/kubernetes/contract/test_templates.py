@@ -27,11 +27,11 @@ async def _defined(backend: backends.Backend, kube: namespace.Namespace) -> None
     """Install the kinds of machines, which belong to other projects."""
     if backends.is_embedded(backend):
         return
-    for one in resources.MACHINES:
-        assert (await kube.say("POST", DEFINITIONS, manifests.crd(one))).status in (201, 409)
+    for kind in resources.MACHINES:
+        assert (await kube.say("POST", DEFINITIONS, manifests.crd(kind))).status in (201, 409)
 
         async def served() -> bool:
-            return (await kube.get(one.path(one.versions[0], kube.name))).status == 200  # noqa: B023
+            return (await kube.get(kind.path(kind.versions[0], kube.name))).status == 200  # noqa: B023
 
         await kube.until(served)
 

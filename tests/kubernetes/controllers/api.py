@@ -93,8 +93,10 @@ class Api:
         if len(parts) > 1 and parts[1] in self.missing:
             raise server.RefusedError(404, "NotFound")
         if len(parts) == 2:
-            versions = next(one.versions for one in definitions.DEFINITIONS if one.group == parts[1])
-            return answered(200, {"versions": [{"version": one} for one in versions]})
+            versions = next(
+                definition.versions for definition in definitions.DEFINITIONS if definition.group == parts[1]
+            )
+            return answered(200, {"versions": [{"version": version} for version in versions]})
         if parts[0] == "api" or parts[1] == "coordination.k8s.io":
             return self._plain(request, "/".join(parts))
         group, namespace, rest = parts[1], "", parts[3:]

@@ -11,7 +11,7 @@ from tests.kubernetes.controllers.test_controllers import bound, claim_ref, pool
 
 from gantry.daemons import kube
 from gantry.kubernetes.api import capi, definitions, ipam, meta
-from gantry.kubernetes.apiserver import webhook
+from gantry.kubernetes.apiserver import webhook as apiserver_webhook
 from gantry.kubernetes.claims import actions
 from gantry.kubernetes.controllers import events
 from gantry.runtime import interface, simulated
@@ -152,7 +152,7 @@ def component(name: str) -> list[dict[str, Any]]:
 
 def test_admission_is_served_where_the_api_server_asks() -> None:
     (deployment,) = yaml.safe_load_all((FOLDER / "deployment.yaml").read_text())
-    steps, merged = (one["patch"] for one in component("admission"))
+    steps, merged = (patch["patch"] for patch in component("admission"))
     given = kube.command_line().parse_args(
         [*deployment["spec"]["template"]["spec"]["containers"][0]["args"], steps[0]["value"]]
     )
@@ -167,24 +167,24 @@ def test_admission_is_served_where_the_api_server_asks() -> None:
     name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
     assert certificate["spec"]["dnsNames"] == [f"{name}.{namespace}.svc"]
     assert certificate["spec"]["secretName"] == volume["secret"]["secretName"]
-    (annotated,) = (one["patch"] for one in component("cert-manager"))
+    (annotated,) = (patch["patch"] for patch in component("cert-manager"))
     assert list(annotated[0]["value"].values()) == [f"{namespace}/{certificate['metadata']['name']}"]
     configuration = yaml.safe_load((FOLDER / "admission/webhook.yaml").read_text())
-    for one in configuration["webhooks"]:
-        where = {"namespace": namespace, "name": name, "path": webhook.PATH}
-        assert (one["clientConfig"], one["admissionReviewVersions"]) == ({"service": where}, ["v1"])
+    for webhook in configuration["webhooks"]:
+        where = {"namespace": namespace, "name": name, "path": apiserver_webhook.PATH}
+        assert (webhook["clientConfig"], webhook["admissionReviewVersions"]) == ({"service": where}, ["v1"])
 
 
 def test_every_kind_that_has_rules_is_sent_to_admission_in_all_its_versions() -> None:
     configuration = yaml.safe_load((FOLDER / "admission/webhook.yaml").read_text())
     sent = {
         (group, resource, version)
-        for one in configuration["webhooks"]
-        for rule in one["rules"]
+        for webhook in configuration["webhooks"]
+        for rule in webhook["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for version in rule["apiVersions"]
     }
-    ruled = [one for one in definitions.DEFINITIONS if one.group in (ipam.GROUP, capi.GROUP)]
-    ruled += [one for one in definitions.DEFINITIONS if one.kind == "Metal3DataTemplate"]
-    assert sent == {(one.group, one.plural, version) for one in ruled for version in one.versions}
+    ruled = [definition for definition in definitions.DEFINITIONS if definition.group in (ipam.GROUP, capi.GROUP)]
+    ruled += [definition for definition in definitions.DEFINITIONS if definition.kind == "Metal3DataTemplate"]
+    assert sent == {(rule.group, rule.plural, version) for rule in ruled for version in rule.versions}

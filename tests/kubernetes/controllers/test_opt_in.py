@@ -20,7 +20,7 @@ PLAIN: schema.Json = {
 
 
 def writes(site: api.Site) -> list[tuple[str, str]]:
-    return [one for one in site.api.requests if one[0] != "GET"]
+    return [request for request in site.api.requests if request[0] != "GET"]
 
 
 @pytest.mark.promise("claims-12")
@@ -105,6 +105,6 @@ def test_objects_of_today_fit_the_definitions_and_are_kept_as_they_are(path: Pat
 
 
 def test_the_kinds_of_others_are_not_defined_by_us() -> None:
-    ours = {(one.group, one.kind) for one in definitions.DEFINITIONS if one.is_ours}
+    ours = {(definition.group, definition.kind) for definition in definitions.DEFINITIONS if definition.is_ours}
     assert ours == {(ipam.GROUP, kind) for kind in ("IPPool", "IPClaim", "IPAddress")}
     assert capi.GROUP not in {group for group, _ in ours}

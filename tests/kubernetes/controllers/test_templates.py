@@ -98,7 +98,7 @@ def test_each_data_claim_gets_texts_with_addresses_of_its_own(site: api.Site, ve
             indexes = status(site).get("indexes", {})
             if isinstance(indexes, list):
                 assert version == "v1beta2"
-                return {(one["name"], one["index"]) for one in indexes}
+                return {(index["name"], index["index"]) for index in indexes}
             return set(indexes.items()) if isinstance(indexes, dict) else None
 
         await site.until(lambda: shown() == pairs)
@@ -125,7 +125,11 @@ def test_a_template_whose_definition_has_no_place_for_a_field_is_told_once(site:
         assert "dataNames" not in status(site)
         sent = len(site.api.requests)
         await site.world.clock.sleep(60)
-        assert not [one for one in site.api.requests[sent:] if one[0] == "PATCH" and "metal3datatemplates" in one[1]]
+        assert not [
+            request
+            for request in site.api.requests[sent:]
+            if request[0] == "PATCH" and "metal3datatemplates" in request[1]
+        ]
 
     site.world.run(check())
 

@@ -63,7 +63,7 @@ custom.create_namespaced_custom_object(*pools, body)
 _until(lambda: "created" in seen)
 _until(lambda: custom.get_namespaced_custom_object(*pools, "watched").get("status", {}).get("total") == 9)
 seen["finalizers"] = custom.get_namespaced_custom_object(*pools, "watched")["metadata"]["finalizers"]
-_until(lambda: any(one.reason == "Seen" for one in core.list_namespaced_event(HERE).items))
+_until(lambda: any(item.reason == "Seen" for item in core.list_namespaced_event(HERE).items))
 custom.patch_namespaced_custom_object(*pools, "watched", {"spec": {"prefix": 24}})
 _until(lambda: "updated" in seen)
 custom.delete_namespaced_custom_object(*pools, "watched")

@@ -15,7 +15,7 @@ seen: dict[str, object] = {}
 core, custom, leases = client.CoreV1Api(), client.CustomObjectsApi(), client.CoordinationV1Api()
 seen["version"] = client.VersionApi().get_code().minor
 core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name="official")))
-seen["namespaces"] = sorted({one.metadata.name for one in core.list_namespace().items} & {"default", "official"})
+seen["namespaces"] = sorted({item.metadata.name for item in core.list_namespace().items} & {"default", "official"})
 
 pools = (GROUP, VERSION, HERE, "ippools")
 made = custom.create_namespaced_custom_object(*pools, POOL)
@@ -46,7 +46,7 @@ except client.ApiException as error:
 
 kinds = dynamic.DynamicClient(client.ApiClient())
 found = kinds.resources.get(api_version=f"{GROUP}/{VERSION}", kind="IPPool")
-seen["dynamic"] = [one.metadata.name for one in found.get(namespace=HERE).items]
+seen["dynamic"] = [item.metadata.name for item in found.get(namespace=HERE).items]
 applied = kinds.server_side_apply(found, body={**POOL, "metadata": {"name": "applied"}}, namespace=HERE, name="applied",
                                   field_manager="me")  # fmt: skip
 seen["applied"] = applied.metadata.managedFields[0].manager
