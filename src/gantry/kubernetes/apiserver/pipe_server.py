@@ -48,7 +48,7 @@ class _Connection:
         self._handler = handler
         self._writer = writer
         self._headers = headers
-        self._outlet = pipe.MessageWriter(writer)
+        self._messages = pipe.MessageWriter(writer)
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def take(self, request: pipe.Request) -> None:
@@ -71,15 +71,15 @@ class _Connection:
             answer = await self._handler(interface.HttpRequest(request.method, request.path, request.body, headers))
             answer_headers = {name.lower(): value for name, value in answer.headers.items()}
             if request.is_stream:
-                self._outlet.send(pipe.Answer(number, answer.status, b"", False, answer.content_type, answer_headers))
+                self._messages.send(pipe.Answer(number, answer.status, b"", False, answer.content_type, answer_headers))
                 await self._send(number, answer)
             else:
-                self._outlet.send(
+                self._messages.send(
                     pipe.Answer(number, answer.status, answer.body, True, answer.content_type, answer_headers)
                 )
         except Exception:  # a bug in one request must not affect the others
             log.exception("%s %s failed", request.method, request.path)
-            self._outlet.send(pipe.Answer(number, 500, b""))
+            self._messages.send(pipe.Answer(number, 500, b""))
         finally:
             self._tasks.pop(number, None)
 
@@ -91,9 +91,9 @@ class _Connection:
                 async for piece in pieces:
                     self._send_piece(number, piece)
                     await self._writer.drain()
-        self._outlet.send(pipe.Answer(number, 0, b""))
+        self._messages.send(pipe.Answer(number, 0, b""))
 
     def _send_piece(self, number: int, piece: bytes) -> None:
         for start in range(0, len(piece), pipe.MAX_PIECE_BYTES):
             part = piece[start : start + pipe.MAX_PIECE_BYTES]
-            self._outlet.send(pipe.Answer(number, 0, part, is_last=False))
+            self._messages.send(pipe.Answer(number, 0, part, is_last=False))

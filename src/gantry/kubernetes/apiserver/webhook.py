@@ -64,7 +64,7 @@ class Application:
     id_header = ("Audit-Id", "")
 
     def __init__(self, objects: cache.Cache, *, is_ready: Callable[[], bool]) -> None:
-        self._index = objects
+        self._cache = objects
         self._is_ready = is_ready
 
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
@@ -106,7 +106,7 @@ class Application:
             raise status_errors.unreadable(error) from None
         if isinstance(new, ipam.IPPool) and not self._is_ready():
             raise status_errors.StatusError(503, "the controllers are still listing addresses; try again in a moment")
-        objects = self._index
+        objects = self._cache
         causes = admission.review(new, old, in_use=objects.addresses_in, claim_of=objects.claim)
         if causes:
             raise status_errors.invalid(definition, new.metadata.name, causes)

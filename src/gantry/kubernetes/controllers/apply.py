@@ -57,7 +57,7 @@ class Applier:
         cluster: Cluster | None = None,
     ) -> None:
         self._server = server
-        self._index = objects
+        self._cache = objects
         self._scope = scope
         self._listener = listener
         self._recorder = recorder
@@ -140,10 +140,10 @@ class Applier:
             current = definitions.decode(answer) if answer else None
         except errors.InvalidError as error:
             log.warning("%s cannot be read: %s", ref, error)
-            self._listener.requeue(self._index.handle_unreadable(action))
+            self._listener.requeue(self._cache.handle_unreadable(action))
             raise ChangedError(f"{ref} already exists") from None
         existing = current if isinstance(current, ipam.IPAddress | capi.IPAddress) else None
-        self._listener.requeue(self._index.handle_collision(action, existing))
+        self._listener.requeue(self._cache.handle_collision(action, existing))
         raise ChangedError(f"{ref} already exists")
 
     async def _change(self, action: actions.Patch | actions.Delete) -> None:
@@ -171,7 +171,7 @@ class Applier:
         """Check the preconditions ``absent`` and ``current``; ChangedError, ForeignError."""
         for ref in action.absent:
             body = await self._server.find(self._path(ref))
-            if body and self._index.is_blocking(action, definitions.decode(body)):
+            if body and self._cache.is_blocking(action, definitions.decode(body)):
                 self._handle_existing(action, body)
         if action.current is None:
             return
@@ -188,7 +188,7 @@ class Applier:
         if not self._scope.wants(current):
             raise ForeignError(f"{current.ref} is outside the watch filter")
         self._listener.on_update(current)
-        self._listener.requeue(self._index.handle_existing(action, current))
+        self._listener.requeue(self._cache.handle_existing(action, current))
         raise ChangedError(f"{current.ref} exists or has changed")
 
     async def _refresh(self, ref: meta.Ref, path: str) -> None:

@@ -39,8 +39,8 @@ class ClaimController:
         counts: metrics.Metrics,
     ) -> None:
         self._runtime = runtime
-        self._index = objects
-        self._carrier = applier
+        self._cache = objects
+        self._applier = applier
         self._listener = listener
         self._concurrency = concurrency
         self._counts = counts
@@ -74,7 +74,7 @@ class ClaimController:
         while True:
             # Decide after the wait for a slot, when the cache is more recent.
             await slots.acquire()
-            decision = reconcile_claim.step(self._index, pool, now=self._now, below=self._runtime.random.below)
+            decision = reconcile_claim.step(self._cache, pool, now=self._now, below=self._runtime.random.below)
             if decision and decision.steps:
                 self._in_progress.add(decision.claim)
                 group.create_task(self._run_decision(decision, slots))
@@ -105,14 +105,14 @@ class ClaimController:
 
     def _finish(self, claim: meta.Ref, *, again: bool) -> None:
         self._in_progress.discard(claim)
-        self._listener.requeue(self._index.finish(claim, again=again))
+        self._listener.requeue(self._cache.finish(claim, again=again))
 
     async def _apply(self, decision: reconcile_claim.Decision) -> float | None:
         """Apply a decision; return after how many seconds to requeue the claim, None for not at all."""
         claim = decision.claim
         least, result = 0.0, "changed"
         try:
-            await self._carrier.apply(decision.steps)
+            await self._applier.apply(decision.steps)
         except apply.ForeignError as error:
             log.info("%s: %s", claim, error)
             self._counts.count("gantry_kube_decisions_total", result="foreign")
@@ -131,7 +131,7 @@ class ClaimController:
             return self._requeue_limit.delay(claim) or None
         self._counts.count("gantry_kube_decisions_total", result=result)
         failures = self._failures.pop(claim, 0)
-        if self._index.claim(claim):
+        if self._cache.claim(claim):
             self._failures[claim] = failures + 1
         return max(least, rate_limit.back_off(self._runtime.random, failures))
 
@@ -141,12 +141,12 @@ class ClaimController:
             log.info("%s: %s", decision.claim, error)
             return
         log.warning("%s: %s", decision.claim, error)
-        claim = self._index.claim(decision.claim)
+        claim = self._cache.claim(decision.claim)
         is_final = 400 <= error.http_status < 500 and error.http_status not in (401, 408, 429)
         if claim is None or not is_final or not isinstance(decision.steps[0], actions.Create):
             return
         try:
-            await self._carrier.apply(reconcile_claim.creation_refused(claim, error.message, now=self._now))
+            await self._applier.apply(reconcile_claim.creation_refused(claim, error.message, now=self._now))
         except errors.GantryError as failure:
             log.info("%s: status not updated: %s", decision.claim, failure)
 

@@ -69,7 +69,7 @@ class ClusterSync:
         recorder: events.Recorder,
     ) -> None:
         self._runtime = runtime
-        self._index = objects
+        self._cache = objects
         self._ports = ports
         self._identify = identify
         self._listener = listener
@@ -85,7 +85,7 @@ class ClusterSync:
 
     async def run(self, applier: apply.Applier) -> None:
         """Read the cluster, and again after changes, until cancelled."""
-        self._index.networks.expect()
+        self._cache.networks.expect()
         self._orphans.clear()
         failures = 0
         while True:
@@ -111,7 +111,7 @@ class ClusterSync:
             self._disconnect(error)
             raise
         self._conflicts.drop(reservation)
-        self._listener.requeue(self._index.networks.add_reservation(reservation))
+        self._listener.requeue(self._cache.networks.add_reservation(reservation))
 
     async def release(self, action: actions.Release) -> None:
         """Release a reservation."""
@@ -122,7 +122,7 @@ class ClusterSync:
         except errors.GantryError as error:
             self._disconnect(error)
             raise
-        self._listener.requeue(self._index.networks.remove_reservation(reservation))
+        self._listener.requeue(self._cache.networks.remove_reservation(reservation))
 
     def _record_conflict(self, reservation: ledgers.Reservation, error: errors.GantryError) -> None:
         """Record that an address has another owner, which the next read shows."""
@@ -130,14 +130,14 @@ class ClusterSync:
         owner = ledgers.foreign_owner("the cluster:", error.message)
         self._conflicts.add(reservation, owner)
         log.info("%s not reserved for %s: %s", reservation.address, reservation.claim, error)
-        claim = self._index.claim(reservation.claim)
+        claim = self._cache.claim(reservation.claim)
         if claim and claim.address_name:
             self._recorder.add(reconcile_claim.conflict_event(claim, reservation.address, owner))
-        self._listener.requeue(self._index.networks.refuse_reservation(reservation, owner))
+        self._listener.requeue(self._cache.networks.refuse_reservation(reservation, owner))
 
     def _disconnect(self, error: errors.GantryError) -> None:
         log.warning("cluster unavailable: %s", error)
-        self._listener.requeue(self._index.networks.disconnect(f"the cluster is unavailable: {error.message}"))
+        self._listener.requeue(self._cache.networks.disconnect(f"the cluster is unavailable: {error.message}"))
 
     async def _read(self) -> float:
         """Read networks and reservations; return the duration in seconds."""
@@ -146,12 +146,12 @@ class ClusterSync:
         started = self._runtime.clock.monotonic()
         self._is_stale = False
         self._serial = await self._ports.serial()
-        names = self._index.networks.names
+        names = self._cache.networks.names
         networks, reservations = await self._ports.read(names)
         self._reserved_keys = {self._ports.key(reservation) for reservation in reservations}
         self._released_keys.clear()
         self._listener.requeue(
-            self._index.update_networks(names, self._conflicts.with_conflicts(networks), reservations)
+            self._cache.update_networks(names, self._conflicts.with_conflicts(networks), reservations)
         )
         return self._runtime.clock.monotonic() - started
 
@@ -159,8 +159,8 @@ class ClusterSync:
         """Return when the cluster must be read again, after ``interval`` seconds unless a network is unread."""
         clock = self._runtime.clock
         next_read = clock.monotonic() + interval
-        while not self._index.networks.is_unread:
-            if clock.monotonic() >= next_read and (self._is_stale or self._index.networks.unreachable):
+        while not self._cache.networks.is_unread:
+            if clock.monotonic() >= next_read and (self._is_stale or self._cache.networks.unreachable):
                 return
             await self._release_orphans(applier)
             changes, self._serial = await self._ports.changes(self._serial, wait=WAIT_SECONDS)
@@ -180,8 +180,8 @@ class ClusterSync:
             return
         self._cleaned_at = self._runtime.clock.monotonic()
         now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
-        self._orphans = orphan_reservations.find(self._index, self._orphans, now=now)
-        for action in orphan_reservations.releases(self._index, self._orphans, now=now):
+        self._orphans = orphan_reservations.find(self._cache, self._orphans, now=now)
+        for action in orphan_reservations.releases(self._cache, self._orphans, now=now):
             log.info("releasing %s, reserved for %s, which does not exist", action.reservation.address, action.ref)
             try:
                 await applier.apply((action,))

@@ -51,7 +51,7 @@ class Controllers:
         with_templates: bool = False,
         cluster: cluster_ports.ClusterPorts | None = None,
     ) -> None:
-        self._index = cache.Cache()
+        self._cache = cache.Cache()
         self._recorder = events.Recorder(runtime, server, counts=counts)
         self._foreign_keys = (*_FOREIGN, *_TEMPLATES) if with_templates else _FOREIGN
         served = {key: definition for key in (*_OWN, *self._foreign_keys) if (definition := definitions.by_kind(*key))}
@@ -63,11 +63,11 @@ class Controllers:
         if cluster:
             identify = functools.partial(cluster_sync.identify, server)
             self._cluster_sync = cluster_sync.ClusterSync(
-                runtime, self._index, cluster, identify=identify, listener=self, recorder=self._recorder
+                runtime, self._cache, cluster, identify=identify, listener=self, recorder=self._recorder
             )
-        self._carrier = applier = apply.Applier(
+        self._applier = applier = apply.Applier(
             server,
-            self._index,
+            self._cache,
             scope=scope,
             listener=self,
             recorder=self._recorder,
@@ -75,17 +75,17 @@ class Controllers:
             cluster=self._cluster_sync,
         )
         self._claims = claims.ClaimController(
-            runtime, self._index, applier, listener=self, concurrency=concurrency, counts=counts
+            runtime, self._cache, applier, listener=self, concurrency=concurrency, counts=counts
         )
-        self._pools = pools.PoolController(runtime, self._index, applier)
+        self._pools = pools.PoolController(runtime, self._cache, applier)
         self._templates: templates.TemplateController | None = None
         if with_templates:
-            self._templates = templates.TemplateController(runtime, applier, rests=self._index.clusters.is_paused)
+            self._templates = templates.TemplateController(runtime, applier, rests=self._cache.clusters.is_paused)
 
     @property
     def admission(self) -> webhook.Application:
         """The admission webhook, over the same cache."""
-        return webhook.Application(self._index, is_ready=lambda: self.is_ready)
+        return webhook.Application(self._cache, is_ready=lambda: self.is_ready)
 
     @property
     def is_ready(self) -> bool:
@@ -94,19 +94,19 @@ class Controllers:
 
     def on_update(self, current: meta.Resource) -> None:
         """Handle the current state of an object."""
-        self.requeue(self._index.put(current))
+        self.requeue(self._cache.put(current))
         if self._templates:
             self._templates.on_update(current)
 
     def on_delete(self, ref: meta.Ref) -> None:
         """Handle the deletion of an object."""
-        self.requeue(self._index.remove(ref))
+        self.requeue(self._cache.remove(ref))
         if self._templates:
             self._templates.on_delete(ref)
 
     def knows(self, ref: meta.Ref, version: str) -> bool:
         """Return whether an object is known in this version or a newer one."""
-        return self._index.knows(ref, version)
+        return self._cache.knows(ref, version)
 
     def requeue(self, with_work: cache.Pools) -> None:
         """Queue pools that have work."""
@@ -138,7 +138,7 @@ class Controllers:
             group.create_task(self._claims.run())
             group.create_task(self._pools.run())
             if self._cluster_sync:
-                group.create_task(self._cluster_sync.run(self._carrier))
+                group.create_task(self._cluster_sync.run(self._applier))
             if self._templates:
                 group.create_task(self._templates.run())
 

@@ -23,8 +23,8 @@ class PoolController:
 
     def __init__(self, runtime: interface.Runtime, objects: cache.Cache, applier: apply.Applier) -> None:
         self._runtime = runtime
-        self._index = objects
-        self._carrier = applier
+        self._cache = objects
+        self._applier = applier
         self._pools: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
         self._written_status: dict[meta.Ref, reconcile_pool.WrittenStatus] = {}
         self._durations: dict[meta.Ref, float] = {}
@@ -44,17 +44,17 @@ class PoolController:
         while True:
             started = self._runtime.clock.monotonic()
             now = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
-            decision = reconcile_pool.decide(self._index, pool, now=now, written=self._written_status.get(pool))
+            decision = reconcile_pool.decide(self._cache, pool, now=now, written=self._written_status.get(pool))
             if not decision.steps:
                 break
-            await self._carrier.apply(decision.steps)
+            await self._applier.apply(decision.steps)
             self._durations[pool] = self._runtime.clock.monotonic() - started
-            current = self._index.pool(pool)
+            current = self._cache.pool(pool)
             if decision.new_status and current:
                 self._written_status[pool] = reconcile_pool.WrittenStatus(decision.new_status, current.status)
                 # Later changes wait for the next run, or a busy pool would never be finished.
                 self.add(pool)
                 break
-        if self._index.pool(pool) is None:
+        if self._cache.pool(pool) is None:
             self._written_status.pop(pool, None)
             self._durations.pop(pool, None)

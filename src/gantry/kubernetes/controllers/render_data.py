@@ -28,7 +28,7 @@ class Renderer:
     """Reconciles data objects."""
 
     def __init__(self, applier: apply.Applier, objects: template_cache.TemplateCache) -> None:
-        self._carrier = applier
+        self._applier = applier
         self._cache = objects
 
     async def render(self, ref: meta.Ref) -> None:
@@ -39,7 +39,7 @@ class Renderer:
         if datum.is_deleting:
             await self._release(datum)
         elif data.FINALIZER not in datum.metadata.finalizers:
-            await self._carrier.apply((actions.with_finalizer(datum, data.FINALIZER),))
+            await self._applier.apply((actions.with_finalizer(datum, data.FINALIZER),))
         elif not datum.status.ready:
             try:
                 await self._render(datum)
@@ -51,18 +51,18 @@ class Renderer:
         claims = self._cache.claims_of(datum)
         for claim in claims:
             if not claim.is_deleting:
-                await self._carrier.apply((actions.Delete(claim.ref, claim.api_version, claim.metadata.uid),))
+                await self._applier.apply((actions.Delete(claim.ref, claim.api_version, claim.metadata.uid),))
             elif data.FINALIZER in claim.metadata.finalizers:
-                await self._carrier.apply((actions.without_finalizer(claim, data.FINALIZER),))
+                await self._applier.apply((actions.without_finalizer(claim, data.FINALIZER),))
         if not claims and data.FINALIZER in datum.metadata.finalizers:
-            await self._carrier.apply((actions.without_finalizer(datum, data.FINALIZER),))
+            await self._applier.apply((actions.without_finalizer(datum, data.FINALIZER),))
 
     async def _report_error(self, datum: data.Metal3Data, error: errors.PrerequisiteError) -> None:
         """Write to the status of a data object why it is not ready."""
         now = self._cache.get(datum.ref, data.Metal3Data)
         passes = isinstance(error, errors.WrongStateError | errors.BusyError)
         if now and not passes and now.status.error_message != error.message:
-            await self._carrier.apply((actions.patch_status(now, {"errorMessage": error.message}),))
+            await self._applier.apply((actions.patch_status(now, {"errorMessage": error.message}),))
 
     async def _render(self, datum: data.Metal3Data) -> None:
         current_template = self._cache.get(
@@ -83,11 +83,11 @@ class Renderer:
         spec: schema.Json = {}
         for key, (suffix, rendered) in texts.items():
             name = f"{machine.metal3machine.metadata.name}-{suffix}"
-            await self._carrier.create_plain("secrets", _secret(datum, name, key, template.text(rendered)))
+            await self._applier.create_plain("secrets", _secret(datum, name, key, template.text(rendered)))
             spec[key] = {"name": name, "namespace": datum.metadata.namespace}
-        await self._carrier.apply((actions.Patch(datum.ref, datum.api_version, {"spec": spec}),))
+        await self._applier.apply((actions.Patch(datum.ref, datum.api_version, {"spec": spec}),))
         ready: schema.Json = {"status": {"ready": True, "errorMessage": None}}
-        await self._carrier.apply((actions.Patch(datum.ref, datum.api_version, ready, "status"),))
+        await self._applier.apply((actions.Patch(datum.ref, datum.api_version, ready, "status"),))
 
     async def _allocations(
         self, datum: data.Metal3Data, needed: list[actions.Claim]
@@ -96,7 +96,7 @@ class Renderer:
         claims = {claim.ref: claim for claim in self._cache.claims_of(datum)}
         for claim in needed:
             if claim.ref not in claims:
-                await self._carrier.create(claim)
+                await self._applier.create(claim)
         values: dict[str, template.PoolValues] = {}
         for ref in (claim.ref for claim in needed):
             existing = claims.get(ref)
@@ -115,7 +115,7 @@ class Renderer:
         if not claim.address_name:
             return None
         ref = meta.Ref(claim.ref.group, "IPAddress", claim.metadata.namespace, claim.address_name)
-        address = await self._carrier.find(ref, claim.api_version)
+        address = await self._applier.find(ref, claim.api_version)
         return template.values_of(address) if isinstance(address, ipam.IPAddress | capi.IPAddress) else None
 
     async def _read_machine(self, datum: data.Metal3Data) -> template.Machine:
@@ -131,7 +131,7 @@ class Renderer:
         if not name:
             raise errors.NotFoundError(f"Metal3Machine {metal.metadata.name} has no annotation {HOST_ANNOTATION} yet")
         path = f"/apis/{HOST_API_VERSION}/namespaces/{namespace or metal.metadata.namespace}/baremetalhosts/{name}"
-        host = await self._carrier.read(path, data.BareMetalHost)
+        host = await self._applier.read(path, data.BareMetalHost)
         return template.Machine(datum, machine, metal, host)
 
     async def _read_owner(self, dependent: meta.Resource, kind: str, plural: str) -> meta.Resource:
@@ -139,7 +139,7 @@ class Renderer:
         if owner is None:
             raise errors.NotFoundError(f"{dependent.kind} {dependent.metadata.name} has no owner reference to a {kind}")
         path = f"/apis/{owner.api_version}/namespaces/{dependent.metadata.namespace}/{plural}/{owner.name}"
-        return await self._carrier.read(path, meta.Resource)
+        return await self._applier.read(path, meta.Resource)
 
 
 def _secret(datum: data.Metal3Data, name: str, key: str, text: str) -> schema.Json:

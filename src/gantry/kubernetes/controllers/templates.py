@@ -35,7 +35,7 @@ class TemplateController:
     ) -> None:
         """``rests`` returns whether a Cluster, by namespace and name, is paused."""
         self._runtime = runtime
-        self._carrier = applier
+        self._applier = applier
         self._is_cluster_paused = rests
         self._cache = template_cache.TemplateCache()
         self._queue: workqueue.WorkQueue[meta.Ref] = workqueue.WorkQueue(runtime)
@@ -70,7 +70,7 @@ class TemplateController:
             if claim and not claim.is_paused:
                 await self._reconcile_claim(claim, parent)
         elif parent and not parent.is_deleting:
-            await self._carrier.apply(_status(parent, self._cache.referrers(ref, data.Metal3Data), self._now))
+            await self._applier.apply(_status(parent, self._cache.referrers(ref, data.Metal3Data), self._now))
 
     def _template(self, ref: meta.Ref) -> data.Metal3DataTemplate | None:
         """Return the template that an object is or refers to, None if it is not cached."""
@@ -84,17 +84,17 @@ class TemplateController:
         """Do the next step for a data claim; the answer requeues it."""
         datum = next(iter(self._cache.referrers(claim.ref, data.Metal3Data)), None)
         if claim.is_deleting:
-            await self._carrier.apply(_delete_steps(claim, datum))
+            await self._applier.apply(_delete_steps(claim, datum))
         elif CLAIM_FINALIZER not in claim.metadata.finalizers:
-            await self._carrier.apply((actions.with_finalizer(claim, CLAIM_FINALIZER),))
+            await self._applier.apply((actions.with_finalizer(claim, CLAIM_FINALIZER),))
         elif datum is None and parent and not parent.is_deleting:
             siblings = self._cache.referrers(parent.ref, data.Metal3Data)
-            await self._carrier.create(
+            await self._applier.create(
                 _data_object(parent, claim, template.next_index(sibling.spec.index for sibling in siblings))
             )
         elif datum and claim.status.rendered_data.name != datum.metadata.name:
             where: schema.Json = {"name": datum.metadata.name, "namespace": datum.metadata.namespace}
-            await self._carrier.apply((actions.patch_status(claim, {"renderedData": where, "errorMessage": None}),))
+            await self._applier.apply((actions.patch_status(claim, {"renderedData": where, "errorMessage": None}),))
 
     @property
     def _now(self) -> datetime.datetime:
