@@ -190,9 +190,8 @@ class Writer:
         conflicts = managed_fields.conflicts(entries, old, config, owner=owner)
         if conflicts and not options.force:
             raise bodies.conflict_error(conflicts)
-        new, owned = managed_fields.after_apply(
-            entries, old, config, owner=owner, api_version=target.api_version, now=self._now()
-        )
+        version, now = target.api_version, self._now()
+        new, owned = managed_fields.after_apply(entries, old, config, owner=owner, api_version=version, now=now)
         located = metadata.for_update(metadata.of(new), metadata.of(old))
         new = bodies.limit_update(target, {**new, "metadata": located}, old)
         fields = managed_fields.to_managed_fields(owned)

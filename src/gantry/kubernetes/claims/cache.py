@@ -45,9 +45,9 @@ class Cache:
         self.clusters = clusters.Clusters()
         self.networks = bound_networks.BoundNetworks()
         self.orphan_addresses = orphan_addresses.OrphanAddresses()
-        self._addresses_by_claim: dict[meta.Ref, dict[meta.Ref, actions.Address]] = {}
+        self._claimed: dict[meta.Ref, dict[meta.Ref, actions.Address]] = {}
         self._by_prefix: dict[tuple[str, str], Pools] = {}
-        self._blocked_by_object: dict[meta.Ref, Pools] = {}
+        self._blockers: dict[meta.Ref, Pools] = {}
         self._busy: dict[meta.Ref, Pools] = {}
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Cache:
 
     def addresses_of(self, claim: meta.Ref) -> list[actions.Address]:
         """Return the address objects that refer to a claim, in no order."""
-        return list(self._addresses_by_claim.get(claim, {}).values())
+        return list(self._claimed.get(claim, {}).values())
 
     def addresses_in(self, pool: meta.Ref) -> Iterable[actions.Address]:
         """Return the address objects that refer to a pool, in no order."""
@@ -130,7 +130,7 @@ class Cache:
     def waiting(self, pool: meta.Ref) -> int:
         """Return the number of claims on a pool without an address object."""
         state = self._peek_state(pool)
-        return sum(not self._addresses_by_claim.get(ref) for ref in state.claims)
+        return sum(not self._claimed.get(ref) for ref in state.claims)
 
     def assumed_address(self, claim: actions.Claim) -> ranges.Address | None:
         """Return the address allocated to a claim whose address object has not been observed yet."""
@@ -215,24 +215,18 @@ class Cache:
         The address of another claim does not, even if an edited status refers to it.
         """
         claim = self._claims.get(action.ref)
-        if (
-            claim is None
-            or not isinstance(resource, ipam.IPAddress | capi.IPAddress)
-            or resource.ref.group != claim.ref.group
-        ):
-            return True
-        return (resource.claim, resource.pool) == (claim.ref, claim.pool)
+        if claim and resource.ref.group == claim.ref.group and isinstance(resource, ipam.IPAddress | capi.IPAddress):
+            return (resource.claim, resource.pool) == (claim.ref, claim.pool)
+        return True
 
     def handle_existing(
         self, action: actions.Patch | actions.Delete | actions.Release, resource: meta.Resource
     ) -> Pools:
         """Handle that an object exists that should have been ``absent``; the claim is then reconciled again."""
         pools = self.put(resource)
+        is_address = isinstance(resource, ipam.IPAddress | capi.IPAddress)
         for address in self.addresses_of(action.ref):
-            if (
-                isinstance(resource, ipam.IPAddress | capi.IPAddress)
-                and address.metadata.name == resource.metadata.name
-            ):
+            if is_address and address.metadata.name == resource.metadata.name:
                 self._block_address(address, resource.ref)
         return pools
 
@@ -240,11 +234,11 @@ class Cache:
         self,
         read_names: frozenset[str],
         networks: list[cluster_reservations.Network],
-        claim_reservations: list[cluster_reservations.Reservation],
+        reserved: list[cluster_reservations.Reservation],
     ) -> Pools:
         """Store what was read from a cluster (``BoundNetworks.refresh``); return the pools with work."""
         outdated = self.networks.outdated(networks)
-        pools = self.networks.refresh(read_names, networks, claim_reservations)
+        pools = self.networks.refresh(read_names, networks, reserved)
         for state in map(self._state_of, outdated):
             if state.pool:
                 self._rebuild_space(state, state.pool)
@@ -257,13 +251,12 @@ class Cache:
         if number and state.space:
             state.space.add_owner(number, blocker)
             state.blocked[blocker] = number
-            self._blocked_by_object.setdefault(blocker, set()).add(address.pool)
+            self._blockers.setdefault(blocker, set()).add(address.pool)
 
     def _peek_state(self, ref: meta.Ref) -> pool_state.PoolState:
         return self._pools.get(ref) or pool_state.PoolState()
 
     def _drop_if_empty(self, ref: meta.Ref) -> None:
-        """Drop a pool that does not exist and that nothing refers to."""
         state = self._pools.get(ref)
         if state and state.is_empty:
             del self._pools[ref]
@@ -276,10 +269,8 @@ class Cache:
         return self._pools.get(ref) or self._pools.setdefault(ref, pool_state.PoolState())
 
     def _enqueue(self, pool: meta.Ref, ref: meta.Ref) -> None:
-        """Queue a claim with its priority."""
-        self._state_of(pool).queue.add(
-            ref, work_order.priority_of(self._claims.get(ref), self._addresses_by_claim.get(ref, {}).values())
-        )
+        addresses = self._claimed.get(ref, {}).values()
+        self._state_of(pool).queue.add(ref, work_order.priority_of(self._claims.get(ref), addresses))
 
     def _enqueue_members(self, members: Iterable[meta.Ref]) -> Pools:
         """Requeue every claim and pool of a Cluster; for a pool, all of its claims."""
@@ -382,7 +373,7 @@ class Cache:
         pools = self._remove_address(ref) if old and not is_unchanged else set()
         state = self._state_of(pool)
         self._addresses[ref] = state.addresses[ref] = address
-        self._addresses_by_claim.setdefault(claim_ref, {})[ref] = address
+        self._claimed.setdefault(claim_ref, {})[ref] = address
         self.orphan_addresses.address_added(ref, claim_ref)
         if not is_unchanged and (number := pool_space.parse(address.spec.address)):
             for shared in self._shared_spaces(pool):
@@ -398,10 +389,10 @@ class Cache:
         pool, claim_ref = old.pool, old.claim
         self.orphan_addresses.remove(ref)
         del self._state_of(pool).addresses[ref]
-        remaining = self._addresses_by_claim[claim_ref]
+        remaining = self._claimed[claim_ref]
         del remaining[ref]
         if not remaining:
-            del self._addresses_by_claim[claim_ref]
+            del self._claimed[claim_ref]
         number = pool_space.parse(old.spec.address)
         pools = self._remove_owner(pool, number, ref) if number else set()
         claim = self._claims.get(claim_ref)
@@ -412,7 +403,7 @@ class Cache:
 
     def _unblock_address(self, ref: meta.Ref) -> Pools:
         pools: Pools = set()
-        for pool in self._blocked_by_object.pop(ref, set()):
+        for pool in self._blockers.pop(ref, set()):
             state = self._state_of(pool)
             address = state.blocked.pop(ref, None)
             if address and state.remove_owner(address, ref):
