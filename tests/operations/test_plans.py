@@ -4,9 +4,11 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec import structs
 from tests.operations import build
-from tests.operations.test_every_unit import DESTROY, SAMPLES, Break, Trial, _values
+from tests.operations.test_every_unit import DESTROY, SAMPLES, TO_DRBD, Break, Trial, _values
 
+from gantry import errors, security
 from gantry.daemons import units
 from gantry.jobs import processor
 from gantry.model import job, opcodes
@@ -69,14 +71,43 @@ def test_what_a_step_calls_can_be_recorded_and_read_again(op: opcodes.Opcode) ->
     for step in (*plan.steps, *plan.after):
         for action in (*step.do, *step.undo):
             if isinstance(action, base.Command):
-                call = msgspec.json.decode(msgspec.json.encode(action.call), type=type(action.call))
-                assert call == action.call
-                assert getattr(calls, type(call).__name__) is type(call)
-                target = msgspec.json.decode(msgspec.json.encode(action.target), type=targets.Target)
-                assert target == action.target
-                assert str(action) == f"{call.procedure()} on {target.name}"
+                call = action.call
+                ignores = action.ignores and action.ignores.__name__
+                record = (action.target, type(call).__name__, call, ignores, action.warning)
+                target, name, fields, error, warning = msgspec.json.decode(msgspec.json.encode(record))
+                read = base.Command(
+                    msgspec.convert(target, targets.Target),
+                    msgspec.convert(fields, getattr(calls, name)),
+                    error and getattr(errors, error),
+                    warning,
+                )
+                assert read == action
+                assert str(action) == f"{call.procedure()} on {action.target.name}"
             else:
                 assert action.reason
+
+
+@pytest.mark.parametrize("hidden", ["osparams_secret", "join_token"])
+async def test_no_command_or_printed_plan_contains_what_only_the_job_may_know(hidden: str) -> None:
+    house = build.House()
+    op: opcodes.Opcode = opcodes.InstanceCreate(
+        instance_name="new",
+        os_type="other",
+        disk_template="file",
+        disks=(opcodes.DiskSpec(size=64),),
+        osparams_secret={"greeting": "keep-quiet"},
+    )
+    if hidden == "join_token":
+        token = security.JoinToken("keep-quiet", "certificate").encode()
+        op = opcodes.NodeAdd(node_name="new", primary_ip="203.0.113.99", join_token=token)
+        house.nodes.machines["203.0.113.99"] = build.Machine(joined=False)
+    plan = await house.plan(op)
+    assert plan.steps
+    for step in (*plan.steps, *plan.after):
+        assert "keep-quiet" not in repr(step)
+        for action in (*step.do, *step.undo):
+            if isinstance(action, base.Command):
+                assert b"keep-quiet" not in msgspec.json.encode(action.call)
 
 
 def test_a_unit_cannot_be_changed() -> None:
@@ -108,6 +139,48 @@ async def test_the_nic_that_the_node_checked_is_the_one_that_is_added() -> None:
     assert [(nic.uuid, nic.mac) for nic in checked.nics] == [(added.uuid, added.mac)]
 
 
+TO_MIRROR = [
+    pytest.param(op, id=name)
+    for name, op in (
+        (
+            "create",
+            opcodes.InstanceCreate(
+                instance_name="new",
+                os_type="plain",
+                disk_template="drbd",
+                disks=(opcodes.DiskSpec(size=64),),
+                pnode="node1",
+                snode="node2",
+                start=False,
+            ),
+        ),
+        (
+            "add",
+            opcodes.decode(
+                {
+                    "OP_ID": "OP_INSTANCE_SET_PARAMS",
+                    "instance_name": "mirrored",
+                    "disks": [["add", {"size": 8}]],
+                    "nics": [["add", {"ip": "pool", "network": "net1"}]],
+                }
+            ),
+        ),
+        ("convert", structs.replace(TO_DRBD, remote_node="node2")),
+    )
+]
+
+
+@pytest.mark.parametrize("op", TO_MIRROR)
+def test_the_mirrored_disks_that_the_nodes_checked_are_the_ones_that_are_made(op: opcodes.Opcode) -> None:
+    trial = Trial(op, _values(op))
+    done = trial.run(Break(-1, after=False))
+    assert done.status is job.Status.SUCCESS, done.ops[0].result
+    checked = [disk for call in trial.nodes.asked(calls.BlockdevPlace) for disk in call.disks]
+    made = [call.disk for call in trial.nodes.asked(calls.BlockdevCreate)]
+    assert checked
+    assert all(disk in made for disk in checked)
+
+
 def test_draws_are_repeated_in_order_and_then_new() -> None:
     numbers = iter(range(100))
     source = base.Inputs(now=1.0, uuid=lambda: f"u{next(numbers)}", below=lambda _: next(numbers))
@@ -117,4 +190,30 @@ def test_draws_are_repeated_in_order_and_then_new() -> None:
     assert [again.uuid(), again.below(10), again.uuid()] == drawn
     assert again.uuid() not in drawn
     assert again.below(10) not in drawn
-    assert recorder.drawn().replay(source).below(1) != drawn[1]
+
+
+def test_a_number_is_drawn_again_below_its_own_limit_only() -> None:
+    numbers = iter(range(100))
+    source = base.Inputs(now=1.0, uuid=str, below=lambda _: next(numbers))
+    recorder = base.Recorder(source)
+    drawn = [recorder.inputs.below(limit) for limit in (10, 10, 1000)]
+    again = recorder.drawn().replay(source)
+    assert [again.below(10), again.below(1000)] == [drawn[0], drawn[2]]
+    assert again.below(1000) not in drawn
+    assert again.below(10) == drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ignores"),
+    [
+        (None, errors.RemoteError, errors.RemoteError),
+        (errors.RemoteError, errors.GantryError, errors.GantryError),
+        (errors.GantryError, errors.RemoteError, errors.GantryError),
+    ],
+)
+def test_an_action_never_ignores_less_than_before(
+    first: type[errors.GantryError] | None, second: type[errors.GantryError], ignores: type[errors.GantryError]
+) -> None:
+    target = targets.Target(uuid="n1", name="node1", address="203.0.113.1", port=1811)
+    (action,) = base.tolerant((base.Command(target, calls.NodeLeave(), first),), second)
+    assert action.ignores is ignores

@@ -99,18 +99,25 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Draws:
-    """The identifiers and random numbers that ``inspect`` drew for a draft, so that ``plan`` draws the same ones."""
+    """The identifiers and random numbers that ``inspect`` drew for a draft, so that ``plan`` draws the same ones.
+
+    Each number is kept with the limit that it was drawn below.
+    """
 
     uuids: Sequence[str] = ()
-    numbers: Sequence[int] = ()
+    numbers: Sequence[tuple[int, int]] = ()
 
     def replay(self, inputs: Inputs) -> Inputs:
-        """Return inputs that draw these values again in their order, and new values once they are used up."""
-        uuids, numbers = iter(self.uuids), iter(self.numbers)
+        """Return inputs that draw these values again in their order, and new values once they are used up.
+
+        A number is drawn again below its own limit only: a MAC address's must never become a disk's secret.
+        """
+        uuids = iter(self.uuids)
+        numbers = {limit: iter([number for own, number in self.numbers if own == limit]) for limit, _ in self.numbers}
 
         def below(limit: int) -> int:
-            number = next(numbers, None)
-            return inputs.below(limit) if number is None or number >= limit else number
+            number = next(numbers.get(limit, iter(())), None)
+            return inputs.below(limit) if number is None else number
 
         return Inputs(inputs.now, lambda: next(uuids, "") or inputs.uuid(), below)
 
@@ -121,7 +128,7 @@ class Recorder:
     def __init__(self, inputs: Inputs) -> None:
         self._source = inputs
         self._uuids: list[str] = []
-        self._numbers: list[int] = []
+        self._numbers: list[tuple[int, int]] = []
 
     @property
     def inputs(self) -> Inputs:
@@ -137,8 +144,9 @@ class Recorder:
         return self._uuids[-1]
 
     def _below(self, limit: int) -> int:
-        self._numbers.append(self._source.below(limit))
-        return self._numbers[-1]
+        number = self._source.below(limit)
+        self._numbers.append((limit, number))
+        return number
 
 
 class Log(Protocol):
@@ -286,8 +294,16 @@ def noted(lines: Sequence[str]) -> list[Step]:
 
 
 def tolerant(actions: Actions, ignores: type[errors.GantryError], *, warning: str = "ignored") -> Actions:
-    """Return the actions with errors of a class turned into warnings in the job's log."""
-    return tuple(replace(action, ignores=ignores, warning=warning) for action in actions)
+    """Return the actions with errors of a class turned into warnings in the job's log.
+
+    An action that ignores these errors already, perhaps with more of them, stays as it is.
+    """
+    return tuple(
+        action
+        if action.ignores and issubclass(ignores, action.ignores)
+        else replace(action, ignores=ignores, warning=warning)
+        for action in actions
+    )
 
 
 async def perform(actions: Actions, nodes: Nodes, log: Log) -> None:

@@ -38,12 +38,14 @@ class Edit:
 class Facts:
     """Of the disks that are added: UUID and their driver's name each, in order, and physical volumes for them.
 
-    ``moved`` gives the path that a file which is attached gets, by the UUID of the disk.
+    ``moved`` gives the path that a file which is attached gets, by the UUID of the disk; ``drawn`` is what was drawn
+    for the new disks that nodes checked.
     """
 
     made: Sequence[tuple[str, str]] = ()
     places: volumes.Places = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
+    drawn: base.Draws = field(default_factory=base.Draws)
 
 
 NOTHING = Facts()
@@ -103,9 +105,11 @@ async def ask(
     first = max((index for index, disk in enumerate(draft.vm.disks) if disk.uuid in uuids), default=0)
     paths = calls.BlockdevPath(dev_type=vm.disk_template, instance=vm.name, uuids=uuids, first=first)
     made = [*zip(uuids, await environment.nodes.call(target, paths), strict=True)]
-    new = Change(environment, snapshot, vm, changes, Facts(made, moved=moved)).vm
+    recorder = base.Recorder(environment.inputs)
+    new = Change(environment, snapshot, vm, changes, Facts(made, moved=moved), inputs=recorder.inputs).vm
     await volumes.check_room(environment, snapshot, new, only=uuids)
-    return Facts(made, await volumes.Volumes(environment, snapshot, new, only=uuids).place(), moved)
+    places = await volumes.Volumes(environment, snapshot, new, only=uuids).place()
+    return Facts(made, places, moved, recorder.drawn())
 
 
 async def _moved(
@@ -140,7 +144,7 @@ class Change:
         inputs: base.Inputs | None = None,
     ) -> None:
         self._environment, self._snapshot, self._old = environment, snapshot, old
-        self._inputs = inputs or environment.inputs
+        self._inputs = inputs or facts.drawn.replay(environment.inputs)
         self._picks = environment.ledger.mirrors.picks()
         self._facts, self._fresh = facts, list(facts.made)
         self._disks, self._template = list(old.disks), old.disk_template

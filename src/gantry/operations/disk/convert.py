@@ -32,12 +32,16 @@ QCOW2: Final = "qcow2"
 
 @dataclass(frozen=True)
 class Facts:
-    """What nodes said: a UUID and the driver's name for each new disk, physical volumes, the secondary node and why."""
+    """What nodes reported for the new disks: a UUID and the driver's name for each, and physical volumes.
+
+    Then the secondary node, why it was chosen, and what was drawn for the disks that the nodes checked.
+    """
 
     made: Sequence[tuple[str, str]] = ()
     places: volumes.Places = field(default_factory=dict)
     secondary: str = ""
     why: Sequence[str] = ()
+    drawn: base.Draws = field(default_factory=base.Draws)
 
 
 AnyFacts = changes.Facts | Facts
@@ -75,7 +79,9 @@ async def ask(
     target = snapshot.target(snapshot.nodes[vm.primary_node])
     made = [*zip(uuids, await environment.nodes.call(target, names), strict=True)]
     facts = Facts(made, {}, "".join(node.uuid for node in secondary.nodes), secondary.why)
-    return replace(facts, places=await _kind(vm, template)(environment, snapshot, vm, op, facts).place())
+    recorder = base.Recorder(environment.inputs)
+    draft = _kind(vm, template)(environment, snapshot, vm, op, facts, inputs=recorder.inputs)
+    return replace(facts, places=await draft.place(), drawn=recorder.drawn())
 
 
 def _check(snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.InstanceSetParams, *, template: str) -> None:
@@ -134,13 +140,11 @@ def changed(
     vm: instance.Instance,
     op: opcodes.InstanceSetParams,
     facts: AnyFacts,
-    *,
-    inputs: base.Inputs,
 ) -> changes.Change:
     """Return the change of an instance's disks that an opcode asks for."""
     if isinstance(facts, changes.Facts):
-        return changes.Change(environment, snapshot, vm, op.disks, facts, inputs=inputs)
-    return _kind(vm, str(op.disk_template))(environment, snapshot, vm, op, facts, inputs=inputs)
+        return changes.Change(environment, snapshot, vm, op.disks, facts)
+    return _kind(vm, str(op.disk_template))(environment, snapshot, vm, op, facts)
 
 
 def _kind(vm: instance.Instance, template: str) -> type["Conversion"]:
@@ -162,6 +166,7 @@ class Conversion(changes.Change):
         *,
         inputs: base.Inputs | None = None,
     ) -> None:
+        inputs = inputs or facts.drawn.replay(environment.inputs)
         super().__init__(environment, snapshot, old, (), changes.NOTHING, inputs=inputs)
         self._op, self._found, self._template = op, facts, str(op.disk_template)
         self._target = snapshot.target(snapshot.nodes[old.primary_node])

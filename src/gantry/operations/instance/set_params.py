@@ -226,7 +226,7 @@ class _Change:
             raise errors.InvalidError(
                 f"instance {old.name} would have {len(self._nics)} NICs, {NICS} is the most", hint="remove one first"
             )
-        self.disks = convert.changed(unit.environment, snapshot, old, unit.op, made, inputs=inputs)
+        self.disks = convert.changed(unit.environment, snapshot, old, unit.op, made)
         self.report += self.disks.report
         self.vm = structs.replace(
             old,
