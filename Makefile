@@ -6,6 +6,7 @@ BIN = .venv/bin
 # Debian's Python is built with profile-guided optimization, others that stand before it in PATH often are not.
 PYTHON = /usr/bin/python3
 PYTEST = $(BIN)/pytest -n 2 --dist loadfile
+BASE = HEAD
 JSON =
 PAGE =
 FUZZ = 3000
@@ -65,26 +66,31 @@ check-types: venv
 	@echo 'types: fine'
 
 test: system venv check ## check, then all tests, the real ones too, as root
-	@$(PYTEST)
+	@$(PYTEST) -m ''
 
-unit: venv ## the tests that need neither root nor real parts
-	@$(PYTEST) -m 'not real'
+quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD), below a minute
+	@$(BIN)/python tools/quick.py $(BASE)
+
+unit: venv ## the tests that need neither root nor minutes: what plain pytest runs
+	@$(PYTEST)
 
 test-real: system venv ## the tests with VMs, namespaces, LVM and DRBD, as root; those that take minutes too
 	@GANTRY_REAL=1 $(PYTEST) -m real
 
-test-kube: system venv ## the tests of Kubernetes on a real API server, which is compiled first, once, as root
+kube-server: system venv ## compiles the API server of test-kube, once, as root
 	@$(BIN)/python -m tests.kubernetes.real.server
+
+test-kube: kube-server ## the tests of Kubernetes on a real API server, as root
 	@GANTRY_KUBE=1 $(PYTEST) -m kube
 
 test-long: system venv ## 200 kills of a master, and the fuzzers for longer: FUZZ is how many examples; minutes
-	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) tests/fuzz tests/long
+	@GANTRY_LONG=1 GANTRY_FUZZ=$(FUZZ) $(PYTEST) -m '' tests/fuzz tests/long
 
 simulate: venv ## whole clusters under faults, from 10,000 seeds: SEEDS=0-99 runs fewer, SEEDS=7-7 the one; half an hour
 	@PYTHONHASHSEED=0 $(BIN)/python -m gantry.sim.program --seeds $(SEEDS)
 
 golden: venv ## writes the golden files anew; read the difference before you commit it
-	@GOLDEN=1 $(PYTEST) tests/golden
+	@GOLDEN=1 $(PYTEST) -m '' tests/golden
 
 bench: venv ## the benchmarks; JSON=file and PAGE=file keep the figures, ONLY=word runs those whose name has the word, BUT=word the others
 	@$(BIN)/python benchmarks/run.py --json '$(JSON)' --page '$(PAGE)' --only '$(ONLY)' --but '$(BUT)'
@@ -102,8 +108,8 @@ docs: .venv/docs-stamp ## the documentation as a site in build/site; fails on a 
 changelog: .venv/docs-stamp ## the notes in changes/ as the next version will have them; VERSION=0.3.0 moves them into CHANGELOG.md
 	@if [ '$(VERSION)' ]; then $(BIN)/towncrier build --yes --version '$(VERSION)'; else $(BIN)/towncrier build --draft; fi
 
-promises: venv ## how many promises the last full runs of the tests and of their real parts kept, and which not
-	@$(BIN)/python tools/promises.py
+promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
+	@$(BIN)/python -m tools.promises
 
 .PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-types \
-	test unit test-real test-kube test-long simulate golden bench docs changelog promises
+	test quick unit test-real kube-server test-kube test-long simulate golden bench docs changelog promises

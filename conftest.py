@@ -9,7 +9,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tools.promise_plugin", "tools.figure_plugin")
+pytest_plugins = ("tools.promise_plugin", "tools.figure_plugin", "tools.selection_plugin")
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("new", unhurried)

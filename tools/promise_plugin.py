@@ -2,19 +2,23 @@
 
 Each test carries its ids in its report, so that under pytest-xdist the reports bring them to the controlling process;
 only that one records, at the end of the session. A run is full when nothing was left out: no selection on the command
-line, no early stop, nothing that could not be collected, no worker that crashed. One of a part (``make
-test-real``, ``make test-kube``) is full but for the tests without that mark.
+line, no early stop, nothing that could not be collected, no worker that crashed. One of a part (``make unit``, ``make
+test-real``, ``make test-kube``) is full but for the tests that its expression of marks does not select; those that
+carry an id are recorded as skipped. A test without an assertion (see ``assertions``) cannot carry an id.
 """
 
 import datetime
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tools import promises
+from tools import assertions, promises, trees
 
 PROPERTY = "promise"
+LEFT_OUT = "promises_left_out"
+"""The key under which a worker of pytest-xdist sends the tests that it leaves out."""
+
 SELECTING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise")
 """The options of pytest that leave tests out."""
 
@@ -42,15 +46,30 @@ class Recorder:
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self._folder = folder
         self._results: dict[str, dict[str, str]] = {}
+        self._reasons: dict[str, str] = {}
+        self._root = config.rootpath
+        self._tree = trees.content_hash(config.rootpath)
         selected = str(config.getoption("markexpr", ""))
-        self._part = selected if selected in promises.PARTS else ""
+        self._part = next((part for part, marks in promises.PARTS.items() if marks == selected), "")
         self._full = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not any(
             config.getoption(name, None) for name in SELECTING if not (self._part and name == "markexpr")
         )
 
-    def pytest_deselected(self) -> None:
-        """Note that a plugin left tests out, others than those that a run of a part leaves out."""
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the tests that this process leaves out: a run of a part only leaves out those of other parts."""
         self._full = self._full and bool(self._part)
+        self.leave_out(left_out(items))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Note the tests that a worker of pytest-xdist leaves out."""
+        self.leave_out(getattr(node, "workeroutput", {}).get(LEFT_OUT, []))
+
+    def leave_out(self, tests: Iterable[Sequence[str]]) -> None:
+        """Record tests, each with its id, as skipped."""
+        for promise, test in tests:
+            self._results.setdefault(promise, {}).setdefault(test, "skipped")
+            self._reasons[test] = "its part did not run"
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note that a file could not be read."""
@@ -67,21 +86,54 @@ class Recorder:
                 tests = self._results.setdefault(str(promise), {})
                 if tests.get(report.nodeid) != "failed":
                     tests[report.nodeid] = outcome
+                if outcome == "skipped":
+                    self._reasons[report.nodeid] = reason_of(report)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the record."""
         ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         stopped = session.shouldstop or session.shouldfail
-        outcomes = {promise: promises.Outcome.of(tests) for promise, tests in self._results.items()}
+        outcomes = {promise: promises.Outcome.of(tests, self._reasons) for promise, tests in self._results.items()}
         date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         full = self._full and ended and not stopped
         part = self._part if full else ""
-        promises.Run(date, full and not part, outcomes, part).write(self._folder)
+        tree = self._tree if trees.content_hash(self._root) == self._tree else ""
+        promises.Run(date, full and not part, outcomes, part, tree).write(self._folder)
+
+
+def left_out(items: Iterable[pytest.Item]) -> list[tuple[str, str]]:
+    """Return each id that tests carry with the node id of the test."""
+    return [(promise, item.nodeid) for item in items for promise in ids_of(item)]
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Return why a test was skipped."""
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    return str(getattr(report, "wasxfail", ""))
+
+
+class Worker:
+    """Collects, in a worker of pytest-xdist, the tests that it leaves out."""
+
+    def __init__(self) -> None:
+        self._left_out: list[tuple[str, str]] = []
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note tests."""
+        self._left_out += left_out(items)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Send them to the controlling process."""
+        output: dict[str, object] = getattr(session.config, "workeroutput")  # noqa: B009  # pytest-xdist adds it
+        output[LEFT_OUT] = self._left_out
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Record in the process that sees all reports, when tests are run at all."""
-    if not hasattr(config, "workerinput") and not config.option.collectonly:
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(Worker(), "promise-worker")
+    elif not config.option.collectonly:
         folder = config.rootpath / promises.RECORDS.relative_to(promises.ROOT)
         config.pluginmanager.register(Recorder(config, folder), "promise-recorder")
 
@@ -100,5 +152,8 @@ def _carry(item: pytest.Item) -> None:
     for promise in ids_of(item):
         if promise not in promises.known():
             message = f"{item.nodeid}: no list in docs/reference/promises has {promise!r}"
+            raise pytest.Collector.CollectError(message)
+        if isinstance(item, pytest.Function) and not assertions.asserts(item):
+            message = f"{item.nodeid}: carries {promise!r}, but neither the test nor its helpers assert anything"
             raise pytest.Collector.CollectError(message)
         item.user_properties.append((PROPERTY, promise))

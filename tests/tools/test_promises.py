@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import promises
+from tools import promises, trees
 
 SETTINGS = """
 [pytest]
@@ -20,17 +20,19 @@ TESTS = """
 import pytest
 
 @pytest.mark.promise("cluster-1", "cluster-2")
-def test_one(): ...
+def test_one(): assert helper()
+
+def helper(): return True
 
 @pytest.mark.promise("cluster-2")
 def test_two(): assert 0
 
 @pytest.mark.promise("cluster-3")
-@pytest.mark.skip
-def test_three(): ...
+@pytest.mark.skip(reason="no such machine")
+def test_three(): assert helper()
 
 @pytest.mark.promise("cluster-4")
-def test_four(broken): ...
+def test_four(broken): assert helper()
 
 @pytest.fixture
 def broken():
@@ -115,13 +117,15 @@ def test_a_partial_run_leaves_the_last_full_one_as_it_is(tmp_path: Path) -> None
     full = promises.read(tmp_path / "build" / "promises" / promises.FULL)
     assert full is not None
     assert full.promises["cluster-1"].kept
-    assert "cluster-1" not in last(tmp_path).promises
+    assert not last(tmp_path).promises["cluster-1"].passed
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-@pytest.mark.parametrize("part", promises.PARTS)
+@pytest.mark.parametrize("part", ["real", "kube"])
 def test_a_run_of_a_part_adds_to_the_full_one(tmp_path: Path, part: str, workers: str) -> None:
-    skipped = TESTS.replace("@pytest.mark.skip", "@pytest.mark.skipif(\"not __import__('os').environ.get('MINUTES')\")")
+    skipped = TESTS.replace(
+        "@pytest.mark.skip(", "@pytest.mark.skipif(\"not __import__('os').environ.get('MINUTES')\", "
+    )
     tests = skipped.replace(
         '@pytest.mark.promise("cluster-3")', f'@pytest.mark.{part}\n@pytest.mark.promise("cluster-3")'
     )
@@ -132,17 +136,21 @@ def test_a_run_of_a_part_adds_to_the_full_one(tmp_path: Path, part: str, workers
     assert full is not None
     assert real is not None
     assert (full.full, full.part, real.full, real.part) == (True, "", False, part)
-    assert (full.promises["cluster-3"].kept, [*real.promises]) == (False, ["cluster-3"])
+    assert (full.promises["cluster-3"].kept, [name for name, outcome in real.promises.items() if outcome.passed]) == (
+        False,
+        ["cluster-3"],
+    )
     assert {name for name, outcome in promises.merged(full, real).items() if outcome.kept} == {"cluster-1", "cluster-3"}
-    lines = promises.table(full, **{part: real}).splitlines()
-    assert f"full run of {full.date}" in lines
-    assert f"{promises.PARTS[part]}: run of {real.date}" in lines
+    assert full.tree == real.tree == trees.content_hash(tmp_path)
+    lines = promises.table(full.tree, {"full": full, part: real})[0].splitlines()
+    assert f"full: run of {full.date}" in lines
+    assert f"{part}: run of {real.date}" in lines
     run(tmp_path, tests, "-n", workers, "-m", part, "-k", "three")
     assert promises.read(tmp_path / "build/promises" / record) == real
 
 
 def test_of_a_test_that_ran_twice_the_later_run_counts() -> None:
-    passed, failed, skipped = (promises.Outcome(**{kind: ["a"]}) for kind in ("passed", "failed", "skipped"))
+    passed, failed, skipped = (promises.Outcome.of({"a": kind}) for kind in ("passed", "failed", "skipped"))
     early, late = "2026-01-02T03:04:05+00:00", "2026-01-03T03:04:05+00:00"
     for first, second, kept in ((failed, passed, True), (passed, failed, False), (passed, skipped, True)):
         runs = promises.Run(late, True, {"ipam-1": second}), promises.Run(early, False, {"ipam-1": first}, "real")
@@ -167,12 +175,73 @@ def test_the_table_counts_what_is_kept_and_names_what_is_not() -> None:
     kept = promises.Outcome(passed=["a"])
     broken = promises.Outcome(passed=["a"], failed=["b"])
     outcomes = {f"ipam-{number}": kept for number in range(1, 41)} | {"claims-2": kept, "claims-3": broken}
-    lines = promises.table(promises.Run("2026-01-02T03:04:05+00:00", True, outcomes)).splitlines()
+    record = promises.Run("2026-01-02T03:04:05+00:00", True, outcomes, tree="a")
+    lines = promises.table("a", {"full": record})[0].splitlines()
     assert lines[:5] == ["networks 0/84", "segments 0/93", "ipam 40/40", "claims 1/56", "cluster 0/156"]
     assert "  claims 1 3-56" in lines
     assert not any(line.startswith("  ipam") for line in lines)
-    assert lines[-1 - len(promises.PARTS)] == "full run of 2026-01-02T03:04:05+00:00"
+    assert "full: run of 2026-01-02T03:04:05+00:00" in lines
 
 
 def test_the_table_says_that_there_was_no_full_run() -> None:
-    assert promises.table(None).splitlines()[-1 - len(promises.PARTS)] == "no full run yet: make test"
+    assert "full: no run yet: make test" in promises.table("a", {})[0].splitlines()
+
+
+def everything(**others: promises.Outcome) -> dict[str, promises.Outcome]:
+    names = [f"{name}-{number}" for name, total in promises.TOTALS.items() for number in range(1, total + 1)]
+    return {name: others.get(name.replace("-", "_"), promises.Outcome(passed=["a"])) for name in names}
+
+
+def test_a_record_of_another_tree_does_not_count() -> None:
+    record = promises.Run("2026-01-02T03:04:05+00:00", True, everything(), tree="a")
+    assert promises.table("a", {"full": record})[1]
+    text, fine = promises.table("b", {"full": record})
+    assert not fine
+    assert text.startswith("networks 0/84")
+    assert "full: run of 2026-01-02T03:04:05+00:00, of another tree, does not count: make test" in text.splitlines()
+    assert not promises.counting("", {"full": promises.Run("", True, {}, tree="")})
+
+
+def test_a_promise_that_is_lost_because_tests_were_skipped_is_named_with_the_reason_and_is_no_failure() -> None:
+    skipped = promises.Outcome(passed=["t[a]"], skipped=["t[b]"], reasons={"t[b]": "no KVM"})
+    record = promises.Run("2026-01-02T03:04:05+00:00", True, everything(ipam_3=skipped), tree="a")
+    text, fine = promises.table("a", {"full": record})
+    assert "  ipam-3 t[b]: no KVM" in text.splitlines()
+    assert "  ipam 3" in text.splitlines()
+    assert fine
+    for lost in (promises.Outcome(), promises.Outcome(passed=["a"], failed=["b"], skipped=["c"])):
+        record.promises["ipam-4"] = lost
+        assert not promises.table("a", {"full": record})[1]
+
+
+SETS = """
+import pytest
+
+@pytest.mark.promise("cluster-1")
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=[pytest.mark.real, SKIP])])
+def test_numbers(number): assert number
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_parameter_set_that_was_skipped_or_left_to_another_part_loses_the_promise(
+    tmp_path: Path, workers: str
+) -> None:
+    run(tmp_path, SETS.replace("SKIP", "pytest.mark.skip(reason='no machine')"), "-n", workers)
+    outcome = last(tmp_path).promises["cluster-1"]
+    assert not outcome.kept
+    assert outcome.reasons == {"tests/test_it.py::test_numbers[2]": "no machine"}
+    tests = SETS.replace(", SKIP", "")
+    run(tmp_path, tests, "-n", workers, "-m", promises.PARTS["unit"])
+    unit = last(tmp_path)
+    assert (unit.part, unit.promises["cluster-1"].kept) == ("unit", False)
+    run(tmp_path, tests, "-n", workers, "-m", "real")
+    assert promises.merged(unit, last(tmp_path))["cluster-1"].kept
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_test_without_an_assertion_cannot_carry_an_id(tmp_path: Path, workers: str) -> None:
+    result = run(tmp_path, TESTS.replace("def test_one(): assert helper()", "def test_one(): helper()"), "-n", workers)
+    assert result.returncode != 0
+    text = "test_one: carries 'cluster-1', but neither the test nor its helpers assert anything"
+    assert text in result.stdout + result.stderr
