@@ -68,7 +68,7 @@ check-types: venv
 test: system venv check ## check, then all tests, the real ones too, as root
 	@$(PYTEST) -m ''
 
-quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD), below a minute
+quick: venv check ## check, then the unit tests nearest to what changed since BASE=commit (HEAD)
 	@$(BIN)/python tools/quick.py $(BASE)
 
 unit: venv ## the tests that need neither root nor minutes: what plain pytest runs
