@@ -20,7 +20,7 @@ def test_the_tests_that_import_a_changed_module_by_the_fewest_steps_come_first()
 
 def test_every_changed_test_file_runs_and_a_page_chooses_the_tests_that_name_it() -> None:
     assert quick.nearest([*TESTS], TESTS, GRAPH, limit=1) == [*TESTS]
-    assert quick.nearest(["docs/page.md"], TESTS, GRAPH) == ["tests/test_c.py"]
+    assert quick.nearest(["notes/page.md"], TESTS, GRAPH) == ["tests/test_c.py"]
 
 
 def test_changed_is_what_was_committed_since_what_is_not_committed_and_what_is_new(tmp_path: Path) -> None:
