@@ -1,30 +1,31 @@
 #!/bin/sh
-# usage: clean-root.sh ROOT TARGET...
+# usage: clean-root.sh [TARGET...]
 #
-# Runs make targets in a clone of this checkout's HEAD, in a clean Debian 12 that has nothing more than a minimal system,
-# git and make, and so finds the packages that tools/install-system.sh forgets. Makes the Debian in the folder ROOT unless
-# ROOT exists, and replaces the clone in ROOT/root/gantry. The network is this machine's; the mounts and the processes
-# inside end with the script, and ROOT stays until somebody deletes it. What this machine needs to download packages goes
-# along: apt's mirrors and proxies, pip's settings, certificates, the environment variables of these and the files that
-# these variables name. Needs root.
+# Runs make targets (quick, if none is named) in a clone of this checkout's HEAD, in a clean Debian 12 that has nothing
+# more than a minimal system, git, make and what `make system` installs there, and so finds the packages that
+# tools/install-system.sh forgets. The Debian is made in a temporary folder below TMPDIR (/var/tmp), which is removed at
+# the end; the mounts and the processes inside end before. The network is this machine's. What this machine needs to
+# download packages is copied: apt's mirrors and proxies, pip's settings, certificates, the environment variables of
+# these and the files that these variables name. Needs root.
 set -eu
-[ $# -ge 2 ] || { echo "usage: $0 ROOT TARGET..." >&2; exit 2; }
 [ "$(id -u)" -eq 0 ] || { echo "only root can make a clean Debian and enter it" >&2; exit 1; }
-root=$1
-shift
+[ $# -gt 0 ] || set -- quick
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 suite=bookworm
+folder=$(mktemp -d "${TMPDIR:-/var/tmp}/clean-root.XXXXXX")
+root=$folder/root
+# The mounts are in a namespace of their own; --one-file-system is for a mount that this shell sees all the same.
+trap 'rm -rf --one-file-system "$folder"' EXIT
+trap 'exit 130' INT TERM
 
 make_root() {
     command -v mmdebstrap >/dev/null || { echo "mmdebstrap is not installed: make system" >&2; exit 1; }
     files=$(grep -lE "^(deb|Suites:).*[ /]$suite( |\$)" /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
         /etc/apt/sources.list.d/*.sources 2>/dev/null || true)
     [ -n "$files" ] || { echo "no mirror of Debian's suite $suite is in this machine's /etc/apt" >&2; exit 1; }
-    rm -rf "$root.draft"
     # shellcheck disable=SC2086  # a list of files
     mmdebstrap --quiet --mode=root --variant=minbase --include=ca-certificates,git,make \
-        --aptopt="APT::Default-Release \"$suite\"" "$suite" "$root.draft" $files
-    mv "$root.draft" "$root"
+        --aptopt="APT::Default-Release \"$suite\"" "$suite" "$root" $files
 }
 
 copy() {
@@ -46,16 +47,14 @@ settings() {
     env | grep -iE '^(PIP_[A-Z_]*|[a-z]*_proxy|SSL_CERT_[A-Z]*|[A-Z]*_CA_BUNDLE|GIT_SSL_[A-Z]*)=[^ ]*$' || true
 }
 
-[ -d "$root" ] || make_root
-root=$(cd "$root" && pwd)
+make_root
 copy_settings
-rm -rf "$root/root/gantry"
 git clone --quiet "$checkout" "$root/root/gantry"
 
 export ROOT="$root" SETTINGS="$(settings)"
 # A root folder has to be a mount point, or `ip netns` fails in it.
 # shellcheck disable=SC2016  # the variables are the inner shell's
-exec unshare --mount --pid --fork --kill-child sh -euc '
+unshare --mount --pid --fork --kill-child sh -euc '
     mount --make-rprivate /
     mount --bind "$ROOT" "$ROOT"
     mount -t proc proc "$ROOT/proc"
@@ -64,5 +63,5 @@ exec unshare --mount --pid --fork --kill-child sh -euc '
     mount -t tmpfs tmpfs "$ROOT/run"
     mount -t tmpfs tmpfs "$ROOT/tmp"
     exec chroot "$ROOT" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-        $SETTINGS make -C /root/gantry "$@"
+        $SETTINGS make -C /root/gantry system "$@"
 ' sh "$@"
