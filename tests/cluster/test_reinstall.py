@@ -144,7 +144,11 @@ def test_a_file_describes_many_instances(pair: lab.Lab, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("{", "is not JSON"), ("[]", "holds no list of instances"), ('[{"os_type": "x"}]', "has no instance_name")],
+    [
+        ("{", "is not JSON"),
+        ("[]", "does not contain a list of instances"),
+        ('[{"os_type": "x"}]', "has no instance_name"),
+    ],
 )
 def test_a_file_that_describes_nothing_is_refused(pair: lab.Lab, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "f").write_text(text)

@@ -48,7 +48,7 @@ def _is_declared(one: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def run(*arguments: str, **variables: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-n0", "-q", "-m", "", "-p", "no:cacheprovider", *arguments],
         cwd=CHECKOUT, env={**os.environ, **variables}, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     # Whether they pass is told where they run for their own sake.

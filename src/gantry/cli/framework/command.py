@@ -151,31 +151,31 @@ def of(opcode: str, field: str, *names: str, **values: Any) -> Option:
 
 
 EVERY = (
-    Option(("-d", "--debug"), "Show what goes wrong in full; again for more", counted=True, default=0),
-    Option(("--reason",), "Why you do it; kept with the job", metavar="TEXT"),
+    Option(("-d", "--debug"), "Show errors in full; repeat for more detail", counted=True, default=0),
+    Option(("--reason",), "Set the reason, which is stored with the job", metavar="TEXT"),
     Option(("-h", "--help"), "Show this help"),
 )
 SUBMIT = (
     Option(("--submit",), "Submit the job and do not wait for it"),
-    Option(("--print-jobid",), "Print the job's number on the first line"),
+    Option(("--print-jobid",), "Print the job number on the first line"),
 )
-DRY_RUN = (Option(("--dry-run",), "Show what would be done, change nothing"),)
+DRY_RUN = (Option(("--dry-run",), "Show what would be done, without changing anything"),)
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
-PRIORITY = (Option(("--priority",), "Who goes first among waiting jobs", metavar="PRIORITY", choices=(*PRIORITIES,)),)
+PRIORITY = (Option(("--priority",), "Set the priority among waiting jobs", metavar="PRIORITY", choices=(*PRIORITIES,)),)
 JOB = (*DRY_RUN, *PRIORITY, *SUBMIT)
-FORCE = Option(("-f", "--force"), "Do not ask, go on")
+FORCE = Option(("-f", "--force"), "Do not ask for confirmation")
 FIELDS_QUERY = (
-    Option(("--no-headers",), "Leave the titles out"),
-    Option(("--separator",), "Put this between columns, without padding", metavar="SEP"),
-    Option(("--format",), "How to print", metavar="FORMAT", choices=tables.FORMATS, default="table"),
+    Option(("--no-headers",), "Omit the column titles"),
+    Option(("--separator",), "Separate columns by this text, without padding", metavar="SEP"),
+    Option(("--format",), "Set the output format", metavar="FORMAT", choices=tables.FORMATS, default="table"),
 )
 QUERY = (
     *FIELDS_QUERY,
-    Option(("--units",), "Unit of sizes: h picks one for each", metavar="UNIT", choices=tables.UNITS),
-    Option(("-o", "--output"), "Columns, or +more columns; list-fields names them", metavar="FIELDS"),
-    Option(("-v", "--verbose"), "Say in words why a value is missing"),
+    Option(("--units",), "Set the unit of sizes; h chooses one for each", metavar="UNIT", choices=tables.UNITS),
+    Option(("-o", "--output"), "Set the columns, or +columns to add some; list-fields lists them", metavar="FIELDS"),
+    Option(("-v", "--verbose"), "Say why a value is missing"),
 )
-FILTER = (Option(("-F", "--filter"), "Take the argument for a filter, not for a name"),)
+FILTER = (Option(("-F", "--filter"), "Interpret the argument as a filter, not as a name"),)
 
 NODE = Option(("-n", "--node"), "Node", metavar="NODE", completes="node")
 GROUP = of("OP_INSTANCE_CREATE", "group_name", "-g", "--node-group", metavar="GROUP", completes="group")

@@ -7,7 +7,8 @@ from msgspec import Meta
 from gantry.model.opcodes.base import Name, Opcode
 
 Compression = Annotated[
-    Literal["none", "gzip", "gzip-fast", "gzip-slow", "zstd", "lzop"], Meta(description="Program that compresses dumps")
+    Literal["none", "gzip", "gzip-fast", "gzip-slow", "zstd", "lzop"],
+    Meta(description="Set the program that compresses the dumps"),
 ]
 
 
@@ -27,7 +28,9 @@ class BackupExport(Opcode, frozen=True):
     shutdown_timeout: Annotated[int, Meta(ge=0, le=86400)] = 120
     compress: Compression = "none"
     remove_instance: Annotated[bool, Meta(description="Remove the instance when the export is complete")] = False
-    ignore_remove_failures: Annotated[bool, Meta(description="Remove it even when a disk cannot be removed")] = False
+    ignore_remove_failures: Annotated[
+        bool, Meta(description="Remove the instance even if a disk cannot be removed")
+    ] = False
 
 
 class BackupRemove(Opcode, frozen=True):

@@ -54,9 +54,9 @@ class Opcode(
 
     DESCRIBES: ClassVar[str] = ""
 
-    dry_run: Annotated[bool, Meta(description="Show what would be done, change nothing")] = False
+    dry_run: Annotated[bool, Meta(description="Show what would be done, without changing anything")] = False
     debug_level: Annotated[int, Meta(ge=0, le=9)] | None = None
-    priority: Annotated[int, Meta(ge=-20, le=19, description="Smaller goes first")] = 0
+    priority: Annotated[int, Meta(ge=-20, le=19, description="Priority; a smaller number runs first")] = 0
     depends: tuple[Dependency, ...] | None = None
     comment: Annotated[str, Meta(max_length=4096)] | None = None
     reason: tuple[tuple[str, str, int], ...] = ()

@@ -80,7 +80,7 @@ class NodeAdd(Opcode, frozen=True):
     node_name: Name
     primary_ip: Annotated[str, Meta(max_length=64, description="Address of the node daemon")] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] = 1811
-    join_token: Annotated[str, Meta(max_length=16384, description="What the node's join-token file holds")] = ""
+    join_token: Annotated[str, Meta(max_length=16384, description="Content of the node's join-token file")] = ""
     group: Annotated[str, Meta(max_length=255)] = ""
     master_capable: bool = True
     vm_capable: bool = True

@@ -26,7 +26,7 @@ class DiskSpec(base.Part, frozen=True):
     size: Annotated[Size, Meta(description="MiB, a number with the unit m, g or t, or auto for the default")] = "auto"
     mode: Literal["rw", "ro", "w", "r"] = "rw"
     name: Annotated[str, Meta(max_length=255)] | None = None
-    vg: Annotated[Volume, Meta(description="Volume group; the cluster's if none is named")] | None = None
+    vg: Annotated[Volume, Meta(description="Volume group; by default the cluster's")] | None = None
     metavg: Annotated[Volume, Meta(description="Volume group of a mirrored disk's metadata")] | None = None
     adopt: Path | None = None
     path: Path | None = None
@@ -34,7 +34,7 @@ class DiskSpec(base.Part, frozen=True):
     provider: Annotated[str, Meta(max_length=64, description="Provider of external storage")] | None = None
     access: Literal["kernelspace", "userspace"] | None = None
     spindles: Annotated[int, Meta(ge=0, le=1024)] | None = None
-    params: Annotated[base.Parameters, Meta(description="What only the storage provider knows")] = {}
+    params: Annotated[base.Parameters, Meta(description="Parameters of the storage provider")] = {}
 
 
 def gathered(raw: object) -> object:
@@ -71,9 +71,9 @@ class DiskMod(base.Part, frozen=True):
     access: Literal["kernelspace", "userspace"] | None = None
     spindles: Annotated[int, Meta(ge=0, le=1024)] | None = None
     params: base.Parameters | None = None
-    uuid: Annotated[str, Meta(max_length=255, description="Which disk is attached; its name does as well")] | None = (
-        None
-    )
+    uuid: (
+        Annotated[str, Meta(max_length=255, description="UUID of the detached disk; its name works as well")] | None
+    ) = None
 
 
 class DiskChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -84,9 +84,9 @@ class DiskChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     form means the last. A disk that is detached stays without an instance, until it is attached to one on its nodes.
     """
 
-    action: Annotated[str | int, Meta(description="What is done")]
-    target: Annotated[str | int | DiskMod, Meta(description="Which disk; in the older form its values")]
-    disk: Annotated[DiskMod, Meta(description="Its values")] = DiskMod()
+    action: Annotated[str | int, Meta(description="The action")]
+    target: Annotated[str | int | DiskMod, Meta(description="The disk; in the older form its values")]
+    disk: Annotated[DiskMod, Meta(description="Values of the disk")] = DiskMod()
 
 
 Indices = Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=64)]
@@ -98,9 +98,9 @@ class InstanceGrowDisk(Opcode, frozen=True):
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    disk: Annotated[int, Meta(ge=0, description="Which disk, numbered from 0")]
-    amount: Annotated[Size, Meta(description="How much it grows, or its size to be, in MiB or with a unit")]
-    absolute: Annotated[bool, Meta(description="The amount is the size to be")] = False
+    disk: Annotated[int, Meta(ge=0, description="Disk number, from 0")]
+    amount: Annotated[Size, Meta(description="Amount to grow by, or the new size, in MiB or with a unit")]
+    absolute: Annotated[bool, Meta(description="Treat the amount as the new size")] = False
     wait_for_sync: bool = True
     ignore_ipolicy: bool = False
 
@@ -121,14 +121,14 @@ class InstanceDeactivateDisks(Opcode, frozen=True):
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    force: Annotated[bool, Meta(description="Do not ask whether the instance runs")] = False
+    force: Annotated[bool, Meta(description="Do not check whether the instance runs")] = False
 
 
 class DiskAnew(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """``[index, {...}]``: a lost disk that gets another size or mode when it is made anew."""
 
-    index: Annotated[int, Meta(ge=0, description="Which disk, numbered from 0")]
-    disk: Annotated[DiskMod, Meta(description="Its size and mode, where these change")] = DiskMod()
+    index: Annotated[int, Meta(ge=0, description="Disk number, from 0")]
+    disk: Annotated[DiskMod, Meta(description="New size and mode of the disk, if they change")] = DiskMod()
 
 
 Lost = Annotated[tuple[Annotated[int, Meta(ge=0)] | DiskAnew, ...], Meta(max_length=64)]
@@ -140,9 +140,9 @@ class InstanceRecreateDisks(Opcode, frozen=True):
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    disks: Annotated[Lost, Meta(description="Which disks, each by its index or as [index, {...}]; empty for all")] = ()
-    nodes: Annotated[tuple[Name, ...], Meta(max_length=2, description="Other nodes, the primary one first")] = ()
-    iallocator: Annotated[str, Meta(max_length=255, description="What chooses other nodes")] | None = None
+    disks: Annotated[Lost, Meta(description="Disks, each by its index or as [index, {...}]; empty for all")] = ()
+    nodes: Annotated[tuple[Name, ...], Meta(max_length=2, description="New nodes, the primary node first")] = ()
+    iallocator: Annotated[str, Meta(max_length=255, description="Allocator that chooses new nodes")] | None = None
 
 
 class InstanceReplaceDisks(Opcode, frozen=True):
@@ -152,10 +152,10 @@ class InstanceReplaceDisks(Opcode, frozen=True):
 
     instance_name: Name
     mode: Literal["replace_on_primary", "replace_on_secondary", "replace_new_secondary", "replace_auto"]
-    disks: Annotated[Indices, Meta(description="Which disks; all when none is named")] = ()
+    disks: Annotated[Indices, Meta(description="Disks; empty for all")] = ()
     remote_node: Annotated[str, Meta(max_length=255, description="The new secondary node")] | None = None
     iallocator: Annotated[str, Meta(max_length=255)] | None = None
-    early_release: Annotated[bool, Meta(description="Give up the old copy before the new one is complete")] = False
+    early_release: Annotated[bool, Meta(description="Release the old copy before the new copy is complete")] = False
     ignore_ipolicy: bool = False
 
 
@@ -178,7 +178,7 @@ class NodeQueryStorage(Opcode, frozen=True):
 class StorageChanges(base.Part, frozen=True):
     """What changes of a storage unit."""
 
-    allocatable: Annotated[bool, Meta(description="Whether new disks may take room of it")]
+    allocatable: Annotated[bool, Meta(description="Whether new disks may use the storage")]
 
 
 class NodeModifyStorage(Opcode, frozen=True):
@@ -188,7 +188,7 @@ class NodeModifyStorage(Opcode, frozen=True):
 
     node_name: Name
     name: Annotated[str, Meta(min_length=1, max_length=255, description="Device of the physical volume")]
-    changes: Annotated[StorageChanges, Meta(description="What changes of it")]
+    changes: Annotated[StorageChanges, Meta(description="Attributes to change")]
     storage_type: Literal["lvm-pv"] = "lvm-pv"
 
 
@@ -201,14 +201,14 @@ class RepairNodeStorage(Opcode, frozen=True):
     name: Volume
     storage_type: Literal["lvm-vg"] = "lvm-vg"
     ignore_consistency: Annotated[
-        bool, Meta(description="Also when that removes the only good copy of what was on them")
+        bool, Meta(description="Continue even if the only complete copy of a disk is lost")
     ] = False
 
 
 class ClusterRepairStorage(Opcode, frozen=True):
     """Look at the volume groups of all nodes, and repair one that has just lost a disk."""
 
-    whole_before: Annotated[bool, Meta(description="Whether all volume groups were whole at the last look")] = True
+    whole_before: Annotated[bool, Meta(description="Whether all volume groups were complete at the last check")] = True
 
 
 class ClusterVerifyDisks(Opcode, frozen=True):

@@ -32,7 +32,9 @@ class InstanceCreate(Opcode, frozen=True):
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    mode: Annotated[Literal["create", "import"], Meta(description="New, or from an export")] = "create"
+    mode: Annotated[Literal["create", "import"], Meta(description="Create a new instance, or import an export")] = (
+        "create"
+    )
     disks: Annotated[tuple[DiskSpec, ...], Meta(max_length=16)] = ()
     nics: Annotated[tuple[NicSpec, ...], Meta(max_length=8)] = ()
     disk_template: Annotated[str, Meta(max_length=32)] | None = None
@@ -48,18 +50,22 @@ class InstanceCreate(Opcode, frozen=True):
     osparams_private: base.Parameters = {}
     osparams_secret: base.Parameters = {}
     start: bool = True
-    wait_for_sync: Annotated[bool, Meta(description="Wait until mirrored disks are the same on both nodes")] = True
+    wait_for_sync: Annotated[bool, Meta(description="Wait until mirrored disks are in sync")] = True
     no_install: bool | None = None
-    force: Annotated[bool, Meta(description="Allow addresses that are reserved externally")] = False
+    force: Annotated[bool, Meta(description="Allow externally reserved addresses")] = False
     conflicts_check: bool = True
     ignore_ipolicy: bool = False
     force_variant: bool = False
     tags: Tags = ()
-    src_node: Annotated[str, Meta(max_length=255, description="Node that has the export; without it, found")] | None = (
-        None
-    )
+    src_node: (
+        Annotated[
+            str, Meta(max_length=255, description="Set the node that has the export; by default all nodes are searched")
+        ]
+        | None
+    ) = None
     src_path: (
-        Annotated[str, Meta(max_length=4096, description="Name of the export; without it, the instance's")] | None
+        Annotated[str, Meta(max_length=4096, description="Set the name of the export; by default the instance's name")]
+        | None
     ) = None
 
 
@@ -167,9 +173,9 @@ class NicChange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     index, -1 for the last (``add``: behind the last), a name or a UUID; the older form means the last.
     """
 
-    action: Annotated[str | int, Meta(description="What is done")]
-    target: Annotated[str | int | NicMod, Meta(description="Which NIC; in the older form its values")]
-    nic: Annotated[NicMod, Meta(description="Its values")] = NicMod()
+    action: Annotated[str | int, Meta(description="The action")]
+    target: Annotated[str | int | NicMod, Meta(description="The NIC; in the older form its values")]
+    nic: Annotated[NicMod, Meta(description="Values of the disk")] = NicMod()
 
 
 class InstanceSetParams(Opcode, frozen=True):
@@ -178,35 +184,34 @@ class InstanceSetParams(Opcode, frozen=True):
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    nics: Annotated[tuple[NicChange, ...], Meta(max_length=64, description="Changes of NICs, done in order")] = ()
-    disks: Annotated[tuple[DiskChange, ...], Meta(max_length=64, description="Changes of disks, done in order")] = ()
+    nics: Annotated[tuple[NicChange, ...], Meta(max_length=64, description="Changes of NICs, applied in order")] = ()
+    disks: Annotated[tuple[DiskChange, ...], Meta(max_length=64, description="Changes of disks, applied in order")] = ()
     disk_template: (
-        Annotated[str, Meta(max_length=32, description="What the disks of a stopped instance are to become")] | None
+        Annotated[str, Meta(max_length=32, description="Disk template to convert the disks of a stopped instance to")]
+        | None
     ) = None
-    remote_node: (
-        Annotated[str, Meta(max_length=255, description="Secondary node of disks that become mirrored")] | None
-    ) = None
+    remote_node: Annotated[str, Meta(max_length=255, description="Secondary node of converted disks")] | None = None
     iallocator: (
-        Annotated[str, Meta(max_length=255, description="The built-in allocator may choose that node")] | None
+        Annotated[str, Meta(max_length=255, description="Let an allocator choose the secondary node")] | None
     ) = None
     ext_params: Annotated[
-        base.Parameters, Meta(description="Provider of disks that become a storage provider's, and what it takes")
+        base.Parameters, Meta(description="Storage provider of the converted disks, and its parameters")
     ] = {}
-    wait_for_sync: Annotated[bool, Meta(description="Wait until new disks are the same on both nodes")] = True
+    wait_for_sync: Annotated[bool, Meta(description="Wait until new disks are in sync")] = True
     hvparams: base.Parameters = {}
     beparams: base.Parameters = {}
     osparams: base.Parameters = {}
     osparams_private: base.Parameters = {}
     force: Annotated[
         bool,
-        Meta(description="Allow addresses that are reserved externally, and a copy that may not be whole to be kept"),
+        Meta(description="Allow externally reserved addresses, and keep a disk copy that may be incomplete"),
     ] = False
-    hotplug: Annotated[bool, Meta(description="Change the NICs of a running instance at once, if it can be")] = True
-    hotplug_if_possible: Annotated[bool, Meta(description="The same; older clients send it")] = False
+    hotplug: Annotated[bool, Meta(description="Change the NICs of a running instance at once, if possible")] = True
+    hotplug_if_possible: Annotated[bool, Meta(description="Older form of hotplug")] = False
     conflicts_check: bool = True
     ignore_ipolicy: bool = False
-    runtime_mem: Annotated[Size | None, Meta(description="Memory that the running guest gets now, in MiB")] = None
-    offline: Annotated[bool | None, Meta(description="Whether it is put aside: it is not started, by nobody")] = None
+    runtime_mem: Annotated[Size | None, Meta(description="New memory of the running guest, in MiB")] = None
+    offline: Annotated[bool | None, Meta(description="Mark a stopped instance offline: nothing will start it")] = None
 
 
 class InstanceQueryData(Opcode, frozen=True):

@@ -7,7 +7,10 @@ from msgspec import Meta
 from gantry.model.opcodes.base import Name, Opcode
 
 Seconds = Annotated[int, Meta(ge=0, le=86400)]
-Mode = Annotated[Literal["live", "non-live"], Meta(description="Whether the guest runs on while it is sent")]
+Mode = Annotated[
+    Literal["live", "non-live"],
+    Meta(description="Set the migration mode: live keeps the guest running while its memory is sent"),
+]
 
 
 class InstanceFailover(Opcode, frozen=True):
@@ -25,16 +28,21 @@ class InstanceFailover(Opcode, frozen=True):
     target_node: Name | None = None
     iallocator: Name | None = None
     ignore_consistency: Annotated[
-        bool, Meta(description="Go on though the node it leaves does not answer, or a copy of its disks is behind")
+        bool,
+        Meta(description="Continue although the source node does not answer, or a copy of the disks is out of date"),
     ] = False
     shutdown_timeout: Seconds = 120
     ignore_ipolicy: bool = False
-    cleanup: Annotated[bool, Meta(description="Find out where it runs after an interrupted move, and end that")] = False
+    cleanup: Annotated[bool, Meta(description="Clean up after an interrupted move: find where the instance runs")] = (
+        False
+    )
     keep: Annotated[
         Literal["primary", "secondary"] | None,
-        Meta(description="Which of both nodes keeps its copy of mirrored disks when a third one is the target"),
+        Meta(description="Set which node keeps its copy of mirrored disks when the target is a third node"),
     ] = None
-    wait_for_sync: Annotated[bool, Meta(description="Start it only when the new copy of its disks is complete")] = False
+    wait_for_sync: Annotated[
+        bool, Meta(description="Start the instance only when the new copy of its disks is complete")
+    ] = False
 
 
 class InstanceMigrate(Opcode, frozen=True):
@@ -44,16 +52,20 @@ class InstanceMigrate(Opcode, frozen=True):
 
     instance_name: Name
     mode: Mode | None = None
-    live: Annotated[bool | None, Meta(description="The older form of mode")] = None
+    live: Annotated[bool | None, Meta(description="Older form of mode")] = None
     target_node: Name | None = None
     iallocator: Name | None = None
-    cleanup: Annotated[bool, Meta(description="Find out where it runs after an interrupted move, and end that")] = False
-    allow_failover: Annotated[bool, Meta(description="Fail over where it does not run or cannot be migrated")] = False
-    allow_runtime_changes: Annotated[bool, Meta(description="Taken for older clients; its memory stays as it is")] = (
-        True
+    cleanup: Annotated[bool, Meta(description="Clean up after an interrupted move: find where the instance runs")] = (
+        False
     )
+    allow_failover: Annotated[
+        bool, Meta(description="Fail over if the instance does not run or cannot be migrated")
+    ] = False
+    allow_runtime_changes: Annotated[
+        bool, Meta(description="Accepted for older clients; the memory stays unchanged")
+    ] = True
     ignore_ipolicy: bool = False
-    ignore_hvversions: Annotated[bool, Meta(description="Taken for older clients")] = False
+    ignore_hvversions: Annotated[bool, Meta(description="Accepted for older clients; has no effect")] = False
 
 
 class InstanceMove(Opcode, frozen=True):
@@ -64,9 +76,11 @@ class InstanceMove(Opcode, frozen=True):
     instance_name: Name
     target_node: Name
     shutdown_timeout: Seconds = 120
-    ignore_consistency: Annotated[bool, Meta(description="Go on though it cannot be stopped in an orderly way")] = False
+    ignore_consistency: Annotated[
+        bool, Meta(description="Continue although the instance cannot be shut down cleanly")
+    ] = False
     ignore_ipolicy: bool = False
-    compress: Annotated[Literal["none", "gzip"], Meta(description="Program that compresses the copy")] = "none"
+    compress: Annotated[Literal["none", "gzip"], Meta(description="Set the program that compresses the copy")] = "none"
 
 
 class InstanceChangeGroup(Opcode, frozen=True):
@@ -75,7 +89,10 @@ class InstanceChangeGroup(Opcode, frozen=True):
     DESCRIBES = "instance_name"
 
     instance_name: Name
-    target_groups: Annotated[tuple[Name, ...], Meta(max_length=1000, description="Where it may go; empty for any")] = ()
+    target_groups: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=1000, description="Set the node groups that the instance may move to; empty for any"),
+    ] = ()
     iallocator: Name | None = None
     early_release: bool = False
 
@@ -88,12 +105,12 @@ class NodeEvacuate(Opcode, frozen=True):
     node_name: Name
     mode: Annotated[
         Literal["primary-only", "secondary-only", "all"],
-        Meta(description="Instances that run there, copies of disks that are there, or both"),
+        Meta(description="Move instances that run on the node, copies of disks on it, or both"),
     ]
     remote_node: Name | None = None
     iallocator: Name | None = None
     early_release: bool = False
-    ignore_soft_errors: Annotated[bool, Meta(description="Taken for older clients")] = False
+    ignore_soft_errors: Annotated[bool, Meta(description="Accepted for older clients; has no effect")] = False
 
 
 class NodeMigrate(Opcode, frozen=True):
@@ -103,12 +120,12 @@ class NodeMigrate(Opcode, frozen=True):
 
     node_name: Name
     mode: Mode | None = None
-    live: Annotated[bool | None, Meta(description="The older form of mode")] = None
+    live: Annotated[bool | None, Meta(description="Older form of mode")] = None
     target_node: Name | None = None
     iallocator: Name | None = None
-    allow_runtime_changes: Annotated[bool, Meta(description="Taken for older clients; its memory stays as it is")] = (
-        True
-    )
+    allow_runtime_changes: Annotated[
+        bool, Meta(description="Accepted for older clients; the memory stays unchanged")
+    ] = True
     ignore_ipolicy: bool = False
 
 
@@ -119,11 +136,12 @@ class GroupEvacuate(Opcode, frozen=True):
 
     group_name: Name
     target_groups: Annotated[
-        tuple[Name, ...], Meta(max_length=1000, description="Where they may go; empty for any")
+        tuple[Name, ...],
+        Meta(max_length=1000, description="Set the node groups that instances may move to; empty for any"),
     ] = ()
     iallocator: Name | None = None
-    early_release: Annotated[bool, Meta(description="Give up an old copy of a disk before the new one is complete")] = (
-        False
-    )
-    sequential: Annotated[bool, Meta(description="One job after the other")] = False
+    early_release: Annotated[
+        bool, Meta(description="Release the old copy of a disk before the new copy is complete")
+    ] = False
+    sequential: Annotated[bool, Meta(description="Run one job after the other")] = False
     force_failover: Annotated[bool, Meta(description="Fail over instead of migrating")] = False

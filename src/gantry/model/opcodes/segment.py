@@ -12,7 +12,9 @@ from gantry.model.opcodes.base import Opcode, Uuid
 
 Text = Annotated[str, Meta(max_length=255)]
 NetworkType = Annotated[str, Meta(max_length=16, description="vlan, vxlan, gre or geneve")]
-PhysicalNetwork = Annotated[str, Meta(max_length=64, description="Which wire VLANs are of; nothing for other types")]
+PhysicalNetwork = Annotated[
+    str, Meta(max_length=64, description="Physical network of VLANs; empty for other network types")
+]
 SegmentationId = Annotated[int, Meta(ge=1, le=(1 << 32) - 1)]
 RangeTags = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=255)], ...], Meta(max_length=1024)]
 
