@@ -13,11 +13,12 @@ from tests.real import demonstration
 
 CHECKOUT = Path(__file__).parents[2]
 SOURCE = CHECKOUT / "src/gantry"
-FOLDERS = ("operations/claim", "model/kube", "doors/kube")
+FOLDERS = ("kubernetes/claims", "kubernetes/api", "kubernetes/controllers")
 OF_PARTS = (
-    "tests/operations/claim",
-    "tests/model/kube",
-    "tests/doors/kube",
+    "tests/kubernetes/claims",
+    "tests/kubernetes/api",
+    "tests/kubernetes/controllers",
+    "tests/kubernetes/apiserver/test_webhook.py",
     "tests/daemons/test_kube.py",
     "tests/daemons/test_apiserver.py",
     "tests/daemons/test_binding.py",
