@@ -1,4 +1,4 @@
-"""The fake API server of ``tests.operations.claim`` over HTTP: paths, pages, watches, injected faults."""
+"""The fake API server of ``tests.kubernetes.claims`` over HTTP: paths, pages, watches, injected faults."""
 
 import asyncio
 import functools
