@@ -39,7 +39,7 @@ venv: .venv/stamp ## the virtual environment with the libraries that requirement
 	@$(BIN)/pip install --quiet --constraint requirements.lock --editable '.[dev]'
 	@touch $@
 
-check: check-format check-lint check-layers check-seam check-citations check-types ## format, lint, import contracts, banned calls, citations, types
+check: check-format check-lint check-layers check-seam check-citations check-language check-types ## format, lint, import contracts, banned calls, citations, language, types
 
 check-format: venv
 	@$(BIN)/ruff format --check --quiet . || { echo 'ruff format mends these' >&2; exit 1; }
@@ -60,6 +60,10 @@ check-seam: venv
 check-citations: venv
 	@$(BIN)/python tools/citations.py
 	@echo 'citations: each leads somewhere'
+
+check-language: venv
+	@$(BIN)/python tools/language.py
+	@echo 'language: plain'
 
 check-types: venv
 	@$(BIN)/mypy --no-error-summary
@@ -111,5 +115,5 @@ changelog: .venv/docs-stamp ## the notes in changes/ as the next version will ha
 promises: venv ## how many promises the last runs of the tests of this tree kept, and which not
 	@$(BIN)/python -m tools.promises
 
-.PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-types \
+.PHONY: help demo demo-down system venv check check-format check-lint check-layers check-seam check-citations check-language check-types \
 	test quick unit test-real kube-server test-kube test-long simulate golden bench docs changelog promises
