@@ -179,7 +179,7 @@ def test_each_side_is_made_anew_and_a_node_emptied(cluster: Cluster, vm: Guest) 
     assert (vm.is_whole(), vm.checksum()) == (True, before)
 
     said = cluster.run("gnt-node", "evacuate", "-f", "-s", "-n", two, three).stdout
-    assert f"turn to {two}" in said
+    assert f"connect to {two}" in said
     assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
     assert lying(cluster, three) == {}
     cluster.run("gnt-node", "evacuate", "-f", "-p", one)
