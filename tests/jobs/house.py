@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from gantry import errors
 from gantry.ipam import embedded
 from gantry.jobs import environment, locks, processor, queue, records
-from gantry.model import cluster, opcodes
+from gantry.model import cluster, lock, opcodes
 from gantry.model import job as jobs
 from gantry.operations import base
 from gantry.runtime import simulated
@@ -65,7 +65,7 @@ def procedure(run: Callable[[], Awaitable[None]]) -> base.Actions:
 class Script:
     """What a unit does: its locks, what ``inspect`` waits for, its plan."""
 
-    locks: base.LockSet | Callable[[states.Snapshot], base.LockSet] = field(default_factory=dict)
+    locks: lock.LockSet | Callable[[states.Snapshot], lock.LockSet] = field(default_factory=dict)
     inspect: Callable[[base.Environment], Awaitable[None]] | None = None
     plan: base.Plan | Callable[[states.Snapshot], base.Plan] = field(default_factory=base.Plan)
 
@@ -80,7 +80,7 @@ class Scripted(base.Unit[opcodes.TestDelay, None]):
     def script(self) -> Script:
         return self.scripts.get(self.op.comment or "", Script())
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         wanted = self.script.locks
         return wanted(snapshot) if callable(wanted) else wanted
 

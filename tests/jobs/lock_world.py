@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gantry import errors
 from gantry.jobs import lock_modes, lock_table
 from gantry.jobs.lock_table import State
-from gantry.operations.base import ALL_NAMES, Level, Mode
+from gantry.model.lock import ALL_NAMES, Level, Mode
 
 S, X = Mode.SHARED, Mode.EXCLUSIVE
 Key = tuple[Level, str]

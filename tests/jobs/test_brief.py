@@ -7,8 +7,7 @@ import pytest
 
 from gantry import errors
 from gantry.daemons import master
-from gantry.model import job
-from gantry.operations import base
+from gantry.model import job, lock
 from gantry.sim import cluster
 
 ADD = {"OP_ID": "OP_NETWORK_ADD", "subnets": [{"cidr": "192.0.2.0/24", "pool": True}]}
@@ -90,7 +89,7 @@ def _is_there(daemon: master.Master, name: str) -> bool:
 def test_who_has_the_locks_is_waited_for(lab: cluster.SimulatedCluster, daemon: master.Master) -> None:
     assert _run(lab, **ADD, network_name="held")[1] == "success"
     uuid = daemon.store.snapshot.network("held").uuid
-    request = daemon.locks.try_acquire(1_000_000, {(base.Level.NETWORK, uuid): base.Mode.EXCLUSIVE})
+    request = daemon.locks.try_acquire(1_000_000, {(lock.Level.NETWORK, uuid): lock.Mode.EXCLUSIVE})
     assert request
     number, status, _ = _run(lab, OP_ID="OP_NETWORK_REMOVE", network_name="held")
     assert status == "waiting"

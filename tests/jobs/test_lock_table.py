@@ -6,7 +6,7 @@ import pytest
 from gantry import errors
 from gantry.jobs import lock_modes, lock_table
 from gantry.jobs.lock_table import State
-from gantry.operations.base import ALL_NAMES, Level, LockSet, Mode
+from gantry.model.lock import ALL_NAMES, Level, LockSet, Mode
 
 S, X = Mode.SHARED, Mode.EXCLUSIVE
 A, B, N = (Level.INSTANCE, "a"), (Level.INSTANCE, "b"), (Level.NODE, "n")

@@ -4,7 +4,7 @@ import pytest
 
 from gantry import errors
 from gantry.jobs import lock_table, locks
-from gantry.operations.base import Level, Mode
+from gantry.model.lock import Level, Mode
 
 A = (Level.INSTANCE, "a")
 EXCLUSIVE = {A: Mode.EXCLUSIVE}

@@ -11,8 +11,8 @@ from tests.jobs.house import House, Script, op
 from gantry import errors
 from gantry.model import cluster
 from gantry.model import job as jobs
+from gantry.model.lock import Level, Mode
 from gantry.operations import base
-from gantry.operations.base import Level, Mode
 from gantry.runtime import paths, simulated
 from gantry.state import archive, jobfiles, transaction
 from gantry.state import snapshot as states

@@ -5,9 +5,9 @@ import pytest
 from tests.jobs.house import House, Script, op, procedure
 
 from gantry import errors
-from gantry.model import cluster, network, opcodes
+from gantry.model import cluster, lock, network, opcodes
+from gantry.model.lock import ALL_NAMES, Level, Mode
 from gantry.operations import base
-from gantry.operations.base import ALL_NAMES, Level, Mode
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
 
@@ -62,7 +62,7 @@ def messages(house: House, number: int = 1) -> list[object]:
 def test_a_unit_declares_locks_then_inspects_plans_changes_steps_and_answers(house: House) -> None:
     order: list[str] = []
 
-    def locks(_: states.Snapshot) -> base.LockSet:
+    def locks(_: states.Snapshot) -> lock.LockSet:
         order.append("locks")
         return LOCK
 
@@ -211,7 +211,7 @@ def test_a_result_that_cannot_be_written_fails_the_job(house: House) -> None:
 def test_locks_that_changed_while_the_job_waited_are_asked_for_anew(house: House) -> None:
     networks = {"u1": Mode.EXCLUSIVE}
 
-    def all_networks(snapshot: states.Snapshot) -> base.LockSet:
+    def all_networks(snapshot: states.Snapshot) -> lock.LockSet:
         return {(Level.NETWORK, uuid): Mode.EXCLUSIVE for uuid in networks}
 
     async def look(environment: base.Environment) -> None:

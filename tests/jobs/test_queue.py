@@ -7,7 +7,7 @@ from tests.jobs.house import House, Script, op
 from gantry import errors
 from gantry.jobs import queue
 from gantry.model import job as jobs
-from gantry.operations.base import Level, Mode
+from gantry.model.lock import Level, Mode
 from gantry.runtime import simulated
 from gantry.state import snapshot as states
 

@@ -6,7 +6,7 @@ import msgspec
 from tests.jobs.house import House, op
 
 from gantry.jobs import processor
-from gantry.model import opcodes
+from gantry.model import lock, opcodes
 from gantry.operations import base
 from gantry.state import snapshot as states
 
@@ -20,7 +20,7 @@ def reinstalls(house: House) -> list[opcodes.InstanceReinstall]:
     class Unit(base.Unit[opcodes.InstanceReinstall, None]):
         OPCODE = opcodes.InstanceReinstall
 
-        def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+        def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
             return {}
 
         async def inspect(self, snapshot: states.Snapshot) -> None:

@@ -6,17 +6,17 @@ to come included: whoever takes a name also declares at the metalock that it tak
 
 from collections.abc import Mapping
 
-from gantry.operations import base
+from gantry.model import lock
 
 CLUSTER_LOCK = "BGL"
 
-Key = tuple[base.Level, str]
+Key = tuple[lock.Level, str]
 Mask = int
 
 # The ways to take a lock, as bits: the first two at metalocks only, by those who take some of the level's names.
 SOME_SHARED, SOME_EXCLUSIVE, SHARED, EXCLUSIVE = 1, 2, 4, 8
-_MODE = {base.Mode.SHARED: SHARED, base.Mode.EXCLUSIVE: EXCLUSIVE}
-_SOME = {base.Mode.SHARED: SOME_SHARED, base.Mode.EXCLUSIVE: SOME_EXCLUSIVE}
+_MODE = {lock.Mode.SHARED: SHARED, lock.Mode.EXCLUSIVE: EXCLUSIVE}
+_SOME = {lock.Mode.SHARED: SOME_SHARED, lock.Mode.EXCLUSIVE: SOME_EXCLUSIVE}
 _BARS_ONE = {
     SOME_SHARED: EXCLUSIVE,
     SOME_EXCLUSIVE: SHARED | EXCLUSIVE,
@@ -40,29 +40,29 @@ COVERS = _spread(_COVERS_ONE)
 """By mask: the bits that need not be asked for by its holder."""
 
 _LEVEL_NAMES = {
-    base.Level.CLUSTER: "cluster",
-    base.Level.INSTANCE: "instance",
-    base.Level.GROUP: "nodegroup",
-    base.Level.NODE: "node",
-    base.Level.NETWORK: "network",
-    base.Level.CONFIG: "config",
+    lock.Level.CLUSTER: "cluster",
+    lock.Level.INSTANCE: "instance",
+    lock.Level.GROUP: "nodegroup",
+    lock.Level.NODE: "node",
+    lock.Level.NETWORK: "network",
+    lock.Level.CONFIG: "config",
 }
 
 
-def expand(lockset: base.LockSet) -> dict[Key, Mask]:
+def expand(lockset: lock.LockSet) -> dict[Key, Mask]:
     """Return what a set takes of each lock, the metalocks of its names included."""
     needs: dict[Key, Mask] = {}
     for (level, name), mode in lockset.items():
         needs[level, name] = needs.get((level, name), 0) | _MODE[mode]
-        if level is not base.Level.CLUSTER and name != base.ALL_NAMES:
-            metalock = level, base.ALL_NAMES
+        if level is not lock.Level.CLUSTER and name != lock.ALL_NAMES:
+            metalock = level, lock.ALL_NAMES
             needs[metalock] = needs.get(metalock, 0) | _SOME[mode]
     return needs
 
 
 def place(key: Key) -> tuple[int, bool, str]:
     """Return a lock's place in the order: by level, a level's metalock before its names, names by the alphabet."""
-    return key[0], key[1] != base.ALL_NAMES, key[1]
+    return key[0], key[1] != lock.ALL_NAMES, key[1]
 
 
 def title(key: Key) -> str:
@@ -70,7 +70,7 @@ def title(key: Key) -> str:
 
     See contracts/jobs.md#locks-as-clients-see-them.
     """
-    return f"{_LEVEL_NAMES[key[0]]}/{'[lockset]' if key[1] == base.ALL_NAMES else key[1]}"
+    return f"{_LEVEL_NAMES[key[0]]}/{'[lockset]' if key[1] == lock.ALL_NAMES else key[1]}"
 
 
 def mode_of(mask: Mask) -> str | None:

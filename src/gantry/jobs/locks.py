@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from gantry import errors
 from gantry.jobs import lock_modes, lock_table
-from gantry.operations import base
+from gantry.model import lock
 
 
 class LockManager:
@@ -21,7 +21,7 @@ class LockManager:
         self._table = lock_table.LockTable(pass_limit)
         self._futures: dict[lock_table.Request, asyncio.Future[None]] = {}
 
-    def ask(self, owner: int, lockset: base.LockSet, *, priority: int = 0) -> lock_table.Request:
+    def ask(self, owner: int, lockset: lock.LockSet, *, priority: int = 0) -> lock_table.Request:
         """Ask without waiting; whoever asks must ``release``, granted or not. LockError on the wrong order."""
         return self._table.request(owner, lockset, priority=priority)
 
@@ -48,14 +48,14 @@ class LockManager:
             raise errors.LockError("the request for locks was taken back")
 
     async def acquire(
-        self, owner: int, lockset: base.LockSet, *, priority: int = 0, timeout: float | None = None
+        self, owner: int, lockset: lock.LockSet, *, priority: int = 0, timeout: float | None = None
     ) -> lock_table.Request:
         """Ask and wait; errors as of ``ask`` and ``granted``."""
         request = self.ask(owner, lockset, priority=priority)
         await self.granted(request, timeout=timeout)
         return request
 
-    def try_acquire(self, owner: int, lockset: base.LockSet, *, priority: int = 0) -> lock_table.Request | None:
+    def try_acquire(self, owner: int, lockset: lock.LockSet, *, priority: int = 0) -> lock_table.Request | None:
         """Return the locks if all are free now, else None."""
         request = self.ask(owner, lockset, priority=priority)
         if request.state is lock_table.State.GRANTED:

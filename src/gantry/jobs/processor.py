@@ -17,7 +17,7 @@ import msgspec
 from gantry import errors
 from gantry.ipam import shared
 from gantry.jobs import environment, hooks, lock_modes, lock_table, locks, records
-from gantry.model import confidential, opcodes
+from gantry.model import confidential, lock, opcodes
 from gantry.model import job as jobs
 from gantry.operations import base
 from gantry.state import snapshot as states
@@ -32,11 +32,11 @@ Registry = Mapping[type[opcodes.Opcode], type[AnyUnit]]
 CANCELED_RESULT = "Job canceled by request"
 
 _LEVELS = {
-    "instances": base.Level.INSTANCE,
-    "disks": base.Level.INSTANCE,
-    "nodegroups": base.Level.GROUP,
-    "nodes": base.Level.NODE,
-    "networks": base.Level.NETWORK,
+    "instances": lock.Level.INSTANCE,
+    "disks": lock.Level.INSTANCE,
+    "nodegroups": lock.Level.GROUP,
+    "nodes": lock.Level.NODE,
+    "networks": lock.Level.NETWORK,
 }
 
 

@@ -28,7 +28,6 @@ explanation/architecture.md#deciding-and-doing):
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from enum import IntEnum, StrEnum
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import structs
@@ -36,7 +35,7 @@ from msgspec import structs
 from gantry import errors
 from gantry.ipam import embedded, shared
 from gantry.model import base as entities
-from gantry.model import opcodes
+from gantry.model import lock, opcodes
 from gantry.rpc import calls, targets
 from gantry.state import history
 from gantry.state import snapshot as states
@@ -45,31 +44,6 @@ Op = TypeVar("Op", bound=opcodes.Opcode)
 Facts = TypeVar("Facts")
 Result = TypeVar("Result")
 E = TypeVar("E", bound=entities.Entity)
-
-
-class Level(IntEnum):
-    """The levels of locks in the order in which they are taken (explanation/locks.md#levels)."""
-
-    CLUSTER = 0
-    INSTANCE = 1
-    GROUP = 2
-    NODE = 3
-    NETWORK = 4
-    CONFIG = 5
-
-
-class Mode(StrEnum):
-    """How a lock is held."""
-
-    SHARED = "shared"
-    EXCLUSIVE = "exclusive"
-
-
-ALL_NAMES = "*"
-"""The name of a level's metalock: all locks of the level, those to come included."""
-
-LockSet = Mapping[tuple[Level, str], Mode]
-"""What a unit needs: level and name (a UUID, or ``ALL_NAMES``), and how. Every unit shares the cluster lock."""
 
 
 class Nodes(Protocol):
@@ -396,7 +370,7 @@ class Unit(Generic[Op, Facts]):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} is set, but units are frozen; facts carry what was found")
 
-    def locks(self, snapshot: states.Snapshot) -> LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Say which locks the opcode needs; raises NotFoundError for names that lead nowhere."""
         raise NotImplementedError
 

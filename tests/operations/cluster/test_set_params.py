@@ -8,8 +8,7 @@ from tests.operations import build
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import cluster, opcodes, parameters
-from gantry.operations import base
+from gantry.model import cluster, lock, opcodes, parameters
 from gantry.operations.node import candidate_pool
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -245,7 +244,7 @@ async def test_what_an_instance_uses_cannot_be_left_out(
 ) -> None:
     assert said in str(await house.refused(op(**asked)))
     locks = house.unit(op(**asked)).locks(house.state)
-    assert locks[base.Level.INSTANCE, base.ALL_NAMES] is base.Mode.SHARED
+    assert locks[lock.Level.INSTANCE, lock.ALL_NAMES] is lock.Mode.SHARED
 
 
 async def test_the_users_of_a_hypervisor_are_not_all_listed(house: build.House) -> None:
@@ -313,7 +312,7 @@ async def test_with_kvm_come_the_accelerators_of_the_nodes(house: build.House) -
         build.STATUS, accelerator="kvm", accelerator_reason="it ran"
     )
     both: dict[str, object] = {"enabled_hypervisors": ["fake", "kvm"]}
-    assert house.unit(op(**both)).locks(house.state)[base.Level.NODE, base.ALL_NAMES] is base.Mode.SHARED
+    assert house.unit(op(**both)).locks(house.state)[lock.Level.NODE, lock.ALL_NAMES] is lock.Mode.SHARED
     await house.run(op(**both, candidate_pool_size=1))
     found = {node.name: node.accelerator for node in house.state.nodes.values()}
     assert found == {"node1": "tcg", "node2": "kvm", "node3": "tcg", "node4": ""}
@@ -423,7 +422,7 @@ async def test_new_defaults_are_filled_into_what_nodes_are_sent(house: build.Hou
     [op(candidate_pool_size=1), opcodes.NodeSetParams(node_name="node2"), opcodes.NodeRemove(node_name="node2")],
 )
 def test_only_one_at_a_time_changes_the_pool(house: build.House, change: opcodes.Opcode) -> None:
-    assert house.unit(change).locks(house.state)[candidate_pool.POOL] is base.Mode.EXCLUSIVE
+    assert house.unit(change).locks(house.state)[candidate_pool.POOL] is lock.Mode.EXCLUSIVE
 
 
 async def test_verify_tells_of_candidates_beyond_the_size_of_the_pool(house: build.House) -> None:

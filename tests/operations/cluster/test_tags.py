@@ -2,17 +2,16 @@ import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import opcodes
-from gantry.operations import base
+from gantry.model import lock, opcodes
 
-KINDS: list[tuple[opcodes.TagKind, str, base.Level, str]] = [
-    ("cluster", "", base.Level.CONFIG, "cluster"),
-    ("nodegroup", "default", base.Level.GROUP, "g"),
-    ("node", "node2", base.Level.NODE, "n2"),
-    ("instance", "vm1", base.Level.INSTANCE, "i1"),
-    ("network", "net1", base.Level.NETWORK, "net"),
+KINDS: list[tuple[opcodes.TagKind, str, lock.Level, str]] = [
+    ("cluster", "", lock.Level.CONFIG, "cluster"),
+    ("nodegroup", "default", lock.Level.GROUP, "g"),
+    ("node", "node2", lock.Level.NODE, "n2"),
+    ("instance", "vm1", lock.Level.INSTANCE, "i1"),
+    ("network", "net1", lock.Level.NETWORK, "net"),
 ]
-CASES = pytest.mark.parametrize(("kind", "name", "level", "lock"), KINDS)
+CASES = pytest.mark.parametrize(("kind", "name", "level", "lock_name"), KINDS)
 
 
 @pytest.fixture
@@ -34,10 +33,10 @@ def tags(house: build.House, kind: str) -> tuple[str, ...]:
 
 @CASES
 async def test_tags_are_added_and_removed(
-    house: build.House, kind: opcodes.TagKind, name: str, level: base.Level, lock: str
+    house: build.House, kind: opcodes.TagKind, name: str, level: lock.Level, lock_name: str
 ) -> None:
     add = opcodes.TagsSet(kind=kind, name=name, tags=("web", "blue", "web"))
-    assert house.unit(add).locks(house.state) == {(level, lock): base.Mode.EXCLUSIVE}
+    assert house.unit(add).locks(house.state) == {(level, lock_name): lock.Mode.EXCLUSIVE}
     await house.run(add)
     await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("amber", "web")))
     assert tags(house, kind) == ("amber", "blue", "web")
@@ -47,7 +46,7 @@ async def test_tags_are_added_and_removed(
 
 @CASES
 async def test_a_tag_that_an_object_has_not_cannot_be_removed(
-    house: build.House, kind: opcodes.TagKind, name: str, level: base.Level, lock: str
+    house: build.House, kind: opcodes.TagKind, name: str, level: lock.Level, lock_name: str
 ) -> None:
     await house.run(opcodes.TagsSet(kind=kind, name=name, tags=("web",)))
     error = await house.refused(opcodes.TagsDel(kind=kind, name=name, tags=("web", "red", "blue")))

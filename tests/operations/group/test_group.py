@@ -5,8 +5,7 @@ from msgspec.structs import replace
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes, parameters
-from gantry.operations import base
+from gantry.model import cluster, instance, lock, opcodes, parameters
 from gantry.rpc import calls
 from gantry.state import snapshot as states
 
@@ -131,8 +130,8 @@ async def test_nodes_come_to_a_group_with_their_instances(house: build.House) ->
     move = opcodes.GroupAssignNodes(group_name="rack2", nodes=("node2", "node3", "node2"))
     locks = house.unit(move).locks(house.state)
     assert locks == dict.fromkeys(
-        [*((base.Level.GROUP, uuid) for uuid in "gh"), *((base.Level.NODE, uuid) for uuid in ("n2", "n3"))],
-        base.Mode.EXCLUSIVE,
+        [*((lock.Level.GROUP, uuid) for uuid in "gh"), *((lock.Level.NODE, uuid) for uuid in ("n2", "n3"))],
+        lock.Mode.EXCLUSIVE,
     )
     await house.run(move)
     assert {node.name: node.group for node in house.state.nodes.values()} == {"node1": "g", "node2": "h", "node3": "h"}

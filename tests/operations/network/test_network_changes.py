@@ -5,8 +5,7 @@ import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import cluster, instance, network, opcodes
-from gantry.operations import base
+from gantry.model import cluster, instance, lock, network, opcodes
 
 Change = opcodes.NetworkSetParams
 Mod, PoolMod = opcodes.SubnetMod, opcodes.PoolMod
@@ -156,6 +155,6 @@ async def test_a_network_gets_another_name(house: build.House) -> None:
 
 async def test_a_change_has_the_network_for_itself(house: build.House) -> None:
     for op in (Change(network_name="net1"), opcodes.NetworkRemove(network_name="net1")):
-        assert house.unit(op).locks(house.state) == {(base.Level.NETWORK, "net"): base.Mode.EXCLUSIVE}
+        assert house.unit(op).locks(house.state) == {(lock.Level.NETWORK, "net"): lock.Mode.EXCLUSIVE}
     rename = house.unit(opcodes.NetworkRename(network_name="net1", new_name="lan")).locks(house.state)
-    assert set(rename) == {(base.Level.NETWORK, "net"), (base.Level.NETWORK, "lan")}
+    assert set(rename) == {(lock.Level.NETWORK, "net"), (lock.Level.NETWORK, "lan")}

@@ -4,8 +4,7 @@ import pytest
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import network, opcodes
-from gantry.operations import base
+from gantry.model import lock, network, opcodes
 
 Mod, Spec = opcodes.SubnetMod, opcodes.SubnetSpec
 UUID = "11111111-2222-4333-8444-555555555555"
@@ -135,7 +134,7 @@ async def test_pools_of_a_request_are_taken_so_that_none_is_cut_twice(house: bui
     one = await pool(house)
     ops = opcodes.NetworkAdd(network_name="n", subnets=(Spec(subnetpool=one.uuid),)), asked(one)
     for op in (ops[0], opcodes.NetworkSetParams(network_name="spare", subnets=(ops[1],))):
-        assert house.unit(op).locks(house.state)[base.Level.NETWORK, one.uuid] is base.Mode.EXCLUSIVE
+        assert house.unit(op).locks(house.state)[lock.Level.NETWORK, one.uuid] is lock.Mode.EXCLUSIVE
 
 
 async def test_a_pool_grows_and_does_not_shrink(house: build.House) -> None:

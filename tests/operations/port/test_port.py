@@ -5,8 +5,7 @@ from msgspec import structs
 from tests.operations import build
 
 from gantry import errors
-from gantry.model import network, opcodes
-from gantry.operations import base
+from gantry.model import lock, network, opcodes
 from gantry.state import snapshot as states
 
 Spec, Fixed = opcodes.PortSpec, opcodes.FixedSpec
@@ -224,7 +223,7 @@ async def test_a_nic_of_an_instance_is_no_port_to_change(house: build.House, op:
 
 async def test_ports_of_a_network_are_made_side_by_side(house: build.House) -> None:
     unit = house.unit(opcodes.PortAdd(ports=(Spec(network="net1"), Spec(network="big"))))
-    assert unit.locks(house.state) == {(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in ("net", "big")}
+    assert unit.locks(house.state) == {(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in ("net", "big")}
 
 
 async def test_what_a_running_job_gives_a_port_is_held_from_others(house: build.House) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes
+from gantry.model import instance, lock, opcodes
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.backup import manifest
 from gantry.operations.disk_planning import transfer, volumes
@@ -33,14 +33,14 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
 
     OPCODE = opcodes.BackupExport
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance; share its nodes, and the node that gets the export."""
         vm = snapshot.instance(self.op.instance_name)
         target = snapshot.node(self.op.target_node).uuid
         return {
-            (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-            **{(base.Level.NODE, uuid): base.Mode.SHARED for uuid in vm.nodes},
-            (base.Level.NODE, target): base.Mode.SHARED,
+            (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
+            **{(lock.Level.NODE, uuid): lock.Mode.SHARED for uuid in vm.nodes},
+            (lock.Level.NODE, target): lock.Mode.SHARED,
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
@@ -289,10 +289,10 @@ class BackupRemove(base.Unit[opcodes.BackupRemove, list[targets.Target]]):
 
     OPCODE = opcodes.BackupRemove
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, if there is one: it may be exported just now."""
         uuid = snapshot.names.get(("instances", self.op.instance_name))
-        return {(base.Level.INSTANCE, uuid or self.op.instance_name): base.Mode.EXCLUSIVE}
+        return {(lock.Level.INSTANCE, uuid or self.op.instance_name): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> list[targets.Target]:
         """Find the exports; NotFoundError when there is none."""

@@ -6,11 +6,11 @@ whatever fails in between leaves the old one in charge, with all addresses.
 """
 
 from gantry import errors
-from gantry.model import cluster, confidential, opcodes
+from gantry.model import cluster, confidential, lock, opcodes
 from gantry.operations import base, hook_environment
 from gantry.state import snapshot as states
 
-NETWORKS = (base.Level.NETWORK, base.ALL_NAMES)
+NETWORKS = (lock.Level.NETWORK, lock.ALL_NAMES)
 TOGETHER = {"ipam_driver", "ipam_database", "force", *opcodes.Opcode.__struct_fields__}
 """Fields of the opcode that go together with the ones that are meant here."""
 

@@ -1,7 +1,7 @@
 """The end of a cluster, and the hooks of its beginning."""
 
 from gantry import errors
-from gantry.model import opcodes
+from gantry.model import lock, opcodes
 from gantry.operations import base, hook_environment
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -12,7 +12,7 @@ class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):
 
     OPCODE = opcodes.ClusterPostInit
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing."""
         return {}
 
@@ -27,9 +27,9 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
 
     OPCODE = opcodes.ClusterDestroy
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the whole cluster."""
-        return {(base.Level.CLUSTER, "BGL"): base.Mode.EXCLUSIVE}
+        return {(lock.Level.CLUSTER, "BGL"): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Tell the nodes, the master's own last. Refused while there are instances."""

@@ -7,7 +7,7 @@ goes whole, to the nodes that say so. So a change costs a short message for each
 from collections.abc import Mapping, Sequence
 
 from gantry import errors
-from gantry.model import cluster, opcodes
+from gantry.model import cluster, lock, opcodes
 from gantry.operations import base
 from gantry.operations.node import candidate_pool
 from gantry.rpc import calls, targets
@@ -52,9 +52,9 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
 
     OPCODE = opcodes.ClusterRedistConf
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the nodes."""
-        return {(base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED}
+        return {(lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Send, node by node; those that do not answer are warnings."""

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import cluster, instance, opcodes, parameters
+from gantry.model import cluster, instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.cluster import ipam_database
 from gantry.operations.disk_planning import disk_spec
@@ -217,15 +217,15 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
 
     OPCODE = opcodes.ClusterSetParams
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the cluster's own entry and the pool of candidates; share what may be in the way, or is to be asked."""
-        needed = {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE, candidate_pool.POOL: base.Mode.EXCLUSIVE}
+        needed = {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
         if ipam_database.is_meant(self.op):
-            return needed | {ipam_database.NETWORKS: base.Mode.EXCLUSIVE}
+            return needed | {ipam_database.NETWORKS: lock.Mode.EXCLUSIVE}
         if self.op.enabled_hypervisors is not None:
-            needed[base.Level.NODE, base.ALL_NAMES] = base.Mode.SHARED
+            needed[lock.Level.NODE, lock.ALL_NAMES] = lock.Mode.SHARED
         if self.op.enabled_hypervisors is not None or self.op.enabled_disk_templates is not None:
-            needed[base.Level.INSTANCE, base.ALL_NAMES] = base.Mode.SHARED
+            needed[lock.Level.INSTANCE, lock.ALL_NAMES] = lock.Mode.SHARED
         return needed
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from gantry import errors
-from gantry.model import cluster, instance, network, opcodes, patterns
+from gantry.model import cluster, instance, lock, network, opcodes, patterns
 from gantry.operations import base
 from gantry.state import snapshot as states
 
@@ -12,10 +12,10 @@ MOST = 4096
 """How many tags an object may have."""
 
 _PLACES = {
-    "nodegroup": (base.Level.GROUP, "nodegroups"),
-    "node": (base.Level.NODE, "nodes"),
-    "instance": (base.Level.INSTANCE, "instances"),
-    "network": (base.Level.NETWORK, "networks"),
+    "nodegroup": (lock.Level.GROUP, "nodegroups"),
+    "node": (lock.Level.NODE, "nodes"),
+    "instance": (lock.Level.INSTANCE, "instances"),
+    "network": (lock.Level.NETWORK, "networks"),
 }
 
 Op = TypeVar("Op", opcodes.TagsSet, opcodes.TagsDel)
@@ -44,12 +44,12 @@ def _plan(one: Tagged, tags: Iterable[str], *, now: float, line: str) -> base.Pl
 class _OfTags(base.Planned[Op]):
     """What is done with the tags of one object."""
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the object; for the cluster's own entry the lock of the configuration, which waits for no job."""
         if self.op.kind == "cluster":
-            return {(base.Level.CONFIG, "cluster"): base.Mode.EXCLUSIVE}
+            return {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
         level, kind = _PLACES[self.op.kind]
-        return {(level, snapshot.resolve(kind, self.op.name)): base.Mode.EXCLUSIVE}
+        return {(level, snapshot.resolve(kind, self.op.name)): lock.Mode.EXCLUSIVE}
 
 
 class TagsSet(_OfTags[opcodes.TagsSet]):
@@ -92,7 +92,7 @@ class TagsSearch(base.Planned[opcodes.TagsSearch]):
 
     OPCODE = opcodes.TagsSearch
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing: one snapshot is looked at."""
         return {}
 

@@ -1,6 +1,6 @@
 """OP_TEST_DELAY: sleep on the master and on nodes; what benchmarks and tests of queue and locks use."""
 
-from gantry.model import opcodes
+from gantry.model import lock, opcodes
 from gantry.operations import base
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -12,10 +12,10 @@ class TestDelay(base.Planned[opcodes.TestDelay]):
     OPCODE = opcodes.TestDelay
     __test__ = False
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the named nodes exclusively."""
         uuids = [snapshot.resolve("nodes", name) for name in self.op.on_nodes]
-        return {} if self.op.no_locks else {(base.Level.NODE, uuid): base.Mode.EXCLUSIVE for uuid in uuids}
+        return {} if self.op.no_locks else {(lock.Level.NODE, uuid): lock.Mode.EXCLUSIVE for uuid in uuids}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Sleep, step by step."""

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gantry.address import ranges
 from gantry.ipam import embedded
-from gantry.model import cluster, instance, network, opcodes, templates
+from gantry.model import cluster, instance, lock, network, opcodes, templates
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import disk_spec
 from gantry.operations.node import candidate_pool
@@ -43,10 +43,10 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
 
     OPCODE = opcodes.ClusterVerify
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share everything, so that nothing is half changed."""
-        levels = (base.Level.INSTANCE, base.Level.GROUP, base.Level.NODE, base.Level.NETWORK)
-        return {(level, base.ALL_NAMES): base.Mode.SHARED for level in levels}
+        levels = (lock.Level.INSTANCE, lock.Level.GROUP, lock.Level.NODE, lock.Level.NETWORK)
+        return {(level, lock.ALL_NAMES): lock.Mode.SHARED for level in levels}
 
     async def inspect(self, snapshot: states.Snapshot) -> bool:
         """Run all sections, each under its heading (contracts/commands.md#cluster-verify)."""

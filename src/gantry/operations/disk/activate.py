@@ -1,6 +1,6 @@
 """OP_INSTANCE_ACTIVATE_DISKS and OP_INSTANCE_DEACTIVATE_DISKS: the disks of an instance in use, and out of it."""
 
-from gantry.model import opcodes
+from gantry.model import lock, opcodes
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls
@@ -15,7 +15,7 @@ class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):
 
     OPCODE = opcodes.InstanceActivateDisks
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes."""
         return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
 
@@ -52,7 +52,7 @@ class InstanceDeactivateDisks(base.Unit[opcodes.InstanceDeactivateDisks, None]):
 
     OPCODE = opcodes.InstanceDeactivateDisks
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes."""
         return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes, templates
+from gantry.model import instance, lock, opcodes, templates
 from gantry.operations import base, device_index, fill
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls, targets
@@ -71,13 +71,13 @@ def edit(change: opcodes.DiskChange) -> Edit:
     return found
 
 
-def locks(snapshot: states.Snapshot, vm: instance.Instance, changes: Sequence[opcodes.DiskChange]) -> base.LockSet:
+def locks(snapshot: states.Snapshot, vm: instance.Instance, changes: Sequence[opcodes.DiskChange]) -> lock.LockSet:
     """Take the disks that may come and go: what is attached, and for a detach any that the instance has."""
     edits = [edit(one) for one in changes]
     uuids = {snapshot.detached_disk(_wanted(one)).uuid for one in edits if one.action == "attach"}
     if any(one.action == "detach" for one in edits):
         uuids |= {disk.uuid for disk in vm.disks}
-    return {(base.Level.INSTANCE, uuid): base.Mode.EXCLUSIVE for uuid in uuids}
+    return {(lock.Level.INSTANCE, uuid): lock.Mode.EXCLUSIVE for uuid in uuids}
 
 
 def _wanted(change: Edit) -> str:

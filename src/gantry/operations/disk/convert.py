@@ -17,7 +17,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import instance, opcodes, parameters, templates
+from gantry.model import instance, lock, opcodes, parameters, templates
 from gantry.operations import base, fill
 from gantry.operations.disk import changes
 from gantry.operations.disk_planning import disk_spec, remirror, transfer, volumes
@@ -47,12 +47,12 @@ class Facts:
 AnyFacts = changes.Facts | Facts
 
 
-def locks(snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.InstanceSetParams) -> base.LockSet:
+def locks(snapshot: states.Snapshot, vm: instance.Instance, op: opcodes.InstanceSetParams) -> lock.LockSet:
     """Take the disks that come or go; share the node that gets copies, or all nodes where one is to be chosen."""
     if op.disk_template != MIRRORED:
         return changes.locks(snapshot, vm, op.disks)
-    node = snapshot.node(op.remote_node).uuid if op.remote_node else base.ALL_NAMES
-    return {(base.Level.NODE, node): base.Mode.SHARED}
+    node = snapshot.node(op.remote_node).uuid if op.remote_node else lock.ALL_NAMES
+    return {(lock.Level.NODE, node): lock.Mode.SHARED}
 
 
 async def ask(

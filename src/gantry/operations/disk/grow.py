@@ -7,7 +7,7 @@ keeps its recorded size, and the next attempt goes on where this one ended.
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.model import instance, opcodes, parameters
+from gantry.model import instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.rpc import calls
@@ -30,7 +30,7 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
 
     OPCODE = opcodes.InstanceGrowDisk
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes."""
         return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.ipam import mirrors
-from gantry.model import cluster, instance, opcodes, parameters
+from gantry.model import cluster, instance, lock, opcodes, parameters
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.disk_planning import disk_spec, volumes
 from gantry.operations.move import relocation
@@ -37,11 +37,11 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
 
     OPCODE = opcodes.InstanceRecreateDisks
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance; share its nodes and those that it gets, or all where an allocator chooses."""
         own = volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
-        names = [snapshot.node(name).uuid for name in self.op.nodes] + ([base.ALL_NAMES] if self.op.iallocator else [])
-        return {**own, **{(base.Level.NODE, name): base.Mode.SHARED for name in names}}
+        names = [snapshot.node(name).uuid for name in self.op.nodes] + ([lock.ALL_NAMES] if self.op.iallocator else [])
+        return {**own, **{(lock.Level.NODE, name): lock.Mode.SHARED for name in names}}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Check that it does not run, that the disks are gone, and that there is room."""

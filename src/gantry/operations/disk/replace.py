@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes
+from gantry.model import cluster, instance, lock, opcodes
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import remirror, volumes
 from gantry.operations.move import relocation
@@ -55,13 +55,13 @@ class InstanceReplaceDisks(base.Unit[opcodes.InstanceReplaceDisks, Facts]):
 
     OPCODE = opcodes.InstanceReplaceDisks
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance; share its nodes and the new one, or all where it is to be chosen."""
         own = volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
         if self.op.mode != NEW:
             return own
-        new = snapshot.node(self.op.remote_node).uuid if self.op.remote_node else base.ALL_NAMES
-        return {**own, (base.Level.NODE, new): base.Mode.SHARED}
+        new = snapshot.node(self.op.remote_node).uuid if self.op.remote_node else lock.ALL_NAMES
+        return {**own, (lock.Level.NODE, new): lock.Mode.SHARED}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Look at both sides, find the node, and ask it for room."""

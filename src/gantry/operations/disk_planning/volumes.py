@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes, pairing, templates
+from gantry.model import instance, lock, opcodes, pairing, templates
 from gantry.operations import base, fill
 from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls, targets
@@ -308,11 +308,11 @@ def _mirrored(seat: _Seat) -> tuple[calls.Disk, ...]:
     return tuple(disk for disk in seat.disks if disk.mirror)
 
 
-def locks(snapshot: states.Snapshot, vm: instance.Instance) -> base.LockSet:
+def locks(snapshot: states.Snapshot, vm: instance.Instance) -> lock.LockSet:
     """Take an instance and share its nodes."""
     return {
-        (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-        **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
+        (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
+        **{(lock.Level.NODE, node): lock.Mode.SHARED for node in vm.nodes},
     }
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes
+from gantry.model import cluster, instance, lock, opcodes
 from gantry.operations import base, hook_environment
 from gantry.operations.move import multi_move as spreads
 from gantry.operations.move import relocation
@@ -24,14 +24,14 @@ class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
 
     OPCODE = opcodes.InstanceChangeGroup
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the instance and all nodes; the job locks what it touches."""
         vm = snapshot.instance(self.op.instance_name)
         for name in self.op.target_groups:
             snapshot.group(name)
         return {
-            (base.Level.INSTANCE, vm.uuid): base.Mode.SHARED,
-            (base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED,
+            (lock.Level.INSTANCE, vm.uuid): lock.Mode.SHARED,
+            (lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED,
         }
 
     def _groups(self, snapshot: states.Snapshot, vm: instance.Instance) -> list[cluster.NodeGroup]:
@@ -68,13 +68,13 @@ class GroupEvacuate(spreads.Many[opcodes.GroupEvacuate]):
 
     OPCODE = opcodes.GroupEvacuate
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the groups and all nodes; the jobs lock the instances."""
         own = snapshot.group(self.op.group_name)
         groups = _targets(snapshot, own, self.op.target_groups, what="what is evacuated")
         return {
-            **{(base.Level.GROUP, group.uuid): base.Mode.SHARED for group in (own, *groups)},
-            (base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED,
+            **{(lock.Level.GROUP, group.uuid): lock.Mode.SHARED for group in (own, *groups)},
+            (lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED,
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:

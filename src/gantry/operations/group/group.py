@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import structs, to_builtins
 
 from gantry import errors
-from gantry.model import cluster, opcodes, parameters
+from gantry.model import cluster, lock, opcodes, parameters
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.state import snapshot as states
 
@@ -52,9 +52,9 @@ class GroupAdd(base.Planned[opcodes.GroupAdd]):
 
     OPCODE = opcodes.GroupAdd
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the name."""
-        return {(base.Level.GROUP, self.op.group_name): base.Mode.EXCLUSIVE}
+        return {(lock.Level.GROUP, self.op.group_name): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group."""
@@ -82,9 +82,9 @@ class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
 
     OPCODE = opcodes.GroupSetParams
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the group."""
-        return {(base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE}
+        return {(lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group; instances that do not fit its policy any more are told of."""
@@ -116,10 +116,10 @@ class GroupRename(base.Planned[opcodes.GroupRename]):
 
     OPCODE = opcodes.GroupRename
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the group and the new name."""
         group = snapshot.group(self.op.group_name).uuid
-        return {(base.Level.GROUP, name): base.Mode.EXCLUSIVE for name in (group, self.op.new_name)}
+        return {(lock.Level.GROUP, name): lock.Mode.EXCLUSIVE for name in (group, self.op.new_name)}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the group under its new name."""
@@ -139,9 +139,9 @@ class GroupRemove(base.Planned[opcodes.GroupRemove]):
 
     OPCODE = opcodes.GroupRemove
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the group."""
-        return {(base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE}
+        return {(lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the group; its networks are no longer connected there."""
@@ -167,13 +167,13 @@ class GroupAssignNodes(base.Planned[opcodes.GroupAssignNodes]):
 
     OPCODE = opcodes.GroupAssignNodes
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the nodes and their groups, and the group that they come to."""
         nodes = [snapshot.node(name) for name in self.op.nodes]
         groups = {snapshot.group(self.op.group_name).uuid, *(node.group for node in nodes)}
         return {
-            **{(base.Level.GROUP, uuid): base.Mode.EXCLUSIVE for uuid in groups},
-            **{(base.Level.NODE, node.uuid): base.Mode.EXCLUSIVE for node in nodes},
+            **{(lock.Level.GROUP, uuid): lock.Mode.EXCLUSIVE for uuid in groups},
+            **{(lock.Level.NODE, node.uuid): lock.Mode.EXCLUSIVE for node in nodes},
         }
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

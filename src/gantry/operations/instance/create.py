@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import cluster, confidential, instance, opcodes, parameters
+from gantry.model import cluster, confidential, instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.backup import restore
 from gantry.operations.disk_planning import disk_spec, transfer, volumes
@@ -72,21 +72,21 @@ class _Creation:
         self.environment = environment
         self._why: list[str] = []
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the name; share the node, or all nodes where one is to be chosen, and the networks.
 
         What an export says is not known yet: all that it may name is shared.
         """
         named = [self.op.pnode, self.op.src_node] if self._imports() else [self.op.pnode]
         named += [self.op.snode] if self.op.snode or self._is_mirrored(snapshot) else []
-        nodes = {snapshot.node(name).uuid for name in named if name} if all(named) else {base.ALL_NAMES}
+        nodes = {snapshot.node(name).uuid for name in named if name} if all(named) else {lock.ALL_NAMES}
         networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)} or (
-            {base.ALL_NAMES} if self._imports() and not self.op.nics else set()
+            {lock.ALL_NAMES} if self._imports() and not self.op.nics else set()
         )
         return {
-            (base.Level.INSTANCE, self.op.instance_name): base.Mode.EXCLUSIVE,
-            **{(base.Level.NODE, uuid): base.Mode.SHARED for uuid in nodes},
-            **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
+            (lock.Level.INSTANCE, self.op.instance_name): lock.Mode.EXCLUSIVE,
+            **{(lock.Level.NODE, uuid): lock.Mode.SHARED for uuid in nodes},
+            **{(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks},
         }
 
     async def inspect(self, snapshot: states.Snapshot, export: restore.Found | None) -> Facts:

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes, parameters
+from gantry.model import instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.rpc import calls, targets
@@ -19,11 +19,11 @@ InstanceOp = (
 )
 
 
-def _locks(snapshot: states.Snapshot, op: InstanceOp) -> base.LockSet:
+def _locks(snapshot: states.Snapshot, op: InstanceOp) -> lock.LockSet:
     vm = snapshot.instance(op.instance_name)
     return {
-        (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-        **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
+        (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
+        **{(lock.Level.NODE, node): lock.Mode.SHARED for node in vm.nodes},
     }
 
 
@@ -68,7 +68,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
 
     OPCODE = opcodes.InstanceStartup
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its node."""
         return _locks(snapshot, self.op)
 
@@ -129,7 +129,7 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
 
     OPCODE = opcodes.InstanceShutdown
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its node."""
         return _locks(snapshot, self.op)
 
@@ -167,7 +167,7 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
 
     OPCODE = opcodes.InstanceReboot
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its node."""
         return _locks(snapshot, self.op)
 
@@ -219,7 +219,7 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
 
     OPCODE = opcodes.InstanceRemove
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its node."""
         return _locks(snapshot, self.op)
 
@@ -256,9 +256,9 @@ class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
 
     OPCODE = opcodes.InstanceConsole
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the instance and its node."""
-        return dict.fromkeys(_locks(snapshot, self.op), base.Mode.SHARED)
+        return dict.fromkeys(_locks(snapshot, self.op), lock.Mode.SHARED)
 
     async def inspect(self, snapshot: states.Snapshot) -> calls.Console:
         """Ask the node."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gantry.model import confidential, instance, opcodes
+from gantry.model import confidential, instance, lock, opcodes
 from gantry.operations import base, fill
 from gantry.rpc import calls
 from gantry.state import snapshot as states
@@ -30,7 +30,7 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
 
     OPCODE = opcodes.InstanceQueryData
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing: a description is of one snapshot. Unknown names are refused."""
         for name in self.op.instances:
             snapshot.instance(name)

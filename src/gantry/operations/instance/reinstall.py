@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import confidential, instance, opcodes, parameters
+from gantry.model import confidential, instance, lock, opcodes, parameters
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.operations.os import os_check
@@ -16,12 +16,12 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
 
     OPCODE = opcodes.InstanceReinstall
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes."""
         vm = snapshot.instance(self.op.instance_name)
         return {
-            (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-            **{(base.Level.NODE, uuid): base.Mode.SHARED for uuid in vm.nodes},
+            (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
+            **{(lock.Level.NODE, uuid): lock.Mode.SHARED for uuid in vm.nodes},
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> None:

@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import instance, opcodes, templates
+from gantry.model import instance, lock, opcodes, templates
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.disk_planning import volumes
 from gantry.operations.os import os_check
@@ -19,13 +19,13 @@ class InstanceRename(base.Unit[opcodes.InstanceRename, Places]):
 
     OPCODE = opcodes.InstanceRename
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance and its new name, share its nodes."""
         vm = snapshot.instance(self.op.instance_name)
         return {
-            (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-            (base.Level.INSTANCE, self.op.new_name): base.Mode.EXCLUSIVE,
-            **{(base.Level.NODE, uuid): base.Mode.SHARED for uuid in vm.nodes},
+            (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
+            (lock.Level.INSTANCE, self.op.new_name): lock.Mode.EXCLUSIVE,
+            **{(lock.Level.NODE, uuid): lock.Mode.SHARED for uuid in vm.nodes},
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Places:

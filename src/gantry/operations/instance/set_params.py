@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.model import base as entities
-from gantry.model import confidential, instance, opcodes, parameters
+from gantry.model import confidential, instance, lock, opcodes, parameters
 from gantry.operations import base, device_index, fill, hook_environment, parameter_levels
 from gantry.operations.disk import changes, convert
 from gantry.operations.instance import hotplug
@@ -44,17 +44,17 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
 
     OPCODE = opcodes.InstanceSetParams
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance and disks that come or go; share its node, its networks, those that its NICs get."""
         vm = snapshot.instance(self.op.instance_name)
         wanted = {nics.edit(change).nic.network for change in self.op.nics}
         networks = {nic.network for nic in vm.nics if nic.network}
         networks |= {snapshot.network(str(name)).uuid for name in wanted if nics.given(name)}
         return {
-            (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
+            (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
             **convert.locks(snapshot, vm, self.op),
-            **{(base.Level.NODE, node): base.Mode.SHARED for node in vm.nodes},
-            **{(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks},
+            **{(lock.Level.NODE, node): lock.Mode.SHARED for node in vm.nodes},
+            **{(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks},
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes, pairing
+from gantry.model import cluster, instance, lock, opcodes, pairing
 from gantry.operations import base
 from gantry.operations.disk_planning import remirror, volumes
 from gantry.operations.move import interrupted_move, relocation
@@ -40,7 +40,7 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
 
     OPCODE = opcodes.InstanceFailover
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes and those that it may go to."""
         vm = snapshot.instance(self.op.instance_name)
         return relocation.locks(snapshot, vm, target=self.op.target_node)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes, parameters
+from gantry.model import cluster, instance, lock, opcodes, parameters
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import volumes
 from gantry.operations.move import interrupted_move, relocation
@@ -51,7 +51,7 @@ class InstanceMigrate(base.Unit[opcodes.InstanceMigrate, Facts]):
 
     OPCODE = opcodes.InstanceMigrate
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share its nodes and those that it may go to."""
         vm = snapshot.instance(self.op.instance_name)
         return relocation.locks(snapshot, vm, target=self.op.target_node)

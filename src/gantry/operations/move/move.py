@@ -9,7 +9,7 @@ instance starts there if it is wanted up, and the old disks are removed.
 from dataclasses import dataclass, replace
 
 from gantry import errors
-from gantry.model import instance, opcodes
+from gantry.model import instance, lock, opcodes
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import transfer, volumes
 from gantry.operations.move import relocation
@@ -29,7 +29,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
 
     OPCODE = opcodes.InstanceMove
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the instance, share both nodes."""
         vm = snapshot.instance(self.op.instance_name)
         return relocation.locks(snapshot, vm, target=self.op.target_node)

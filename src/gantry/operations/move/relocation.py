@@ -13,7 +13,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import cluster, instance, parameters, templates
+from gantry.model import cluster, instance, lock, parameters, templates
 from gantry.operations import base, fill, hook_environment, parameter_levels
 from gantry.operations.disk_planning import volumes
 from gantry.operations.placement import builtin_allocator, node_choice
@@ -27,14 +27,14 @@ LOCAL = ("file", "plain")
 """Templates whose disks only their own node has."""
 
 
-def locks(snapshot: states.Snapshot, vm: instance.Instance, *, target: str | None) -> base.LockSet:
+def locks(snapshot: states.Snapshot, vm: instance.Instance, *, target: str | None) -> lock.LockSet:
     """Take the instance; share its nodes and the target (a name), or all nodes where a target is to be chosen."""
     names = [*vm.nodes, snapshot.node(target).uuid] if target else list(vm.nodes)
     if target is None and not vm.secondary_nodes:
-        names = [base.ALL_NAMES]
+        names = [lock.ALL_NAMES]
     return {
-        (base.Level.INSTANCE, vm.uuid): base.Mode.EXCLUSIVE,
-        **{(base.Level.NODE, name): base.Mode.SHARED for name in names},
+        (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
+        **{(lock.Level.NODE, name): lock.Mode.SHARED for name in names},
     }
 
 

@@ -6,7 +6,7 @@ See contracts/networks.md#terms.
 from typing import TypeVar
 
 from gantry import errors
-from gantry.model import cluster, network, opcodes, parameters
+from gantry.model import cluster, lock, network, opcodes, parameters
 from gantry.operations import base, fill, hook_environment
 from gantry.operations.network import address_users, subnets
 from gantry.state import snapshot as states
@@ -60,11 +60,11 @@ def _vlans(net: network.Network, plug: cluster.Connection) -> set[str]:
 class _OfConnection(base.Planned[Op]):
     """What is done with the connection of a network to a node group."""
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Change the group, keep the network."""
         return {
-            (base.Level.GROUP, snapshot.group(self.op.group_name).uuid): base.Mode.EXCLUSIVE,
-            (base.Level.NETWORK, snapshot.network(self.op.network_name).uuid): base.Mode.SHARED,
+            (lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE,
+            (lock.Level.NETWORK, snapshot.network(self.op.network_name).uuid): lock.Mode.SHARED,
         }
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.model import network, opcodes
+from gantry.model import lock, network, opcodes
 from gantry.operations import base, hook_environment
 from gantry.operations.network import address_users, neutron_names, nics, pools, prefix_allocator, subnets, views
 from gantry.operations.segment import choice
@@ -23,7 +23,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
     OPCODE = opcodes.NetworkAdd
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the name, so that two of the same name do not race, and the subnet pools that it takes from."""
         names = (self.op.network_name, self.op.label, self.op.uuid)
         return _exclusive(*filter(None, names), *prefix_allocator.locked(snapshot, *self.op.subnets))
@@ -66,8 +66,8 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         )
 
 
-def _exclusive(*names: str) -> base.LockSet:
-    return {(base.Level.NETWORK, name): base.Mode.EXCLUSIVE for name in names}
+def _exclusive(*names: str) -> lock.LockSet:
+    return {(lock.Level.NETWORK, name): lock.Mode.EXCLUSIVE for name in names}
 
 
 def _named(snapshot: states.Snapshot, op: opcodes.NetworkAdd, uuid: str) -> tuple[str, str | None]:
@@ -121,7 +121,7 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
     OPCODE = opcodes.NetworkSetParams
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the network, so that nobody takes addresses meanwhile, its new name, and subnet pools."""
         net = snapshot.network(self.op.network_name)
         return _exclusive(
@@ -236,10 +236,10 @@ class NetworkRename(base.Planned[opcodes.NetworkRename]):
 
     OPCODE = opcodes.NetworkRename
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the network and its new name."""
         uuid = snapshot.network(self.op.network_name).uuid
-        return {(base.Level.NETWORK, name): base.Mode.EXCLUSIVE for name in (uuid, self.op.new_name)}
+        return {(lock.Level.NETWORK, name): lock.Mode.EXCLUSIVE for name in (uuid, self.op.new_name)}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network under its new name, which is the result (contracts/opcodes.md#results)."""
@@ -261,9 +261,9 @@ class NetworkRemove(base.Planned[opcodes.NetworkRemove]):
     OPCODE = opcodes.NetworkRemove
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the network."""
-        return {(base.Level.NETWORK, snapshot.network(self.op.network_name).uuid): base.Mode.EXCLUSIVE}
+        return {(lock.Level.NETWORK, snapshot.network(self.op.network_name).uuid): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the network."""

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.model import network, opcodes
+from gantry.model import lock, network, opcodes
 from gantry.operations import base
 from gantry.operations.network import prefix_allocator, views
 from gantry.state import snapshot as states
@@ -18,8 +18,8 @@ _PLAIN = ("name", "is_default", "default_quota", "description", "tags")
 _LENGTHS = ("default_prefixlen", "min_prefixlen", "max_prefixlen")
 
 
-def _exclusive(*names: str) -> base.LockSet:
-    return {(base.Level.NETWORK, name): base.Mode.EXCLUSIVE for name in names}
+def _exclusive(*names: str) -> lock.LockSet:
+    return {(lock.Level.NETWORK, name): lock.Mode.EXCLUSIVE for name in names}
 
 
 def _joined(texts: Iterable[str]) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class SubnetPoolAdd(base.Planned[opcodes.SubnetPoolAdd]):
     OPCODE = opcodes.SubnetPoolAdd
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take what only one pool can be, the default one."""
         return _exclusive("subnetpools/default") if self.op.is_default else {}
 
@@ -96,7 +96,7 @@ class SubnetPoolSetParams(base.Planned[opcodes.SubnetPoolSetParams]):
     OPCODE = opcodes.SubnetPoolSetParams
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the pool, so that nothing is cut from it meanwhile, and what only one can be."""
         default = ["subnetpools/default"] if self.op.is_default else []
         return _exclusive(snapshot.subnet_pool(self.op.subnet_pool).uuid, *default)
@@ -140,7 +140,7 @@ class SubnetPoolRemove(base.Planned[opcodes.SubnetPoolRemove]):
     OPCODE = opcodes.SubnetPoolRemove
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the pool."""
         return _exclusive(snapshot.subnet_pool(self.op.subnet_pool).uuid)
 

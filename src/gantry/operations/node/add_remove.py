@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.model import cluster, opcodes
+from gantry.model import cluster, lock, opcodes
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.node import accelerators, candidate_pool, enroll
 from gantry.rpc import calls, targets
@@ -27,11 +27,11 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
     status: calls.NodeStatus | None = None
     trusted = False
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the name and share the group."""
         return {
-            (base.Level.NODE, self.op.node_name): base.Mode.EXCLUSIVE,
-            (base.Level.GROUP, self._group(snapshot).uuid): base.Mode.SHARED,
+            (lock.Level.NODE, self.op.node_name): lock.Mode.EXCLUSIVE,
+            (lock.Level.GROUP, self._group(snapshot).uuid): lock.Mode.SHARED,
         }
 
     def _group(self, snapshot: states.Snapshot) -> cluster.NodeGroup:
@@ -125,10 +125,10 @@ class NodeRemove(base.Planned[opcodes.NodeRemove]):
 
     OPCODE = opcodes.NodeRemove
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the node, and the pool of candidates."""
         node = snapshot.node(self.op.node_name).uuid
-        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidate_pool.POOL: base.Mode.EXCLUSIVE}
+        return {(lock.Level.NODE, node): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Fill its place among the candidates and delete the node, then tell it; one that does not hear is reported.

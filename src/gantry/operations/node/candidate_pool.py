@@ -10,12 +10,12 @@ out for good.
 from collections.abc import Collection
 
 from gantry import errors
-from gantry.model import cluster
+from gantry.model import cluster, lock
 from gantry.operations import base
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
-POOL = (base.Level.CONFIG, "candidates")
+POOL = (lock.Level.CONFIG, "candidates")
 """The lock of who fills or empties the pool: a node that is being chosen must not be lost to another change."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes
+from gantry.model import cluster, instance, lock, opcodes
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.move import multi_move as spreads
 from gantry.operations.move import relocation
@@ -18,7 +18,7 @@ class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
 
     OPCODE = opcodes.NodeEvacuate
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the nodes that may take something; the jobs lock the instances."""
         return _nodes(snapshot, self.op.node_name, self.op.remote_node)
 
@@ -56,7 +56,7 @@ class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
 
     OPCODE = opcodes.NodeMigrate
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the nodes that may take something; the jobs lock the instances."""
         return _nodes(snapshot, self.op.node_name, self.op.target_node)
 
@@ -88,12 +88,12 @@ class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
         )
 
 
-def _nodes(snapshot: states.Snapshot, name: str, other: str | None) -> base.LockSet:
+def _nodes(snapshot: states.Snapshot, name: str, other: str | None) -> lock.LockSet:
     node = snapshot.node(name)
     if other and snapshot.node(other).uuid == node.uuid:
         raise errors.WrongStateError(f"node {node.name} is the one that is to be left")
-    names = {node.uuid, snapshot.node(other).uuid} if other else {base.ALL_NAMES}
-    return {(base.Level.NODE, one): base.Mode.SHARED for one in names}
+    names = {node.uuid, snapshot.node(other).uuid} if other else {lock.ALL_NAMES}
+    return {(lock.Level.NODE, one): lock.Mode.SHARED for one in names}
 
 
 async def _spread(

@@ -9,7 +9,7 @@ See contracts/cluster-design.md#lvm-self-repair.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gantry.model import opcodes, repair, templates
+from gantry.model import lock, opcodes, repair, templates
 from gantry.operations import base
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -28,9 +28,9 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
 
     OPCODE = opcodes.ClusterRepairStorage
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share all nodes."""
-        return {(base.Level.NODE, base.ALL_NAMES): base.Mode.SHARED}
+        return {(lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Ask all nodes that are online; one that does not answer has nothing inconsistent as far as is known."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import cluster, opcodes, parameters
+from gantry.model import cluster, lock, opcodes, parameters
 from gantry.operations import base, hook_environment, parameter_levels
 from gantry.operations.node import accelerators, candidate_pool
 from gantry.rpc import calls, targets
@@ -35,10 +35,10 @@ class NodeSetParams(base.Unit[opcodes.NodeSetParams, Facts]):
 
     OPCODE = opcodes.NodeSetParams
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the node, and the pool of candidates."""
         node = snapshot.node(self.op.node_name).uuid
-        return {(base.Level.NODE, node): base.Mode.EXCLUSIVE, candidate_pool.POOL: base.Mode.EXCLUSIVE}
+        return {(lock.Level.NODE, node): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
         """Ask whether the node is there: of one that is not, which may take long to find out, no more is asked.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gantry import errors
-from gantry.model import cluster, instance, opcodes, parameters, templates
+from gantry.model import cluster, instance, lock, opcodes, parameters, templates
 from gantry.operations import base, fill
 from gantry.operations.disk_planning import disk_spec
 from gantry.rpc import calls, targets
@@ -16,8 +16,8 @@ VOLUME_FIELDS = ("node", "phys", "vg", "name", "size", "instance")
 STORAGE_FIELDS = ("node", "type", "name", "size", "used", "free", "allocatable")
 
 
-def _shared(snapshot: states.Snapshot, names: Iterable[str]) -> base.LockSet:
-    return {(base.Level.NODE, snapshot.node(name).uuid): base.Mode.SHARED for name in names}
+def _shared(snapshot: states.Snapshot, names: Iterable[str]) -> lock.LockSet:
+    return {(lock.Level.NODE, snapshot.node(name).uuid): lock.Mode.SHARED for name in names}
 
 
 def _asked(snapshot: states.Snapshot, names: Sequence[str]) -> list[targets.Target]:
@@ -37,7 +37,7 @@ class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
 
     OPCODE = opcodes.NodeQueryvols
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the nodes that are named."""
         return _shared(snapshot, self.op.nodes)
 
@@ -71,7 +71,7 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
 
     OPCODE = opcodes.NodeQueryStorage
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the nodes that are named."""
         return _shared(snapshot, self.op.nodes)
 
@@ -139,9 +139,9 @@ class NodeModifyStorage(base.Unit[opcodes.NodeModifyStorage, calls.PhysicalVolum
 
     OPCODE = opcodes.NodeModifyStorage
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the node."""
-        return {(base.Level.NODE, snapshot.node(self.op.node_name).uuid): base.Mode.EXCLUSIVE}
+        return {(lock.Level.NODE, snapshot.node(self.op.node_name).uuid): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> calls.PhysicalVolume:
         """Find the physical volume; raises NotFoundError with those there are."""
@@ -169,9 +169,9 @@ class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
 
     OPCODE = opcodes.RepairNodeStorage
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the node."""
-        return {(base.Level.NODE, snapshot.node(self.op.node_name).uuid): base.Mode.EXCLUSIVE}
+        return {(lock.Level.NODE, snapshot.node(self.op.node_name).uuid): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> int:
         """Count the physical volumes that are missing; volumes of disks without another copy stand in the way."""
@@ -237,12 +237,12 @@ class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
 
     OPCODE = opcodes.GroupVerifyDisks
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the group and the instances in it."""
         group = snapshot.group(self.op.group_name)
         return {
-            (base.Level.GROUP, group.uuid): base.Mode.SHARED,
-            **{(base.Level.INSTANCE, vm.uuid): base.Mode.SHARED for vm in _wanted(snapshot, group)},
+            (lock.Level.GROUP, group.uuid): lock.Mode.SHARED,
+            **{(lock.Level.INSTANCE, vm.uuid): lock.Mode.SHARED for vm in _wanted(snapshot, group)},
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Faults:
@@ -282,7 +282,7 @@ class ClusterVerifyDisks(base.Planned[opcodes.ClusterVerifyDisks]):
 
     OPCODE = opcodes.ClusterVerifyDisks
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing."""
         return {}
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gantry import errors
-from gantry.model import cluster, fields, opcodes
+from gantry.model import cluster, fields, lock, opcodes
 from gantry.operations import base
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
@@ -16,7 +16,7 @@ class OsDiagnose(base.Unit[opcodes.OsDiagnose, list[dict[str, object]]]):
 
     OPCODE = opcodes.OsDiagnose
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take nothing."""
         return {}
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from gantry import errors
-from gantry.model import network, opcodes
+from gantry.model import lock, network, opcodes
 from gantry.operations import base
 from gantry.operations.network import nics, views
 from gantry.operations.port import port_addresses
@@ -24,9 +24,9 @@ _PLAIN = ("name", "device_id", "device_owner", "admin_state_up", "description", 
 """What of a port is stored as it is given."""
 
 
-def _shared(networks: Iterable[str]) -> dict[tuple[base.Level, str], base.Mode]:
+def _shared(networks: Iterable[str]) -> dict[tuple[lock.Level, str], lock.Mode]:
     """Take networks so that their subnets stay what they are."""
-    return {(base.Level.NETWORK, uuid): base.Mode.SHARED for uuid in networks}
+    return {(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks}
 
 
 def _port(snapshot: states.Snapshot, name: str) -> network.Port:
@@ -44,7 +44,7 @@ class PortAdd(base.Planned[opcodes.PortAdd]):
     OPCODE = opcodes.PortAdd
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the networks."""
         return _shared(snapshot.network(spec.network).uuid for spec in self.op.ports)
 
@@ -88,10 +88,10 @@ class _OfPort(base.Planned[Op]):
 
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the port and share its network."""
         port = _port(snapshot, self.op.port)
-        return _shared([port.network]) | {(base.Level.NETWORK, port.uuid): base.Mode.EXCLUSIVE}
+        return _shared([port.network]) | {(lock.Level.NETWORK, port.uuid): lock.Mode.EXCLUSIVE}
 
 
 class PortSetParams(_OfPort[opcodes.PortSetParams]):

@@ -14,7 +14,7 @@ from typing import TypeVar
 from gantry import errors
 from gantry.address import ranges, segments
 from gantry.ipam import segments as ledgers
-from gantry.model import network, opcodes
+from gantry.model import lock, network, opcodes
 from gantry.operations import base
 from gantry.state import snapshot as states
 
@@ -24,9 +24,9 @@ SHOWN = 5
 """How many ranges a message names that stand against a request."""
 
 
-def _locks(keys: Iterable[ledgers.Key]) -> base.LockSet:
+def _locks(keys: Iterable[ledgers.Key]) -> lock.LockSet:
     """Take places; their locks have names, as places have no UUID."""
-    return {(base.Level.NETWORK, "/".join(("segments", *filter(None, key)))): base.Mode.EXCLUSIVE for key in keys}
+    return {(lock.Level.NETWORK, "/".join(("segments", *filter(None, key)))): lock.Mode.EXCLUSIVE for key in keys}
 
 
 def _check_enabled(snapshot: states.Snapshot) -> None:
@@ -98,7 +98,7 @@ class SegmentRangeAdd(base.Planned[opcodes.SegmentRangeAdd]):
     OPCODE = opcodes.SegmentRangeAdd
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the places."""
         return _locks((spec.network_type, spec.physical_network) for spec in self.op.ranges)
 
@@ -147,7 +147,7 @@ class _OfRange(base.Planned[Op]):
 
     BRIEF = True
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the place."""
         return _locks([ledgers.key_of(snapshot.segment_range(self.op.range))])
 
