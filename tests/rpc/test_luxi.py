@@ -9,7 +9,7 @@ import pytest
 
 from gantry import errors
 from gantry.rpc import luxi
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 from gantry.runtime.real import RealRuntime
 
 
@@ -31,7 +31,7 @@ class Master:
         assert self._server
         await self._server.close()
 
-    async def _serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
+    async def _serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         self.connections += 1
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:

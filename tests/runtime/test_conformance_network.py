@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
 
-from gantry.runtime import commands, interface
+from gantry.runtime import bytestream, commands, interface
 
 Drive = Callable[[Callable[[interface.Runtime, str], Awaitable[None]]], None]
 
 
-async def echo(reader: interface.Reader, writer: interface.Writer) -> None:
+async def echo(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
     """Answer every line until the end or a line beyond the limit."""
     while True:
         try:
@@ -61,7 +61,7 @@ def test_unix_message_over_the_limit_is_refused(drive: Drive) -> None:
 
 def test_unix_writer_is_held_up_by_a_peer_that_does_not_read(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        async def deaf(reader: interface.Reader, writer: interface.Writer) -> None:
+        async def deaf(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
             await asyncio.Event().wait()
 
         network, path = runtime.network, f"{folder}/sock"
@@ -85,7 +85,7 @@ def test_unix_peer_that_hangs_up_ends_the_stream(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         seen: asyncio.Queue[object] = asyncio.Queue()
 
-        async def handler(reader: interface.Reader, writer: interface.Writer) -> None:
+        async def handler(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
             try:
                 await reader.readuntil(b"\n")
             except asyncio.IncompleteReadError as error:
@@ -441,7 +441,7 @@ def test_attended_program_has_a_connection_to_us_for_its_standard_input(drive: D
     async def check(runtime: interface.Runtime, folder: str) -> None:
         heard = list[bytes]()
 
-        async def talk(reader: interface.Reader, writer: interface.Writer) -> None:
+        async def talk(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
             heard.append(await reader.readuntil())
             writer.write(b"end\n")
             heard.append(await reader.read())
@@ -457,7 +457,7 @@ def test_attended_program_has_a_connection_to_us_for_its_standard_input(drive: D
 
 def test_what_is_wrong_with_who_serves_a_program_is_raised_at_its_end(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        async def fail(reader: interface.Reader, writer: interface.Writer) -> None:
+        async def fail(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
             await reader.readuntil()
             raise ValueError("no word of ours")
 
@@ -472,7 +472,7 @@ def test_who_stops_to_attend_a_program_ends_it_and_is_served_meanwhile(drive: Dr
     async def check(runtime: interface.Runtime, folder: str) -> None:
         heard, began = list[bytes](), asyncio.Event()
 
-        async def talk(reader: interface.Reader, writer: interface.Writer) -> None:
+        async def talk(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
             heard.append(await reader.readuntil())
             began.set()
             heard.append(await reader.read())

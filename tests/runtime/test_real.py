@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests import ports
 
 import gantry
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 from gantry.runtime.real import RealRuntime, http, processes
 
 
@@ -258,7 +258,7 @@ def test_lock_of_another_process_is_respected_until_it_is_killed(runtime: RealRu
 
 
 async def test_stale_socket_file_is_replaced(runtime: RealRuntime, tmp_path: Path) -> None:
-    async def handler(reader: interface.Reader, writer: interface.Writer) -> None:
+    async def handler(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         writer.write(b"new\n")
 
     path = str(tmp_path / "sock")
@@ -273,7 +273,7 @@ async def test_stale_socket_file_is_replaced(runtime: RealRuntime, tmp_path: Pat
 
 
 async def test_other_file_in_the_place_of_a_socket_is_kept(runtime: RealRuntime, tmp_path: Path) -> None:
-    async def handler(reader: interface.Reader, writer: interface.Writer) -> None:
+    async def handler(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         raise AssertionError
 
     path = tmp_path / "sock"

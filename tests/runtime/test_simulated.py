@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 import pytest
 
-from gantry.runtime import commands, interface
+from gantry.runtime import bytestream, commands, interface
 from gantry.runtime.simulated import SimulatedRuntime, World, clock, processes
 
 
@@ -163,7 +163,7 @@ def test_kill_keeps_unsynced_bytes_and_frees_locks_and_sockets(world: World) -> 
         await machine.disk.write("/file", b"kept", sync=False)
         await asyncio.Event().wait()
 
-    async def silent(reader: interface.Reader, writer: interface.Writer) -> None:
+    async def silent(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         await asyncio.Event().wait()
 
     async def main() -> None:
@@ -623,7 +623,7 @@ def test_a_daemon_is_a_process_that_a_signal_ends_with_all_that_it_holds(
     stop = asyncio.Event()
     said: list[str] = []
 
-    async def silent(reader: interface.Reader, writer: interface.Writer) -> None:
+    async def silent(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         await asyncio.Event().wait()
 
     async def daemon() -> None:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from gantry import errors
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Client:
     def __init__(self, network: interface.Network, path: str) -> None:
         self._network = network
         self._path = path
-        self._streams: tuple[interface.Reader, interface.Writer] | None = None
+        self._streams: tuple[bytestream.Reader, bytestream.Writer] | None = None
 
     async def call(self, kind: type[T], method: str, *arguments: object) -> T:
         """Call a method whose result is a ``kind``; raises the master's error, RemoteError when it is not there."""

@@ -7,10 +7,9 @@ never a shell.
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from gantry.runtime import interface
+from gantry.runtime import bytestream
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Processes(Protocol):
         """
         ...
 
-    async def attend(self, arguments: Sequence[str], handler: "interface.StreamHandler") -> int:
+    async def attend(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
         """Run a program whose standard input is a connection to us, which ``handler`` serves; return its exit code.
 
         Its standard output and error are ours. Of the two, each sees by the end of the connection that the other has

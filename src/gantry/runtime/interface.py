@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from gantry.runtime import commands
+from gantry.runtime import bytestream, commands
 
 T = TypeVar("T")
 
@@ -190,51 +190,12 @@ class Disk(Protocol):
         ...
 
 
-class Reader(Protocol):
-    """The receiving end of a byte stream (asyncio.StreamReader fits)."""
-
-    async def readuntil(self, separator: bytes = b"\n", /) -> bytes:
-        """Read up to and with ``separator``; IncompleteReadError at the end, LimitOverrunError beyond the limit."""
-        ...
-
-    async def read(self, n: int = -1, /) -> bytes:
-        """Read up to ``n`` bytes; empty at the end."""
-        ...
-
-    def at_eof(self) -> bool:
-        """Tell whether the other side has ended the stream and all of it was read."""
-        ...
-
-
-class Writer(Protocol):
-    """The sending end of a byte stream (asyncio.StreamWriter fits)."""
-
-    def write(self, data: bytes, /) -> None:
-        """Queue ``data`` for sending."""
-        ...
-
-    async def drain(self) -> None:
-        """Return when the other side keeps up."""
-        ...
-
-    def close(self) -> None:
-        """End the stream."""
-        ...
-
-    def is_closing(self) -> bool:
-        """Tell whether the stream has ended or is ending."""
-        ...
-
-
 class Server(Protocol):
     """Something that listens."""
 
     async def close(self) -> None:
         """Stop listening, end the connections, return when their handlers have ended."""
         ...
-
-
-StreamHandler = Callable[[Reader, Writer], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -315,22 +276,24 @@ class HttpClient(Protocol):
 class Network(Protocol):
     """Sockets: byte streams on UNIX sockets, HTTP with or without TLS on TCP."""
 
-    async def serve_unix(self, path: str, handler: StreamHandler, *, mode: int, limit: int) -> Server:
+    async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> Server:
         """Listen on a UNIX socket with permissions ``mode``; a stale socket file is replaced.
 
-        ``limit`` is the longest message in bytes that ``Reader.readuntil`` takes.
+        ``limit`` is the longest message in bytes that ``bytestream.Reader.readuntil`` takes.
         """
         ...
 
-    async def connect_unix(self, path: str, *, limit: int) -> tuple[Reader, Writer]:
+    async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket."""
         ...
 
-    async def inherited(self, *, limit: int) -> tuple[Reader, Writer]:
+    async def inherited(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Return the connection that is our standard input (``Processes.attend``); OSError when it is none."""
         ...
 
-    async def pass_connection(self, writer: Writer, message: bytes, *, host: str, port: int, patience: float) -> None:
+    async def pass_connection(
+        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, patience: float
+    ) -> None:
         """Connect to a TCP port and give the connection, with ``message``, to the program behind a UNIX socket.
 
         The kernel breaks it when the other side acknowledges nothing, or takes nothing in, for ``patience`` seconds

@@ -1,9 +1,9 @@
 """How a stream is served, real or simulated, whoever has accepted it: a listening socket, or a program we attend."""
 
-from gantry.runtime import interface
+from gantry.runtime import bytestream
 
 
-async def serve(handler: interface.StreamHandler, reader: interface.Reader, writer: interface.Writer) -> None:
+async def serve(handler: bytestream.Handler, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
     """Have a stream served, and end it then."""
     try:
         await handler(reader, writer)

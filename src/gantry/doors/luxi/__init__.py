@@ -16,7 +16,7 @@ import msgspec
 from gantry import errors
 from gantry.doors.luxi import jobs, queries
 from gantry.doors.luxi.services import Methods, Services
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Door:
         if self._server:
             await self._server.close()
 
-    async def _serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
+    async def _serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         """Answer one connection until the client hangs up, in the middle of a message or between two."""
         try:
             while True:

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from gantry import errors
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 
 CANCEL = "CANCEL"
 """Method of a message that cancels the request of this number."""
@@ -61,7 +61,7 @@ Message = TypeVar("Message", Request, Answer)
 class MessageWriter:
     """Sends messages, batched per turn of the event loop."""
 
-    def __init__(self, writer: interface.Writer) -> None:
+    def __init__(self, writer: bytestream.Writer) -> None:
         self._writer = writer
         self._waiting: list[bytes] = []
 
@@ -81,7 +81,7 @@ class MessageWriter:
 
 
 async def messages(
-    reader: interface.Reader, decoder: msgspec.msgpack.Decoder[Message]
+    reader: bytestream.Reader, decoder: msgspec.msgpack.Decoder[Message]
 ) -> AsyncGenerator[list[Message], None]:
     """Yield received messages, in lists, until the connection ends; ProtocolError for an invalid one."""
     buffer = bytearray()
@@ -108,7 +108,7 @@ class Pipe(interface.HttpClient):
     are buffered until they are read.
     """
 
-    def __init__(self, reader: interface.Reader, writer: interface.Writer) -> None:
+    def __init__(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         self._writer = writer
         self._messages = MessageWriter(writer)
         self._last_number = 0
@@ -183,7 +183,7 @@ class Pipe(interface.HttpClient):
         self._reading.cancel()
         await asyncio.wait([self._reading])
 
-    async def _read(self, reader: interface.Reader) -> None:
+    async def _read(self, reader: bytestream.Reader) -> None:
         try:
             async for batch in messages(reader, _ANSWER):
                 for answer in batch:

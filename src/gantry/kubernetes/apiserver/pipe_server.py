@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gantry.kubernetes.api import pipe
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Server:
         self._handler = handler
         self._headers = headers
 
-    async def serve(self, reader: interface.Reader, writer: interface.Writer) -> None:
+    async def serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         """Answer until the connection ends, then cancel the requests in progress; ProtocolError for an invalid one.
 
         While the client does not read answers, no more requests are read.
@@ -44,7 +44,7 @@ class Server:
 class _Connection:
     """A connection with its requests."""
 
-    def __init__(self, handler: interface.HttpHandler, writer: interface.Writer, headers: Mapping[str, str]) -> None:
+    def __init__(self, handler: interface.HttpHandler, writer: bytestream.Writer, headers: Mapping[str, str]) -> None:
         self._handler = handler
         self._writer = writer
         self._headers = headers

@@ -12,7 +12,7 @@ import ssl
 import stat
 import struct
 
-from gantry.runtime import interface, serving
+from gantry.runtime import bytestream, interface, serving
 from gantry.runtime.real import http
 
 BACKLOG = 1024
@@ -55,7 +55,7 @@ def _bind(path: str, mode: int) -> socket.socket:
 class UnixServer:
     """A listening UNIX socket and the tasks of its connections."""
 
-    def __init__(self, path: str, handler: interface.StreamHandler) -> None:
+    def __init__(self, path: str, handler: bytestream.Handler) -> None:
         self._path = path
         self._handler = handler
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,22 +88,22 @@ class UnixServer:
 class Network:
     """The sockets of this machine (see ``interface.Network``)."""
 
-    async def serve_unix(self, path: str, handler: interface.StreamHandler, *, mode: int, limit: int) -> UnixServer:
+    async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> UnixServer:
         """Listen on a UNIX socket; a socket file on which nobody listens is replaced."""
         server = UnixServer(path, handler)
         await server.start(mode=mode, limit=limit)
         return server
 
-    async def connect_unix(self, path: str, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
+    async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket."""
         return await asyncio.open_unix_connection(path, limit=limit)
 
-    async def inherited(self, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
+    async def inherited(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Return the connection that is our standard input."""
         return await asyncio.open_connection(sock=socket.socket(fileno=os.dup(0)), limit=limit)
 
     async def pass_connection(
-        self, writer: interface.Writer, message: bytes, *, host: str, port: int, patience: float
+        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, patience: float
     ) -> None:
         """Connect to a TCP port and send the connection along; ``writer`` is one of ``connect_unix``."""
         assert isinstance(writer, asyncio.StreamWriter)

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from gantry.runtime import commands, interface, serving
+from gantry.runtime import bytestream, commands, serving
 
 # seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
 KILL_PATIENCE = 5.0
@@ -110,7 +110,7 @@ def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Pope
             raise
 
 
-async def _serve(connection: socket.socket, handler: interface.StreamHandler) -> None:
+async def _serve(connection: socket.socket, handler: bytestream.Handler) -> None:
     reader, writer = await asyncio.open_connection(sock=connection, limit=READ_AHEAD)
     await serving.serve(handler, reader, writer)
 
@@ -172,7 +172,7 @@ class Processes:
         self._let_begin(process.pid)
         return process.pid
 
-    async def attend(self, arguments: Sequence[str], handler: interface.StreamHandler) -> int:
+    async def attend(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
         """Run a program that has a connection to us for its standard input."""
         own, process = _connected(arguments)
         loop, ended = asyncio.get_running_loop(), asyncio.Event()

@@ -27,7 +27,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 from gantry.runtime.simulated import boot, disk, streams
 
 T = TypeVar("T")
@@ -334,7 +334,7 @@ class Network:
         self._owner = owner
         self._sockets: dict[str, streams.Server] = {}
 
-    async def serve_unix(self, path: str, handler: interface.StreamHandler, *, mode: int, limit: int) -> streams.Server:
+    async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> streams.Server:
         """Listen on a UNIX socket; a socket file on which nobody listens is replaced."""
         boot.check()
         held = self._sockets.get(path)
@@ -345,7 +345,7 @@ class Network:
         server = self._sockets[path] = streams.Server(handler, limit, owner=self._owner(), forget=forget)
         return server
 
-    async def connect_unix(self, path: str, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
+    async def connect_unix(self, path: str, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Connect to a UNIX socket of this machine."""
         self._disk.status(path)
         await asyncio.sleep(0)
@@ -354,12 +354,12 @@ class Network:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), path)
         return server.accept(limit)
 
-    async def inherited(self, *, limit: int) -> tuple[interface.Reader, interface.Writer]:
+    async def inherited(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
         """Raise OSError: a simulated daemon has no standard input."""
         raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
 
     async def pass_connection(
-        self, writer: interface.Writer, message: bytes, *, host: str, port: int, patience: float
+        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, patience: float
     ) -> None:
         """Raise OSError: no program of a simulated machine takes connections from others."""
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))

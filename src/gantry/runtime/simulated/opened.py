@@ -1,20 +1,49 @@
-"""What is open on a simulated disk: files that grow, and the file system itself (``disk``)."""
-
-from __future__ import annotations
+"""Files and file systems that are held open on a simulated disk (``disk``)."""
 
 import errno
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from gantry.runtime.simulated import boot, files
+from gantry.runtime.simulated import boot, clock, files
 
-if TYPE_CHECKING:
-    from gantry.runtime.simulated.disk import Disk
+
+class Device(Protocol):
+    """What an open file needs of its disk; ``disk.Disk`` documents the members."""
+
+    clock: clock.Clock
+    fail_write: float
+    fail_sync: float
+    failures: int
+    told: int
+
+    def room(self, wanted: int, /) -> int:
+        """Return how many of ``wanted`` bytes fit on the disk."""
+        ...
+
+    def fails(self, chance: float, /) -> bool:
+        """Return whether an operation with this probability of failure fails now."""
+        ...
+
+    async def work(self) -> None:
+        """Take the time of a visit to the device."""
+        ...
+
+    def write_back(self, node: files.Node, /) -> None:
+        """Put a file's content on stable storage, or count a failure."""
+        ...
+
+    def write_all_back(self, path: str, /) -> None:
+        """Put all content on stable storage."""
+        ...
+
+    def sync_names(self, path: str, /) -> None:
+        """Put all names on stable storage; OSError when that fails."""
+        ...
 
 
 class AppendFile:
     """A growing file on a simulated disk."""
 
-    def __init__(self, disk: Disk, path: str, node: files.Node) -> None:
+    def __init__(self, disk: Device, path: str, node: files.Node) -> None:
         self._disk = disk
         self._path = path
         self._node = node
@@ -70,7 +99,7 @@ class AppendFile:
 class FileSystem:
     """A simulated disk that is held open."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Device, path: str) -> None:
         self._disk = disk
         self._path = path
         self._told = disk.told

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gantry.runtime import commands, interface, serving
+from gantry.runtime import bytestream, commands, serving
 from gantry.runtime.simulated import boot, disk, opened, streams
 
 READ_AHEAD = 1 << 20
@@ -111,7 +111,7 @@ class Processes:
         self._running[pid] = (list(arguments), task)
         return pid
 
-    async def attend(self, arguments: Sequence[str], handler: interface.StreamHandler) -> int:
+    async def attend(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
         """Run a program that has a connection to us for its standard input."""
         program = self._find(arguments)
         end, (reader, writer) = streams.pair(READ_AHEAD, READ_AHEAD)

@@ -8,7 +8,7 @@ kernel's buffers do. After either side has closed, the other reads what was sent
 import asyncio
 from collections.abc import Callable
 
-from gantry.runtime import interface, serving
+from gantry.runtime import bytestream, serving
 from gantry.runtime.simulated import boot
 
 
@@ -28,7 +28,7 @@ class _Gate(asyncio.Transport):
 
 
 class Writer:
-    """The sending end of a stream; fits ``interface.Writer``."""
+    """The sending end of a stream; fits ``bytestream.Writer``."""
 
     def __init__(self, own: asyncio.StreamReader, peer: asyncio.StreamReader) -> None:
         self._own = own
@@ -80,7 +80,7 @@ class Server:
     """A listening UNIX socket of a simulated machine; ``forget`` removes its entry from the disk."""
 
     def __init__(
-        self, handler: interface.StreamHandler, limit: int, *, owner: boot.Boot, forget: Callable[[], None]
+        self, handler: bytestream.Handler, limit: int, *, owner: boot.Boot, forget: Callable[[], None]
     ) -> None:
         self._handler = handler
         self._limit = limit

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gantry.node.hypervisors.kvm import guest_records, migration
-from gantry.runtime import interface, paths
+from gantry.runtime import bytestream, paths
 from gantry.runtime.real import RealRuntime
 
 ENDED = {"status": "completed", "ram": {"transferred": 9, "total": 10}}
@@ -29,7 +29,7 @@ async def qemu(folders: paths.Paths, migrating: object, states: Iterable[str]) -
             return {"status": state, "running": state == "running"}
         return migrating if command == "query-migrate" else {}
 
-    async def serve(reader: interface.Reader, writer: interface.Writer) -> None:
+    async def serve(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         writer.write(b'{"QMP": {"version": {}, "capabilities": []}}\r\n')
         try:
             while True:

@@ -8,7 +8,7 @@ import pytest
 
 from gantry import errors
 from gantry.node.hypervisors.kvm import qmp
-from gantry.runtime import interface, paths
+from gantry.runtime import bytestream, paths
 from gantry.runtime.real import RealRuntime
 
 GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
@@ -19,7 +19,7 @@ READY = b'{"return": {}}\r\n'
 async def qemu(folders: paths.Paths, *lines: bytes, greeting: bytes = GREETING) -> AsyncIterator[qmp.Connection]:
     """Greet, answer the negotiation, then each command with the next of ``lines``; hang up when there is none."""
 
-    async def serve(reader: interface.Reader, writer: interface.Writer) -> None:
+    async def serve(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         writer.write(greeting)
         try:
             for line in (READY, *lines):

@@ -13,7 +13,7 @@ from collections.abc import Container, Mapping
 import msgspec
 
 from gantry import errors
-from gantry.runtime import interface
+from gantry.runtime import bytestream, interface
 
 LINE_LIMIT = 1 << 20
 ANSWER_LIMIT = 30.0
@@ -64,7 +64,7 @@ class Connection:
     """A control connection; made by ``connect``."""
 
     def __init__(
-        self, network: interface.Network, reader: interface.Reader, writer: interface.Writer, *, guest: str
+        self, network: interface.Network, reader: bytestream.Reader, writer: bytestream.Writer, *, guest: str
     ) -> None:
         self._network = network
         self._reader = reader

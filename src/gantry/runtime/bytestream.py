@@ -1,0 +1,44 @@
+"""The two ends of a byte stream between processes, and the function that serves such a stream."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+
+class Reader(Protocol):
+    """The receiving end of a byte stream (asyncio.StreamReader fits)."""
+
+    async def readuntil(self, separator: bytes = b"\n", /) -> bytes:
+        """Read up to and with ``separator``; IncompleteReadError at the end, LimitOverrunError beyond the limit."""
+        ...
+
+    async def read(self, n: int = -1, /) -> bytes:
+        """Read up to ``n`` bytes; empty at the end."""
+        ...
+
+    def at_eof(self) -> bool:
+        """Tell whether the other side has ended the stream and all of it was read."""
+        ...
+
+
+class Writer(Protocol):
+    """The sending end of a byte stream (asyncio.StreamWriter fits)."""
+
+    def write(self, data: bytes, /) -> None:
+        """Queue ``data`` for sending."""
+        ...
+
+    async def drain(self) -> None:
+        """Return when the other side keeps up."""
+        ...
+
+    def close(self) -> None:
+        """End the stream."""
+        ...
+
+    def is_closing(self) -> bool:
+        """Tell whether the stream has ended or is ending."""
+        ...
+
+
+Handler = Callable[[Reader, Writer], Awaitable[None]]
+"""Serves one stream; when it returns, the stream is closed."""
