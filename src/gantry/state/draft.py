@@ -8,23 +8,18 @@ entries out of the indexes, each that comes puts its own in; what is not unique 
 # The persistent maps take no type parameters when the program runs.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rpds import HashTrieMap, HashTrieSet
 
 from gantry import errors
 from gantry.model import cluster as clusters
 from gantry.model import instance, job, network
-from gantry.state import integrity, kinds
-
-if TYPE_CHECKING:
-    from gantry.state.snapshot import Snapshot
+from gantry.state import content, integrity, kinds
 
 
 class Draft:
     """All that a Snapshot has but its serial, under the same names."""
 
-    def __init__(self, base: Snapshot) -> None:
+    def __init__(self, base: content.Content) -> None:
         self.last_job = base.last_job
         self.cluster = base.cluster
         self.nodegroups = base.nodegroups

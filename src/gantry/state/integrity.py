@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from gantry import errors
 from gantry.address import ranges, segments
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
-from gantry.state import kinds
-
-if TYPE_CHECKING:
-    from gantry.state.snapshot import Snapshot
+from gantry.state import content, kinds
 
 
-def check(before: Snapshot, after: Snapshot, value: kinds.Stored) -> None:
+def check(before: content.Content, after: content.Content, value: kinds.Stored) -> None:
     """Check the references from and to an object that was put; raises PrerequisiteError."""
     match value:
         case clusters.Node() as node if node.group and node.group not in after.nodegroups:
@@ -46,7 +42,7 @@ def check(before: Snapshot, after: Snapshot, value: kinds.Stored) -> None:
             pass
 
 
-def check_unused(after: Snapshot, kind: str, *, key: str) -> None:
+def check_unused(after: content.Content, kind: str, *, key: str) -> None:
     """Check that nothing refers to an object that was deleted; raises WrongStateError that names who does."""
     users = {"nodes": after.on_node, "networks": after.in_network, "nodegroups": after.nodes_in}.get(kind)
     held_by = users.get(key) if users is not None else None
@@ -112,7 +108,7 @@ def address_in_use(cable: network.Network | None, ip: str, *, holder: kinds.Hold
     return errors.NotUniqueError(f"address {ip}{where} is in use by {called(holder)}", hint="choose another, or a pool")
 
 
-def _check_detached(after: Snapshot, one: instance.DetachedDisk) -> None:
+def _check_detached(after: content.Content, one: instance.DetachedDisk) -> None:
     for node in one.nodes:
         if node not in after.nodes:
             raise errors.NotFoundError(f"disk {one.uuid} without an instance: no such node: {node}")
@@ -120,7 +116,7 @@ def _check_detached(after: Snapshot, one: instance.DetachedDisk) -> None:
         raise errors.InternalError(f"disk {one.uuid} without an instance is not kept on the nodes that mirror it")
 
 
-def _check_instance(after: Snapshot, vm: instance.Instance) -> None:
+def _check_instance(after: content.Content, vm: instance.Instance) -> None:
     for node in vm.nodes:
         if node not in after.nodes:
             raise errors.NotFoundError(f"instance {vm.name}: no such node: {node}")
@@ -139,7 +135,7 @@ def _check_instance(after: Snapshot, vm: instance.Instance) -> None:
             _check_addresses(after.networks[one.network], (one.ip,))
 
 
-def _check_network(before: Snapshot, after: Snapshot, cable: network.Network) -> None:
+def _check_network(before: content.Content, after: content.Content, cable: network.Network) -> None:
     if cable.segment:
         kind, physical, number = cable.segment.place
         segments.check_place(kind, physical)
@@ -187,6 +183,6 @@ def _several(noun: str, uuids: Iterable[str]) -> str:
     return f"{noun} {', '.join(sorted(shown[:5]))}{' and others' if shown[5:] else ''}"
 
 
-def _entity_name(state: Snapshot, uuid: str) -> str:
+def _entity_name(state: content.Content, uuid: str) -> str:
     found = state.instances.get(uuid) or state.nodes.get(uuid)
     return found.name if found else uuid

@@ -1,0 +1,161 @@
+"""The objects of the cluster at one moment, immutable, with the indexes that find them.
+
+``snapshot`` adds how the next moment is made of one; ``draft`` and ``integrity``, which it needs for that, read this.
+"""
+
+# The persistent maps take no type parameters when the program runs.
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpds import HashTrieMap, HashTrieSet
+
+from gantry import errors
+from gantry.model import base, instance, job, network
+from gantry.model import cluster as clusters
+from gantry.rpc import targets
+from gantry.state import kinds
+
+_UUID_LENGTH = 36
+_UUID_DASHES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """All that survives, at the moment of ``serial``; ``last_job`` is the highest job number ever given out.
+
+    ``names`` finds a UUID by kind and name, ``addresses`` the owner of an address by network UUID and canonical
+    text, ``macs`` the instance or port of a MAC address, ``nics`` the instance of a NIC, ``on_node`` and ``in_network``
+    the instances of a node and of a network, ``copies_on`` those whose disks a node keeps as their secondary one,
+    ``nodes_in`` the nodes of a group, ``disks_on`` the disks without an instance that a node keeps, ``numbers`` the
+    instance, or the disk without one, of a minor or port, ``ports_in`` the ports in a network, ``ports_of`` those of a
+    device, ``subnet_network`` the network of a subnet, ``subnets_from`` the subnets that were cut from a subnet pool,
+    ``segments`` the network of a segment (``Segment.place``).
+    """
+
+    serial: int = 0
+    last_job: int = 0
+    cluster: clusters.Cluster | None = None
+    nodegroups: HashTrieMap[str, clusters.NodeGroup] = field(default_factory=HashTrieMap)
+    nodes: HashTrieMap[str, clusters.Node] = field(default_factory=HashTrieMap)
+    networks: HashTrieMap[str, network.Network] = field(default_factory=HashTrieMap)
+    resting: HashTrieMap[str, network.Rest] = field(default_factory=HashTrieMap)
+    segmentranges: HashTrieMap[str, network.SegmentRange] = field(default_factory=HashTrieMap)
+    ports: HashTrieMap[str, network.Port] = field(default_factory=HashTrieMap)
+    subnetpools: HashTrieMap[str, network.SubnetPool] = field(default_factory=HashTrieMap)
+    instances: HashTrieMap[str, instance.Instance] = field(default_factory=HashTrieMap)
+    disks: HashTrieMap[str, instance.DetachedDisk] = field(default_factory=HashTrieMap)
+    jobs: HashTrieMap[str, job.Job] = field(default_factory=HashTrieMap)
+    names: HashTrieMap[tuple[str, str], str] = field(default_factory=HashTrieMap)
+    addresses: HashTrieMap[tuple[str, str], kinds.AddressOwner] = field(default_factory=HashTrieMap)
+    macs: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
+    nics: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
+    on_node: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    copies_on: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    in_network: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    ports_of: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    ports_in: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    subnet_network: HashTrieMap[str, str] = field(default_factory=HashTrieMap)
+    subnets_from: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    segments: HashTrieMap[tuple[str, str, int], str] = field(default_factory=HashTrieMap)
+    numbers: HashTrieMap[instance.Number, str] = field(default_factory=HashTrieMap)
+    nodes_in: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+    disks_on: HashTrieMap[str, HashTrieSet[str]] = field(default_factory=HashTrieMap)
+
+    @property
+    def the_cluster(self) -> clusters.Cluster:
+        """Return the cluster; InternalError before there is one."""
+        if self.cluster is None:
+            raise errors.InternalError("the state holds no cluster")
+        return self.cluster
+
+    def collection(self, kind: str) -> HashTrieMap[str, kinds.Stored]:
+        """Return a collection by its name, the cluster excepted."""
+        collection: HashTrieMap[str, kinds.Stored] = getattr(self, kind)
+        return collection
+
+    def get(self, kind: str, key: str) -> kinds.Stored | None:
+        """Return a stored object or None."""
+        if kind == "cluster":
+            return self.cluster if self.cluster and self.cluster.uuid == key else None
+        return self.collection(kind).get(key)
+
+    def resolve(self, kind: str, name: str) -> str:
+        """Return the UUID for a name, a UUID, or the unique beginning of a dotted name.
+
+        Raises NotFoundError, or InvalidError when a short name, or one that need not be unique, fits several (contract:
+        value coercion).
+        """
+        if name in self.collection(kind):
+            return name
+        found = self.names.get((kind, name))
+        if found is not None:
+            return found
+        # A collection that may be large is not searched for what can only be a UUID that nobody has.
+        is_uuid = kind in kinds.UNNAMED and len(name) == _UUID_LENGTH and name.count("-") == _UUID_DASHES
+        known = self.collection(kind).values() if name and not is_uuid else ()
+        entities = [one for one in known if isinstance(one, base.Entity)]
+        if kind in kinds.UNNAMED:
+            fitting = {one.uuid: one.uuid for one in entities if one.name == name}
+        else:
+            fitting = {one.name: one.uuid for one in entities if one.name.startswith(f"{name}.")}
+        if len(fitting) == 1:
+            return next(iter(fitting.values()))
+        if fitting:
+            raise errors.InvalidError(f"{kinds.NOUNS[kind]} name {name} is ambiguous: {', '.join(sorted(fitting)[:5])}")
+        command = kinds.LIST_COMMANDS.get(kind)
+        hint = f"{command} shows those there are" if command else ""
+        raise errors.NotFoundError(f"no such {kinds.NOUNS[kind]}: {name}", hint=hint)
+
+    def node(self, name: str) -> clusters.Node:
+        """Return a node by name or UUID; NotFoundError."""
+        return self.nodes[self.resolve("nodes", name)]
+
+    def group(self, name: str) -> clusters.NodeGroup:
+        """Return a node group by name or UUID; NotFoundError."""
+        return self.nodegroups[self.resolve("nodegroups", name)]
+
+    def segment_range(self, name: str) -> network.SegmentRange:
+        """Return a segment range by UUID, or by its name where only one is called so; NotFoundError, InvalidError."""
+        return self.segmentranges[self.resolve("segmentranges", name)]
+
+    def port(self, name: str) -> network.Port:
+        """Return a port by UUID, or by its name where only one is called so; NotFoundError, InvalidError."""
+        return self.ports[self.resolve("ports", name)]
+
+    def subnet_pool(self, name: str) -> network.SubnetPool:
+        """Return a subnet pool by UUID, or by its name where only one is called so; NotFoundError, InvalidError."""
+        return self.subnetpools[self.resolve("subnetpools", name)]
+
+    def network(self, name: str) -> network.Network:
+        """Return a network by name or UUID; NotFoundError."""
+        return self.networks[self.resolve("networks", name)]
+
+    def detached_disk(self, name: str) -> instance.DetachedDisk:
+        """Return a disk without an instance by its name or UUID; NotFoundError, or InvalidError where several fit."""
+        found = [self.disks[name]] if name in self.disks else [one for one in self.disks.values() if one.name == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            uuids = ", ".join(sorted(one.uuid for one in found))
+            raise errors.InvalidError(
+                f"{len(found)} disks without an instance are named {name}", hint=f"UUIDs: {uuids}"
+            )
+        raise errors.NotFoundError(
+            f"there is no disk {name} without an instance",
+            hint="gnt-node list -o name,detached_disks shows those there are",
+        )
+
+    def holder(self, owner: kinds.AddressOwner) -> kinds.Holder:
+        """Return who has an address."""
+        return self.ports[owner.port] if owner.port else self.instances[owner.instance]
+
+    def instance(self, name: str) -> instance.Instance:
+        """Return an instance by name or UUID; NotFoundError."""
+        return self.instances[self.resolve("instances", name)]
+
+    def target(self, node: clusters.Node) -> targets.Target:
+        """Return where to call a node."""
+        return targets.Target(
+            uuid=node.uuid, name=node.name, address=node.primary_ip, port=node.port, offline=node.offline
+        )
