@@ -23,14 +23,13 @@ import msgspec
 from gantry import errors
 from gantry.model import cluster as clusters
 from gantry.model import instance, network
-from gantry.state import frame, jobfiles, journal, reserved, snapshot
+from gantry.state import frame, jobfiles, journal, kinds, reserved, snapshot
 
 VERSION = 10_000_000
 """Major version x 1,000,000 + minor version x 10,000. Ours begins at 10: lower numbers are Ganeti's."""
 
-COLLECTIONS = (
-    "nodegroups", "nodes", "networks", "instances", "disks", "resting", "segmentranges", "ports", "subnetpools",
-)  # fmt: skip
+COLLECTIONS = tuple(kind.collection for kind in kinds.KINDS.values() if kind.in_checkpoint)
+"""The collections that the file has as maps by UUID, in their order there."""
 
 
 class _Journal(msgspec.Struct, frozen=True):

@@ -92,20 +92,22 @@ class Content:
         if found is not None:
             return found
         # A collection that may be large is not searched for what can only be a UUID that nobody has.
-        is_uuid = kind in kinds.UNNAMED and len(name) == _UUID_LENGTH and name.count("-") == _UUID_DASHES
+        is_uuid = not kinds.KINDS[kind].unique_names and len(name) == _UUID_LENGTH and name.count("-") == _UUID_DASHES
         known = self.collection(kind).values() if name and not is_uuid else ()
         entities = [one for one in known if isinstance(one, base.Entity)]
-        if kind in kinds.UNNAMED:
+        if not kinds.KINDS[kind].unique_names:
             fitting = {one.uuid: one.uuid for one in entities if one.name == name}
         else:
             fitting = {one.name: one.uuid for one in entities if one.name.startswith(f"{name}.")}
         if len(fitting) == 1:
             return next(iter(fitting.values()))
         if fitting:
-            raise errors.InvalidError(f"{kinds.NOUNS[kind]} name {name} is ambiguous: {', '.join(sorted(fitting)[:5])}")
-        command = kinds.LIST_COMMANDS.get(kind)
+            raise errors.InvalidError(
+                f"{kinds.KINDS[kind].noun} name {name} is ambiguous: {', '.join(sorted(fitting)[:5])}"
+            )
+        command = kinds.KINDS[kind].list_command
         hint = f"{command} shows those there are" if command else ""
-        raise errors.NotFoundError(f"no such {kinds.NOUNS[kind]}: {name}", hint=hint)
+        raise errors.NotFoundError(f"no such {kinds.KINDS[kind].noun}: {name}", hint=hint)
 
     def node(self, name: str) -> clusters.Node:
         """Return a node by name or UUID; NotFoundError."""

@@ -176,7 +176,7 @@ class Draft:
                 self._remember_instance(new)
         kind = kinds.KIND_OF[type(new)]
         if (kind, new.name) in self.names:
-            raise errors.ExistsError(f"{kinds.NOUNS[kind]} {new.name} exists already", hint="choose another name")
+            raise errors.ExistsError(f"{kinds.KINDS[kind].noun} {new.name} exists already", hint="choose another name")
         self.names = self.names.insert((kind, new.name), new.uuid)
 
     def _remember_network(self, new: network.Network) -> None:

@@ -14,24 +14,14 @@ from dataclasses import dataclass
 import msgspec
 
 from gantry.model import base, job
-from gantry.state import history, record, transaction
+from gantry.state import history, kinds, record, transaction
 from gantry.state import snapshot as states
 
 KEPT = 2000
 """How many events are kept in memory."""
 
-KINDS = {
-    "cluster": "cluster",
-    "group": "nodegroups",
-    "node": "nodes",
-    "network": "networks",
-    "port": "ports",
-    "segmentrange": "segmentranges",
-    "subnetpool": "subnetpools",
-    "instance": "instances",
-    "job": "jobs",
-}
-"""What people call a kind of object, and the collection it is in. Addresses that rest are no objects to people."""
+KINDS = {kind.event: kind.collection for kind in kinds.KINDS.values() if kind.event}
+"""The kind of an object in events, and the collection of the object. Collections without such a kind have no events."""
 
 _CALLED = {collection: kind for kind, collection in KINDS.items()}
 

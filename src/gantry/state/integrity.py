@@ -51,7 +51,7 @@ def check_unused(after: content.Content, kind: str, *, key: str) -> None:
     if held_by:
         noun = "node" if kind == "nodegroups" else "instance"
         names = sorted(_entity_name(after, uuid) for uuid in held_by)
-        raise errors.WrongStateError(f"{kinds.NOUNS[kind]} is in use by {noun} {', '.join(names[:5])}")
+        raise errors.WrongStateError(f"{kinds.KINDS[kind].noun} is in use by {noun} {', '.join(names[:5])}")
     if kind == "nodes" and (disks := after.disks_on.get(key)):
         raise errors.WrongStateError(
             f"node keeps disk {', '.join(sorted(disks)[:5])} without an instance",

@@ -19,45 +19,45 @@ Layer = network.Network | network.Rest | network.SegmentRange | network.Port | n
 
 Stored = clusters.Cluster | clusters.NodeGroup | clusters.Node | Layer | Keeper | job.Job
 
-KINDS: dict[str, type[Stored]] = {
-    "cluster": clusters.Cluster,
-    "nodegroups": clusters.NodeGroup,
-    "nodes": clusters.Node,
-    "networks": network.Network,
-    "resting": network.Rest,
-    "segmentranges": network.SegmentRange,
-    "ports": network.Port,
-    "subnetpools": network.SubnetPool,
-    "instances": instance.Instance,
-    "disks": instance.DetachedDisk,
-    "jobs": job.Job,
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The descriptor of a kind of stored object.
+
+    ``collection`` is the name of the map in ``Content``, in the journal and in ``config.data``; ``type`` is the struct.
+    ``noun`` names such an object in messages, ``list_command`` lists all of them, ``event`` is the kind in events; each
+    may be empty. The index of names has the objects with ``unique_names``. ``in_checkpoint`` means that ``config.data``
+    has the collection as a map by UUID.
+    """
+
+    collection: str
+    type: type[Stored]
+    noun: str = ""
+    list_command: str = ""
+    event: str = ""
+    unique_names: bool = False
+    in_checkpoint: bool = True
+
+
+KINDS = {
+    kind.collection: kind
+    for kind in (
+        Kind("cluster", clusters.Cluster, event="cluster", in_checkpoint=False),
+        Kind("nodegroups", clusters.NodeGroup, "node group", "gnt-group list", "group", unique_names=True),
+        Kind("nodes", clusters.Node, "node", "gnt-node list", "node", unique_names=True),
+        Kind("networks", network.Network, "network", "gnt-network list", "network", unique_names=True),
+        Kind("instances", instance.Instance, "instance", "gnt-instance list", "instance", unique_names=True),
+        Kind("disks", instance.DetachedDisk),
+        Kind("resting", network.Rest),
+        Kind("segmentranges", network.SegmentRange, "segment range", "gantry segment range list", "segmentrange"),
+        Kind("ports", network.Port, "port", event="port"),
+        Kind("subnetpools", network.SubnetPool, "subnet pool", event="subnetpool"),
+        Kind("jobs", job.Job, event="job", in_checkpoint=False),
+    )
 }
-"""The collections of the configuration (contracts/configuration.md#configdata) and the queue."""
+"""Every kind of stored object by its collection, in the order of ``config.data`` (contract: configuration data)."""
 
-KIND_OF: dict[type, str] = {cls: kind for kind, cls in KINDS.items()}
-
-NOUNS = {
-    "nodegroups": "node group",
-    "nodes": "node",
-    "networks": "network",
-    "segmentranges": "segment range",
-    "ports": "port",
-    "subnetpools": "subnet pool",
-    "instances": "instance",
-}
-"""What the objects of a collection are called in messages."""
-
-LIST_COMMANDS = {
-    "nodegroups": "gnt-group list",
-    "nodes": "gnt-node list",
-    "networks": "gnt-network list",
-    "segmentranges": "gantry segment range list",
-    "instances": "gnt-instance list",
-}
-"""What shows the objects of a collection."""
-
-UNNAMED = frozenset({"segmentranges", "ports", "subnetpools"})
-"""The collections whose objects may have one name, or none: they are in no index of names."""
+KIND_OF: dict[type, str] = {kind.type: kind.collection for kind in KINDS.values()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class _Stored(msgspec.Struct, frozen=True):
 _ENCODER = msgspec.json.Encoder()
 _RECORD = msgspec.json.Decoder(_Stored)
 _KEY = msgspec.json.Decoder(str)
-_OBJECT = {kind: msgspec.json.Decoder(cls) for kind, cls in snapshot.KINDS.items()}
+_OBJECT = {kind.collection: msgspec.json.Decoder(kind.type) for kind in snapshot.KINDS.values()}
 
 
 def encode(record: Record) -> bytes:

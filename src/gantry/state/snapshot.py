@@ -18,7 +18,6 @@ Keeper = kinds.Keeper
 Holder = kinds.Holder
 Stored = kinds.Stored
 KINDS = kinds.KINDS
-NOUNS = kinds.NOUNS
 Put = kinds.Put
 Delete = kinds.Delete
 Change = kinds.Change

@@ -237,7 +237,7 @@ def _objects(
 def _named(state: states.Snapshot, kind: str, name: str) -> Sequence[states.Stored]:
     """Return what has a name: one object, or any number where names need not be unique; NotFoundError."""
     known = state.collection(kind)
-    if kind in kinds.UNNAMED and name not in known:
+    if not kinds.KINDS[kind].unique_names and name not in known:
         return [one for one in known.values() if isinstance(one, entities.Entity) and one.name == name] or [
             known[state.resolve(kind, name)]
         ]
