@@ -5,7 +5,10 @@ from enum import IntEnum, StrEnum
 
 
 class Level(IntEnum):
-    """The levels of locks, in the order in which a job acquires them (design section 5)."""
+    """The levels of locks, in the order in which a job acquires them.
+
+    See explanation/architecture.md#deciding-and-doing.
+    """
 
     CLUSTER = 0
     INSTANCE = 1

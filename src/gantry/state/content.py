@@ -83,8 +83,8 @@ class Content:
     def resolve(self, kind: str, name: str) -> str:
         """Return the UUID for a name, a UUID, or the unique beginning of a dotted name.
 
-        Raises NotFoundError, or InvalidError when a short name, or one that need not be unique, fits several (contract:
-        value coercion).
+        Raises NotFoundError, or InvalidError when a short name, or one that need not be unique, fits several
+        (contracts/opcodes.md#value-coercion).
         """
         if name in self.collection(kind):
             return name

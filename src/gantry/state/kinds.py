@@ -55,7 +55,10 @@ KINDS = {
         Kind("jobs", job.Job, event="job", in_checkpoint=False),
     )
 }
-"""Every kind of stored object by its collection, in the order of ``config.data`` (contract: configuration data)."""
+"""Every kind of stored object by its collection, in the order of ``config.data``.
+
+See contracts/configuration.md#objects.
+"""
 
 KIND_OF: dict[type, str] = {kind.type: kind.collection for kind in KINDS.values()}
 

@@ -45,7 +45,7 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
 
     OPCODE = opcodes.InstanceCreate
 
-    def locks(self, snapshot: states.Snapshot) -> base.LockSet:
+    def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the name; share the node, or all nodes where one is to be chosen, and the networks."""
         return _Creation(self.op, self.environment).locks(snapshot)
 
