@@ -42,6 +42,23 @@ async def test_a_pool_has_the_lengths_of_its_ip_version_where_none_are_said(hous
     assert (six.min_prefixlen, six.default_prefixlen, six.max_prefixlen) == (64, 64, 128)
 
 
+async def test_a_subnet_comes_from_the_default_pool_of_its_ip_version(house: build.House) -> None:
+    four = await pool(house, "10.0.0.0/16", is_default=True)
+    await pool(house, "2001:db8::/48", is_default=True)
+    await pool(house, "10.8.0.0/16")
+    spec = Mod(action="add", default_subnetpool=4, prefixlen=24)
+    op = opcodes.NetworkSetParams(network_name="spare", subnets=(spec,))
+    locks = house.unit(op).locks(house.state)
+    assert {name for _, name in locks} >= {four.uuid, "subnetpools/default"}
+    assert await cut(house, spec, Mod(action="add", default_subnetpool=6)) == ["10.0.0.0/24", "2001:db8::/64"]
+
+
+async def test_a_default_pool_that_does_not_exist_is_named_by_its_ip_version(house: build.House) -> None:
+    await pool(house, "10.0.0.0/16")
+    said = await refused(house, Mod(action="add", default_subnetpool=4, prefixlen=24))
+    assert (said.code, said.message) == ("unknown_entity", "no subnet pool is the default one of IPv4")
+
+
 async def test_prefixes_that_touch_become_one(house: build.House) -> None:
     found = await pool(house, "10.0.1.0/24", "10.0.0.0/24", "10.9.0.0/24")
     assert found.prefixes == ("10.0.0.0/23", "10.9.0.0/24")

@@ -35,6 +35,7 @@ class SubnetSpec(base.Part, frozen=True):
     ipv6_address_mode: Ipv6Mode = ""
     ipv6_ra_mode: Ipv6Mode = ""
     subnetpool: Annotated[str, Meta(max_length=36)] = ""
+    default_subnetpool: Literal[4, 6] | None = None
     prefixlen: Annotated[int, Meta(ge=0, le=128)] | None = None
     tags: RangeTags = ()
     uuid: Uuid | None = None
@@ -124,6 +125,7 @@ class SubnetMod(base.Part, frozen=True):
     ipv6_address_mode: Ipv6Mode | None = None
     ipv6_ra_mode: Ipv6Mode | None = None
     subnetpool: Annotated[str, Meta(max_length=36)] | None = None
+    default_subnetpool: Literal[4, 6] | None = None
     prefixlen: Annotated[int, Meta(ge=0, le=128)] | None = None
     tags: RangeTags | None = None
     uuid: Uuid | None = None

@@ -22,9 +22,28 @@ _QUOTA_BITS = {ranges.Family.IPV4: 32, ranges.Family.IPV6: 64}
 """Which prefix counts as one in a quota."""
 
 
+DEFAULT = "subnetpools/default"
+"""The name of the lock under which a subnet pool becomes or stops being the default one of its IP version."""
+
+
 def locked(snapshot: states.Snapshot, *specs: opcodes.SubnetSpec | opcodes.SubnetMod) -> list[str]:
-    """Return the UUIDs of the pools that subnets are to be cut from; NotFoundError."""
-    return [snapshot.subnet_pool(spec.subnetpool).uuid for spec in specs if spec.subnetpool]
+    """Return the names of the locks under which subnets are cut from their pools; NotFoundError."""
+    pools = [pool.uuid for spec in specs if (pool := _pool(snapshot, spec))]
+    return [*pools, *([DEFAULT] if any(spec.default_subnetpool for spec in specs) else [])]
+
+
+def _pool(snapshot: states.Snapshot, spec: opcodes.SubnetSpec | opcodes.SubnetMod) -> network.SubnetPool | None:
+    """Return the pool that a subnet is cut from, None if its CIDR comes from none; NotFoundError."""
+    if spec.subnetpool:
+        return snapshot.subnet_pool(spec.subnetpool)
+    if spec.default_subnetpool is None:
+        return None
+    for pool in snapshot.subnetpools.values():
+        if pool.is_default and int(family(pool)) == spec.default_subnetpool:
+            return pool
+    raise errors.NotFoundError(
+        f"no subnet pool is the default one of IPv{spec.default_subnetpool}", hint="name the subnet pool"
+    )
 
 
 def family(pool: network.SubnetPool) -> ranges.Family:
@@ -37,9 +56,9 @@ def cut(snapshot: states.Snapshot, net: network.Network, spec: Wanted) -> Wanted
 
     Raises InvalidError, NotUniqueError (that CIDR is taken), NoRoomError (nothing is left, or no quota).
     """
-    if not spec.subnetpool:
+    pool = _pool(snapshot, spec)
+    if pool is None:
         return spec
-    pool = snapshot.subnet_pool(spec.subnetpool)
     given = list(_given(snapshot, net, pool))
     taken = [cidr.range for _, cidr in given]
     cidr = _named(pool, spec.cidr, taken) if spec.cidr else _free(pool, spec.prefixlen, taken)

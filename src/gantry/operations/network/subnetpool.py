@@ -59,7 +59,7 @@ class SubnetPoolAdd(base.Planned[opcodes.SubnetPoolAdd]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take what only one pool can be, the default one."""
-        return _exclusive("subnetpools/default") if self.op.is_default else {}
+        return _exclusive(prefix_allocator.DEFAULT) if self.op.is_default else {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the pool."""
@@ -98,7 +98,7 @@ class SubnetPoolSetParams(base.Planned[opcodes.SubnetPoolSetParams]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the pool, so that nothing is cut from it meanwhile, and what only one can be."""
-        default = ["subnetpools/default"] if self.op.is_default else []
+        default = [prefix_allocator.DEFAULT] if self.op.is_default else []
         return _exclusive(snapshot.subnet_pool(self.op.subnet_pool).uuid, *default)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:

@@ -220,7 +220,7 @@ def _as_spec(mod: opcodes.SubnetMod) -> opcodes.SubnetSpec:
 def _check_modifies(mod: opcodes.SubnetMod) -> None:
     if mod.pool:
         raise errors.InvalidError("pool goes with a subnet to add", hint=f"write --pool add:subnet={mod.ident}")
-    for name in ("ipv6_address_mode", "ipv6_ra_mode", "subnetpool", "prefixlen", "uuid"):
+    for name in ("ipv6_address_mode", "ipv6_ra_mode", "subnetpool", "default_subnetpool", "prefixlen", "uuid"):
         if getattr(mod, name) not in (None, False):
             raise errors.InvalidError(f"{name} goes with a subnet to add: it cannot be changed")
 
