@@ -371,6 +371,25 @@ async def _ran(
     return msgspec.convert(await lab.luxi("RunJob", list(ops), seconds), tuple[int, str, list[object]])
 
 
+def test_a_job_is_run_only_if_an_object_meets_each_of_its_conditions(lab: cluster.SimulatedCluster) -> None:
+    add = {"OP_ID": "OP_NETWORK_ADD", "network_name": "guarded"}
+    met, unmet = ["node", ["?", "name"]], ["network", ["=", "uuid", "nowhere"]]
+    before = lab.run(lab.luxi("QueryJobs", None, ["id"]))
+    assert lab.run(lab.luxi("RunJob", [add], 30, [met, unmet])) == [0, "refused", [1]]
+    assert lab.run(lab.luxi("QueryJobs", None, ["id"])) == before
+    _, status, results = msgspec.convert(lab.run(lab.luxi("RunJob", [add], 30, [met])), tuple[int, str, list[object]])
+    assert (status, len(results)) == ("success", 1)
+
+
+def test_a_job_is_followed_by_a_query_if_it_has_succeeded(lab: cluster.SimulatedCluster) -> None:
+    add = {"OP_ID": "OP_NETWORK_ADD", "network_name": "asked-for"}
+    query = ["network", ["name"], ["=", "name", "asked-for"]]
+    answer = lab.run(lab.luxi("RunJob", [add], 30, [], query))
+    assert msgspec.convert(answer, list[object])[3] == [[[0, "asked-for"]]]
+    failed = lab.run(lab.luxi("RunJob", [add], 30, [], query))
+    assert len(msgspec.convert(failed, list[object])) == 3
+
+
 def test_jobs_that_were_run_do_not_fill_the_queue(
     lab: cluster.SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,11 @@
 """Jobs that are waited for, and rows of queries: what doors ask of the master by LUXI when they answer with results.
 
-A change is one trip: ``RunJob`` answers when the job has ended. Who calls it: doors that are processes of their own.
+A change is one trip: ``RunJob`` checks the conditions of a job, runs it, and answers with its results and the rows of a
+query when the job has ended. Who calls it: doors that are processes of their own.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,11 +18,29 @@ Row = Mapping[str, object]
 
 NORMAL = 0
 
+Cells = list[list[tuple[int, object]]]
+"""A status and a value for each field of each row."""
+
+
+class Condition(NamedTuple):
+    """Objects of which at least one must exist for a job to be submitted."""
+
+    kind: str
+    filter: Filter
+
+
+class Query(NamedTuple):
+    """Fields of the objects that pass a filter; all objects without one."""
+
+    kind: str
+    fields: Sequence[str]
+    filter: Filter | None
+
 
 class _Result(msgspec.Struct):
-    """What the master answers to a query: a status and a value for each field of each row."""
+    """What the master answers to a query."""
 
-    data: list[list[tuple[int, object]]]
+    data: Cells
 
 
 class _Ended(msgspec.Struct, array_like=True):
@@ -29,6 +49,22 @@ class _Ended(msgspec.Struct, array_like=True):
     number: int
     status: str
     results: list[object]
+    rows: Cells = []
+
+
+class Done(NamedTuple):
+    """What a job that succeeded leaves: the results of its opcodes, and the rows of the query after it."""
+
+    results: list[object]
+    rows: list[Row]
+
+
+class ConditionError(errors.PrerequisiteError):
+    """A job was not submitted, as no object meets a condition; ``index`` is the condition's position."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"condition {index} of the job is not met")
+        self.index = index
 
 
 class PartlyDoneError(errors.ExecutionError):
@@ -40,15 +76,26 @@ class PartlyDoneError(errors.ExecutionError):
         self.done = done
 
 
-async def run(caller: luxi.Caller, ops: Sequence[Op], *, patience: float) -> list[object]:
-    """Run a job and return the results of its opcodes.
+async def run(
+    caller: luxi.Caller,
+    ops: Sequence[Op],
+    *,
+    patience: float,
+    conditions: Sequence[Condition] = (),
+    query: Query | None = None,
+) -> Done:
+    """Run a job and return the results of its opcodes, with the rows of a query after it.
 
-    Raises the error of the first opcode that failed, with the results of those before it in ``done``; BusyError when
-    the job has not ended after so many seconds.
+    Raises ConditionError if a condition is not met, and nothing is changed; the error of the first opcode that failed,
+    with the results of the opcodes before it in ``done``; BusyError when the job has not ended after ``patience``
+    seconds.
     """
-    ended = await caller.call(_Ended, "RunJob", ops, patience)
+    more = (conditions, query) if conditions or query else ()
+    ended = await caller.call(_Ended, "RunJob", ops, patience, *more)
     if ended.status == "success":
-        return ended.results
+        return Done(ended.results, _rows(query.fields, ended.rows) if query else [])
+    if ended.status == "refused":
+        raise ConditionError(msgspec.convert(ended.results[0], int))
     if ended.status not in ("error", "canceled"):
         raise errors.BusyError(f"job {ended.number} has not ended yet", hint=f"gnt-job watch {ended.number}")
     raise _failure(ended.results)
@@ -57,9 +104,12 @@ async def run(caller: luxi.Caller, ops: Sequence[Op], *, patience: float) -> lis
 async def rows(caller: luxi.Caller, kind: str, fields: Sequence[str], wanted: Filter | None) -> list[Row]:
     """Return the objects that a filter lets pass, with these fields; those without a value are left out."""
     result = await caller.call(_Result, "Query", kind, fields, wanted)
+    return _rows(fields, result.data)
+
+
+def _rows(fields: Sequence[str], data: Cells) -> list[Row]:
     return [
-        {name: value for name, (status, value) in zip(fields, row, strict=True) if status == NORMAL}
-        for row in result.data
+        {name: value for name, (status, value) in zip(fields, row, strict=True) if status == NORMAL} for row in data
     ]
 
 

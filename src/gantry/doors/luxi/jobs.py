@@ -12,6 +12,9 @@ from gantry.operations.query import engine
 
 Ops = Sequence[dict[str, object]]
 
+REFUSED = "refused"
+"""The status that ``RunJob`` answers when a condition of the job is not met."""
+
 
 async def _submit(services: Services, ops: Ops) -> int:
     return await services.queue.submit([opcodes.decode(op) for op in ops])
@@ -35,10 +38,50 @@ async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bo
     return [(True, one) if isinstance(one, int) else (False, str(one)) for one in answers]
 
 
-async def _run(services: Services, ops: Ops, seconds: float) -> tuple[int, str, list[object]]:
-    """Run a job and answer its number, status and results when it has ended, or the time is over (ours)."""
-    one = await services.queue.run([opcodes.decode(op) for op in ops], timeout=min(seconds, WAIT_LIMIT))
-    return one.id, one.status.value, [step.result for step in one.ops]
+class _Condition(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """Objects of which at least one must exist for a job to be submitted: their kind, and a filter of queries."""
+
+    kind: str
+    filter: object
+
+
+class _Query(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The arguments of ``Query``."""
+
+    kind: str
+    fields: list[str]
+    filter: object
+
+
+class _Run(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """``[opcodes, seconds]``, then conditions of the job, and the query to answer after its success."""
+
+    ops: list[dict[str, object]]
+    seconds: Seconds
+    conditions: list[_Condition] = []
+    query: _Query | None = None
+
+    def __iter__(self) -> Iterator[object]:
+        return iter((self.ops, self.seconds, self.conditions, self.query))
+
+
+async def _run(
+    services: Services, ops: Ops, seconds: float, conditions: Sequence[_Condition], query: _Query | None
+) -> list[object]:
+    """Run a job; return its number, status and results when the job has ended, or the time is over (ours).
+
+    The rows of ``query`` follow when the job has succeeded. A job with a condition that no object meets is not
+    submitted: the answer is 0, "refused" and the index of that condition.
+    """
+    for index, condition in enumerate(conditions):
+        if not (await engine.query(services.source, condition.kind, ["uuid"], filter_=condition.filter)).rows:
+            return [0, REFUSED, [index]]
+    ended = await services.queue.run([opcodes.decode(op) for op in ops], timeout=min(seconds, WAIT_LIMIT))
+    answer: list[object] = [ended.id, ended.status.value, [step.result for step in ended.ops]]
+    if query and ended.status is job.Status.SUCCESS:
+        rows = await engine.query(services.source, query.kind, query.fields, filter_=query.filter)
+        return [*answer, rows.rows]
+    return answer
 
 
 async def _wait_for_change(
@@ -90,7 +133,7 @@ METHODS: Methods = {
     "SubmitJob": (tuple[list[dict[str, object]]], _submit),
     "SubmitManyJobs": (tuple[list[list[dict[str, object]]]], _submit_many),
     "SubmitJobToDrainedQueue": (tuple[list[dict[str, object]]], _submit_drained),
-    "RunJob": (tuple[list[dict[str, object]], Seconds], _run),
+    "RunJob": (_Run, _run),
     "WaitForJobChange": (
         tuple[int, list[str], list[object] | None, int | None, Seconds],
         _wait_for_change,

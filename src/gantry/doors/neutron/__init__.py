@@ -111,13 +111,15 @@ class Application:
 
     async def _collection(self, method: str, path: Sequence[str], call: calls.Call) -> interface.HttpResponse:
         known = self._collections.get(path[0].replace("-", "_"))
-        if known is None or (known.resource.for_admins and not await self._master.has_ranges()):
+        if known is None:
+            raise faults.hidden()
+        if (method, len(path)) == ("POST", 1):
+            return await self._create(known, call)
+        if not await self._is_served(known):
             raise faults.hidden()
         match method, *path[1:]:
             case ["GET"]:
                 return _response(200, await known.show_all(call))
-            case ["POST"]:
-                return _response(201, await known.create(call))
             case ["PUT" | "DELETE"]:
                 raise known.resource.missing(None)
             case ["GET", key]:
@@ -132,6 +134,19 @@ class Application:
             case [_] | [_, _]:
                 raise faults.no_method()
         raise faults.hidden()
+
+    async def _is_served(self, known: collection.Collection) -> bool:
+        """Return whether a resource exists here; segment ranges do only where the cluster manages them."""
+        return not known.resource.for_admins or await self._master.has_ranges()
+
+    async def _create(self, known: collection.Collection, call: calls.Call) -> interface.HttpResponse:
+        """Answer a POST; the master refuses it where the resource does not exist, so only a refusal asks for that."""
+        try:
+            return _response(201, await known.create(call))
+        except faults.FaultError:
+            if await self._is_served(known):
+                raise
+            raise faults.hidden() from None
 
 
 def _answer(method: str, content: object) -> interface.HttpResponse:

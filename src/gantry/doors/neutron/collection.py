@@ -1,7 +1,8 @@
 """The one way in which the objects of all resources are listed, shown, made and changed.
 
-Each request goes the same way: policy, the body by the table of attributes, a job or a query, representation. An
-administrator's change is one trip to the master; others, whose right depends on the object, cost one read before.
+Each request goes the same way: policy, the body by the table of attributes, a job or a query, representation. A POST is
+one trip to the master. A PUT or DELETE is one trip for an administrator, and one more, a read, for others, whose right
+depends on the object, and for subnets, which are changed through their network.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 
 from gantry import errors
-from gantry.doors.neutron import access, attributes, faults, listing, master, places, policy, resource, values
+from gantry.doors.neutron import access, attributes, faults, listing, master, policy, requirements, resource, values
 from gantry.doors.neutron import call as calls
 from gantry.rpc import jobs
 
@@ -74,31 +75,39 @@ class Collection:
         bodies, bulk = self._bodies(call)
         policy.check_create(call.person, rule=rule, everybody=not self.resource.for_admins)
         made = [self._values(call.person, body, rule=rule) for body in bodies]
-        await places.settle(self._master, call.person, served=self.resource, made=made, rule=rule)
-        rows = await self._make(call, made)
+        rows = await self._make(call, made, requirements.of(call.person, served=self.resource, made=made, rule=rule))
         visible = self._visible(call.person)
         shown = [{**dict.fromkeys(self.resource.nulls), **attributes.shown(visible, row)} for row in rows]
         return {self.resource.collection: shown} if bulk else {self.resource.name: shown[0]}
 
-    async def _make(self, call: calls.Call, made: Sequence[attributes.Values]) -> list[attributes.Row]:
+    async def _make(
+        self, call: calls.Call, made: Sequence[attributes.Values], required: Sequence[requirements.Requirement]
+    ) -> list[attributes.Row]:
+        conditions = [each.condition for each in required]
+        query = self._computed([str(one["id"]) for one in made])
         try:
-            results = await self._master.run(self.resource.make(made), call.asked)
+            done = await self._master.run(self.resource.make(made), call.asked, conditions=conditions, query=query)
+        except jobs.ConditionError as error:
+            raise required[error.index].fault from None
         except jobs.PartlyDoneError as error:
-            done = [{"uuid": one["id"], "network_uuid": one.get("network_id")} for one in made[: len(error.done)]]
-            await self._master.run([self.resource.remove(row) for row in done], call.asked)
+            rows = [{"uuid": one["id"], "network_uuid": one.get("network_id")} for one in made[: len(error.done)]]
+            await self._master.run([self.resource.remove(row) for row in rows], call.asked)
             raise self.resource.fault(error.cause, made[len(error.done)]) from None
         except errors.GantryError as error:
             raise self.resource.fault(error, made[0]) from None
-        return await self._whole(self.resource.made(made, results))
+        return self._whole(made, done)
 
-    async def _whole(self, rows: Sequence[attributes.Row]) -> list[attributes.Row]:
-        """Return objects of a result with the fields that only a query has."""
+    def _computed(self, uuids: Iterable[str]) -> master.Query | None:
+        """Return the query for the fields of objects that no result of a job has, None where there are none."""
         if not self.resource.computed:
-            return list(rows)
-        wanted: master.Filter = ["|", *(["=", "uuid", row["uuid"]] for row in rows)]
-        found = await self._master.rows(self.resource.kind, ["uuid", *self.resource.computed], wanted)
-        more = {row["uuid"]: row for row in found}
-        return [{**row, **more.get(row["uuid"], {})} for row in rows]
+            return None
+        these: master.Filter = ["|", *(["=", "uuid", uuid] for uuid in uuids)]
+        return master.Query(self.resource.kind, ["uuid", *self.resource.computed], these)
+
+    def _whole(self, requested: Sequence[attributes.Values], done: jobs.Done) -> list[attributes.Row]:
+        """Return the objects that a job has left, with their computed fields."""
+        computed = {row["uuid"]: row for row in done.rows}
+        return [{**row, **computed.get(row["uuid"], {})} for row in self.resource.made(requested, done.results)]
 
     def _values(self, person: access.Person, body: dict[str, object], *, rule: str) -> attributes.Values:
         if "tenant_id" in body:
@@ -127,10 +136,12 @@ class Collection:
             return await self._one(call.person, str(row["uuid"]), self._fields())
         told = {**row, **changed, "id": row["uuid"]}
         try:
-            results = await self._master.run([self.resource.change(row, changed)], call.asked)
+            done = await self._master.run(
+                [self.resource.change(row, changed)], call.asked, query=self._computed([str(row["uuid"])])
+            )
         except errors.GantryError as error:
             raise self.resource.fault(error, told) from None
-        (one,) = await self._whole(self.resource.made([told], results))
+        (one,) = self._whole([told], done)
         return one
 
     async def delete(self, call: calls.Call, key: str) -> None:

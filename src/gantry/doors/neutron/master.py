@@ -1,7 +1,7 @@
 """The master behind the Neutron door: objects by query, changes by jobs that are waited for.
 
-A change is one trip: ``RunJob`` answers when the job has ended, with the object as it is then. A read is one query. Who
-asked for a job, and by which request, is in its reason, as with the remote API.
+A change is one trip: ``RunJob`` checks what the client may use, and answers when the job has ended, with the object as
+it is then. A read is one query. Who asked for a job, and by which request, is in its reason, as with the remote API.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from gantry.runtime import interface
 
 Op = jobs.Op
 Filter = jobs.Filter
+Condition = jobs.Condition
+Query = jobs.Query
 
 PATIENCE = 60.0
 """Seconds that a request waits for its job."""
@@ -39,8 +41,10 @@ class Master:
         """Return the UUID of an object to be."""
         return self._random.uuid()
 
-    async def run(self, ops: Sequence[Op], asked: Asked) -> list[object]:
-        """Run a job and return the results of its opcodes.
+    async def run(
+        self, ops: Sequence[Op], asked: Asked, *, conditions: Sequence[Condition] = (), query: Query | None = None
+    ) -> jobs.Done:
+        """Run a job and return the results of its opcodes, with the rows of a query after it.
 
         Raises what ``jobs.run`` does.
         """
@@ -48,7 +52,7 @@ class Master:
         source = f"gnt:neutron:{asked.user}" if asked.user else "gnt:neutron"
         trail = [[source, asked.request, stamp]]
         given = [{**op, "reason": trail} for op in ops]
-        return await jobs.run(self._caller, given, patience=PATIENCE)
+        return await jobs.run(self._caller, given, patience=PATIENCE, conditions=conditions, query=query)
 
     async def has_ranges(self) -> bool:
         """Tell whether segment ranges are managed here, which is a setting of the cluster."""

@@ -19,8 +19,12 @@ def visible(person: access.Person, *, shares: bool) -> master.Filter | None:
     """Return what ``may_see`` lets pass as a filter of the master, None for all; some kinds are never shared."""
     if person.is_admin:
         return None
-    own: master.Filter = ["=", "project", person.project]
-    return ["|", own, ["?", "shared"]] if shares else own
+    return ["|", own(person), ["?", "shared"]] if shares else own(person)
+
+
+def own(person: access.Person) -> master.Filter:
+    """Return a filter of the master for the objects of somebody's project; no object is somebody's without one."""
+    return ["=", "project", person.project] if person.project else ["|"]
 
 
 def _is_own(person: access.Person, row: attributes.Row) -> bool:

@@ -115,7 +115,7 @@ def _common(given: attributes.Values) -> master.Op:
 
 def _mod(one: attributes.Values) -> master.Op:
     names = {"ipv6_ra_mode": "ipv6_ra_mode", "ipv6_address_mode": "ipv6_address_mode", "prefixlen": "prefixlen",
-             "subnetpool_id": "subnetpool"}  # fmt: skip
+             "subnetpool_id": "subnetpool", "default_subnetpool": "default_subnetpool"}  # fmt: skip
     more = {field: one[name] for name, field in names.items() if one.get(name) is not None}
     op: master.Op = {"action": "add", "uuid": one["id"], **_common(one), **more}
     if one.get("cidr") and "prefixlen" in op:
@@ -123,7 +123,7 @@ def _mod(one: attributes.Values) -> master.Op:
         raise faults.FaultError(400, "BadRequest", told)
     if one.get("cidr"):
         op |= _placed(str(one["cidr"]), one)
-    elif "subnetpool" not in op:
+    elif not {"subnetpool", "default_subnetpool"} & op.keys():
         raise faults.FaultError(
             400, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr."
         )
