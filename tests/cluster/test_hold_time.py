@@ -38,7 +38,7 @@ def test_an_address_rests_after_its_release_and_a_new_master_knows_it(patient: l
     add(patient, "b.example", "ip0=lan4,ip1=lan6")
     assert addresses(patient, "b.example") == "192.0.2.11/2001:db8::11"
     said = patient.refused(*("gnt-instance", "modify", "--net", "0:modify,ip0=192.0.2.10", "b.example"))
-    assert "192.0.2.10 of network net1 was given back by instance a.example and rests for another" in said
+    assert "192.0.2.10 of network net1 was released by instance a.example and is in quarantine for another" in said
     patient.run("gnt-instance", "modify", "--force", "--net", "0:modify,ip0=192.0.2.10", "b.example")
     patient.run("gnt-instance", "modify", "--net", "0:modify,ip0=192.0.2.11", "b.example")
     assert addresses(patient, "b.example") == "192.0.2.11/2001:db8::11"
@@ -53,7 +53,7 @@ def test_without_hotplug_an_address_is_the_guests_until_it_has_stopped_over_a_ne
     )
     restart_master(own)
     refused = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=lan4,network=net1"), "b.example")
-    assert "pool lan4 of network net1 is full; tried 192.0.2.10-192.0.2.13 (lan4)" in refused
+    assert "pool lan4 of network net1 is full: 192.0.2.10-192.0.2.13 (lan4)" in refused
     refused = own.refused(
         "gnt-instance", "add", "--force", *lab.instance_arguments(nics="ip=192.0.2.12,network=net1"), "b.example"
     )

@@ -207,7 +207,10 @@ def test_the_older_and_the_newer_form_of_the_opcode_are_understood(cluster: lab.
     [
         ("0:modify,ip1=10.30.0.10", "10.30.0.10 in network cable is in use by instance web.example"),
         ("0:modify,ip1=10.31.0.10", "address 10.31.0.10 is outside every subnet of network cable"),
-        ("0:modify,ip1=10.30.0.5", "address 10.30.0.5 of network cable is reserved externally; --force"),
+        (
+            "0:modify,ip1=10.30.0.5",
+            "address 10.30.0.5 of network cable is reserved externally; allocate it with --force",
+        ),
         ("0:modify,ip1=nopool", "network cable has no pool nopool"),
         ("0:modify,ip2=pool", "NIC 0 has 1 addresses, there is no ip2"),
         ("0:modify,ip1=none", "NIC 0 has 1 addresses, there is no ip1"),

@@ -124,7 +124,7 @@ def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applie
     assert "only the segment ranges of segments.ini apply now" in site.modify("--segment-ranges", "default")
     info = yaml.safe_load(site.lab.run("gnt-cluster", "info").stdout)["Cluster parameters"]
     assert info["segment ranges besides those of segments.ini"] is False
-    assert "only those of segments.ini apply" in site.refused(
+    assert "only the ranges of segments.ini apply" in site.refused(
         "create", f"{PRIVATE} --project p --minimum 1 --maximum 2"
     )
     assert site.network("file", "--project p1 --segment next") == "vlan physnet1 101"
@@ -144,7 +144,7 @@ def test_a_projects_networks_get_ids_of_its_own_ranges_and_others_those_of_the_s
     assert got == ["vlan physnet1 400", "vlan physnet2 305", "geneve - 9"]
     assert site.network("theirs", "--project p2 --segment next") == "vlan physnet2 500"
     assert site.network("shared", "--project p3 --segment next") == "vlan physnet1 100"
-    assert "no free segment in project p1's own ranges" in site.no_network("--project p1 --segment next")
+    assert "no free segment in the ranges of project p1" in site.no_network("--project p1 --segment next")
     site.modify("--segment-fallback", "yes")
     assert site.network("more", "--project p1 --segment next") == "vlan physnet1 101"
 

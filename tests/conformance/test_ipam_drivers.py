@@ -61,7 +61,7 @@ def test_several_in_one_job_are_all_there_or_none(lab: Lab) -> None:
     lab.run(lab.add_port(count=len(POOL) - 1))
     with pytest.raises(errors.NoRoomError):
         lab.run(lab.add_port(count=2))
-    assert lab.held() == {*POOL[:-1]}
+    assert lab.allocated() == {*POOL[:-1]}
     assert lab.run(lab.add_port()) == [POOL[-1]]
 
 
@@ -81,7 +81,7 @@ def test_addresses_that_may_not_be_had_are_refused(lab: Lab) -> None:
     ):
         with pytest.raises(kind):
             lab.run(lab.add_port(ip))
-    assert lab.held() == set()
+    assert lab.allocated() == set()
 
 
 def test_ports_and_instances_share_the_pools(lab: Lab) -> None:
@@ -94,7 +94,7 @@ def test_ports_and_instances_share_the_pools(lab: Lab) -> None:
 def test_what_was_given_survives_a_restart(lab: Lab) -> None:
     given = lab.run(lab.add_port(count=3))
     lab.run(lab.restart())
-    assert lab.held() == {*given}
+    assert lab.allocated() == {*given}
     assert lab.run(lab.add_port()) == [POOL[3]]
 
 

@@ -1,4 +1,4 @@
-"""What the value of a NIC's ``ip`` asks for."""
+"""The request that the value of a NIC's ``ip`` means."""
 
 import pytest
 from hypothesis import given
@@ -20,23 +20,23 @@ from gantry.ipam import driver
         ("192.0.2.0/24", driver.PoolAddress("192.0.2.0/24")),
     ],
 )
-def test_a_word_asks_for_a_pool(text: str, request_: driver.Request) -> None:
+def test_a_word_requests_a_pool(text: str, request_: driver.Request) -> None:
     assert driver.parse(text, force=False) == request_
 
 
 @pytest.mark.parametrize(("text", "canonical"), [("192.0.2.7", "192.0.2.7"), ("2001:DB8:0::7", "2001:db8::7")])
 @pytest.mark.parametrize("force", [True, False])
 def test_digits_and_colons_are_an_address(text: str, canonical: str, force: bool) -> None:
-    found = driver.parse(text, force=force)
-    assert found == driver.SpecificAddress(ranges.parse_address(canonical), force)
-    assert isinstance(found, driver.SpecificAddress)
-    assert str(found.address) == canonical
+    parsed = driver.parse(text, force=force)
+    assert parsed == driver.SpecificAddress(ranges.parse_address(canonical), force)
+    assert isinstance(parsed, driver.SpecificAddress)
+    assert str(parsed.address) == canonical
 
 
 @pytest.mark.parametrize(
     "text", ["", "10", "192.0.2", "192.0.2.999", "1:2", "fe80::1%eth0", "::ffff:192.0.2.1", "none"]
 )
-def test_what_is_neither_is_refused(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(errors.InvalidError):
         driver.parse(text, force=False)
 

@@ -1,4 +1,4 @@
-"""The ledger beside the state, and the order in which addresses are picked."""
+"""The ledger beside the state, and the order in which addresses are allocated."""
 
 import itertools
 
@@ -22,37 +22,37 @@ def net(*subnets: network.Subnet, uuid: str = "net") -> network.Network:
 
 def subnet(cidr: str, *pools: str, gateway: str = "", external: tuple[str, ...] = ()) -> network.Subnet:
     """Return a subnet; a pool is a range, or a name and a range with an equals sign between."""
-    made = [network.Pool(range=text.rpartition("=")[2], name=text.rpartition("=")[0]) for text in pools]
+    created = [network.Pool(range=text.rpartition("=")[2], name=text.rpartition("=")[0]) for text in pools]
     uuid = f"{cidr} {next(SERIALS)}"
-    return network.Subnet(uuid=uuid, cidr=cidr, pools=tuple(made), gateway=gateway, external=external)
+    return network.Subnet(uuid=uuid, cidr=cidr, pools=tuple(created), gateway=gateway, external=external)
 
 
-def vm(name: str, *ips: str, cable: str = "net") -> instance.Instance:
-    nic = instance.Nic(uuid=f"x{name}", mac=f"mac of {name}", network=cable, ip=ips)
+def vm(name: str, *ips: str, network_uuid: str = "net") -> instance.Instance:
+    nic = instance.Nic(uuid=f"x{name}", mac=f"mac of {name}", network=network_uuid, ip=ips)
     return instance.Instance(uuid=name, name=f"{name}.example", primary_node="n", hypervisor="fake", nics=(nic,))
 
 
-def port(name: str, *ips: str, cable: str = "net") -> network.Port:
-    return network.Port(uuid=name, name="", network=cable, mac=f"mac of {name}", ip=ips)
+def port(name: str, *ips: str, network_uuid: str = "net") -> network.Port:
+    return network.Port(uuid=name, name="", network=network_uuid, mac=f"mac of {name}", ip=ips)
 
 
 class House:
     """A state with a ledger that follows it."""
 
-    def __init__(self, *cables: network.Network) -> None:
+    def __init__(self, *networks: network.Network) -> None:
         node = cluster.Node(uuid="n", name="n", primary_ip="203.0.113.1")
         self.state = states.Snapshot()
         self.ledger = embedded.Ledger()
-        self.change(states.Put(node), *(states.Put(cable) for cable in cables))
+        self.change(states.Put(node), *(states.Put(network_uuid) for network_uuid in networks))
 
     def change(self, *changes: states.Change) -> None:
         before = self.state
         self.state = before.apply(changes, serial=before.serial + 1)
         self.ledger.follow(before, self.state, changes)
 
-    def pick(self, *requests: driver.Request, cable: str = "net") -> list[str]:
+    def pick(self, *requests: driver.Request, network_uuid: str = "net") -> list[str]:
         picks = self.ledger.allocations(self.state)
-        return [picks.allocate(self.state.networks[cable], request) for request in requests]
+        return [picks.allocate(self.state.networks[network_uuid], request) for request in requests]
 
 
 def specific(text: str, *, force: bool = False) -> driver.SpecificAddress:
@@ -67,12 +67,12 @@ def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_wi
             subnet("2001:db8::/64", "2001:db8::10-2001:db8::11"),
         )
     )
-    given: list[str] = []
+    allocated: list[str] = []
     for number in range(5):
         (address,) = house.pick(ANY)
-        given.append(address)
+        allocated.append(address)
         house.change(states.Put(vm(f"v{number}", address)))
-    assert given == ["192.0.2.10", "192.0.2.12", "192.0.2.5", "2001:db8::10", "2001:db8::11"]
+    assert allocated == ["192.0.2.10", "192.0.2.12", "192.0.2.5", "2001:db8::10", "2001:db8::11"]
     with pytest.raises(errors.NoRoomError, match="every pool of network net1 is full"):
         house.pick(ANY)
     house.change(states.Delete("instances", "v1"))
@@ -80,7 +80,7 @@ def test_the_first_free_address_comes_from_the_first_pool_of_the_first_subnet_wi
 
 
 @pytest.mark.promise("networks-40")
-def test_a_named_pool_gives_its_own_first_free_address() -> None:
+def test_a_named_pool_allocates_its_first_free_address() -> None:
     house = House(net(subnet("10.0.0.0/24", "10.0.0.2-10.0.0.9", "lan=10.0.0.20-10.0.0.21", "lan=10.0.0.30")))
     assert house.pick(*[driver.PoolAddress("lan")] * 3) == ["10.0.0.20", "10.0.0.21", "10.0.0.30"]
     with pytest.raises(errors.NoRoomError, match="pool lan of network net1 is full"):
@@ -90,7 +90,7 @@ def test_a_named_pool_gives_its_own_first_free_address() -> None:
 
 
 @pytest.mark.promise("networks-55")
-def test_an_address_that_is_named_is_looked_for_in_all_subnets_and_their_reservations() -> None:
+def test_a_specific_address_is_looked_up_in_all_subnets_and_their_reservations() -> None:
     house = House(
         net(subnet("10.0.0.0/24"), subnet("192.0.2.0/24", gateway="192.0.2.1", external=("192.0.2.50-192.0.2.59",)))
     )
@@ -106,7 +106,7 @@ def test_an_address_that_is_named_is_looked_for_in_all_subnets_and_their_reserva
 
 
 @pytest.mark.parametrize("text", ["192.0.2.0", "192.0.2.255", "192.0.2.1"])
-def test_first_last_and_gateway_are_given_to_nobody(text: str) -> None:
+def test_first_last_and_gateway_address_are_never_allocated(text: str) -> None:
     house = House(net(subnet("192.0.2.0/24", "192.0.2.0/24", gateway="192.0.2.1")))
     with pytest.raises(errors.InvalidError, match=text):
         house.pick(specific(text, force=True))
@@ -117,14 +117,14 @@ def test_first_last_and_gateway_are_given_to_nobody(text: str) -> None:
         house.pick(*[ANY] * 254)
 
 
-@pytest.mark.parametrize(("cidr", "room"), [("10.0.0.0/31", 2), ("10.0.0.0/32", 1), ("2001:db8::/127", 2)])
-def test_the_smallest_subnets_give_every_address(cidr: str, room: int) -> None:
+@pytest.mark.parametrize(("cidr", "size"), [("10.0.0.0/31", 2), ("10.0.0.0/32", 1), ("2001:db8::/127", 2)])
+def test_the_smallest_subnets_allocate_every_address(cidr: str, size: int) -> None:
     house = House(net(subnet(cidr, cidr)))
-    assert len(set(house.pick(*[ANY] * room))) == room
+    assert len(set(house.pick(*[ANY] * size))) == size
 
 
-def test_a_network_without_pools_says_so() -> None:
-    with pytest.raises(errors.NoRoomError, match="network net1 has no pool; name an address, or add a pool"):
+def test_an_error_names_the_network_without_pools() -> None:
+    with pytest.raises(errors.NoRoomError, match="network net1 has no pool; choose an address, or add a pool"):
         House(net(subnet("10.0.0.0/24"))).pick(ANY)
 
 
@@ -133,14 +133,14 @@ def test_the_picks_of_one_plan_are_never_equal() -> None:
     picks = house.pick(specific("10.0.0.1"), ANY, driver.PoolAddress("a"), specific("10.0.0.20"), *[ANY] * 6, ANY)
     assert len(set(picks)) == len(picks)
     assert picks[-1] == "10.0.0.21"
-    with pytest.raises(errors.NotUniqueError, match=r"10\.0\.0\.1 is asked for twice"):
+    with pytest.raises(errors.NotUniqueError, match=r"10\.0\.0\.1 of network net1 is requested twice"):
         house.pick(ANY, specific("10.0.0.1"))
     assert house.pick(ANY) == ["10.0.0.1"]
 
 
-def test_one_subnet_gives_of_its_own_pools_only() -> None:
-    one, two = subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), subnet("10.0.1.0/24", "10.0.1.1")
-    house = House(net(one, two, bare := subnet("10.0.2.0/24")))
+def test_a_subnet_request_allocates_from_the_pools_of_that_subnet_only() -> None:
+    own, two = subnet("10.0.0.0/24", "10.0.0.1-10.0.0.9"), subnet("10.0.1.0/24", "10.0.1.1")
+    house = House(net(own, two, bare := subnet("10.0.2.0/24")))
     assert house.pick(driver.SubnetAddress(two.uuid)) == ["10.0.1.1"]
     house.change(states.Put(port("p", "10.0.1.1")))
     with pytest.raises(errors.NoRoomError, match=r"every pool of subnet 10\.0\.1\.0/24 of network net1 is full"):
@@ -149,14 +149,14 @@ def test_one_subnet_gives_of_its_own_pools_only() -> None:
         house.pick(driver.SubnetAddress(bare.uuid))
 
 
-def test_a_gateway_is_given_to_who_asks_for_it_as_one() -> None:
+def test_a_gateway_address_is_allocated_to_a_request_for_a_gateway() -> None:
     house = House(net(subnet("10.0.0.0/24", "10.0.0.0/24", gateway="10.0.0.1")))
     gateway = ranges.parse_address("10.0.0.1")
     assert house.pick(driver.SpecificAddress(gateway, gateway=True)) == ["10.0.0.1"]
     assert house.pick(ANY) == ["10.0.0.2"]
 
 
-def test_what_a_port_has_is_said_to_be_its() -> None:
+def test_an_error_names_the_port_that_has_an_address() -> None:
     house = House(net(subnet("10.0.0.0/24", "10.0.0.0/24")))
     house.change(states.Put(port("p", "10.0.0.1")))
     assert house.pick(ANY) == ["10.0.0.2"]
@@ -170,14 +170,14 @@ def test_two_networks_may_have_the_same_addresses() -> None:
     )
     house.change(states.Put(vm("v", "10.0.0.1")))
     assert house.pick(ANY) == ["10.0.0.2"]
-    assert house.pick(ANY, cable="two") == ["10.0.0.1"]
+    assert house.pick(ANY, network_uuid="two") == ["10.0.0.1"]
 
 
 def test_a_pool_shows_how_much_is_free_and_a_map() -> None:
-    one = subnet("10.0.0.0/28", "10.0.0.0/28", gateway="10.0.0.1", external=("10.0.0.4-10.0.0.5",))
-    house = House(net(one))
+    ipv4 = subnet("10.0.0.0/28", "10.0.0.0/28", gateway="10.0.0.1", external=("10.0.0.4-10.0.0.5",))
+    house = House(net(ipv4))
     house.change(states.Put(vm("v", "10.0.0.9", "10.0.0.4")))
-    view = house.ledger.view(house.state.networks["net"], one, one.pools[0])
+    view = house.ledger.view(house.state.networks["net"], ipv4, ipv4.pools[0])
     assert view == driver.PoolView(free=10, map="XX..XX...X.....X")
     huge = subnet("2001:db8::/64", "2001:db8::/64")
     assert house.ledger.view(net(huge), huge, huge.pools[0]) == driver.PoolView(free=(1 << 64) - 1, map="")
@@ -192,7 +192,7 @@ HISTORY = st.lists(st.lists(st.tuples(NUMBERS, st.frozensets(st.integers(1, 14),
 def test_the_ledger_follows_every_history_of_instances_and_ports(
     history: list[list[tuple[int, frozenset[int]]]], lost_at: int
 ) -> None:
-    """Each transaction gives them other addresses, or removes those that get none; one is taken back."""
+    """Each transaction changes addresses, or removes owners without addresses; one transaction is rolled back."""
     house = House(net(subnet("10.0.0.0/28", "10.0.0.0/28")))
     for index, transaction in enumerate(history):
         changes: list[states.Change] = []
@@ -210,8 +210,8 @@ def test_the_ledger_follows_every_history_of_instances_and_ports(
         if index == lost_at:
             before, house.state = house.state, durable
             house.ledger.follow(before, durable, ())
-        used = {place.ip for one in house.state.instances.values() for place in one.places()}
-        used |= {place.ip for one in house.state.ports.values() for place in one.places()}
+        used = {nic.ip for owner in house.state.instances.values() for nic in owner.places()}
+        used |= {nic.ip for owner in house.state.ports.values() for nic in owner.places()}
         assert _used(house.ledger.space("net", ranges.Family.IPV4)) == used
         free = sorted(set(range(1, 15)) - {int(ip.rpartition(".")[2]) for ip in used})
         if free:

@@ -1,4 +1,4 @@
-"""Minors and ports of mirrored disks: given out once, free again, held for jobs."""
+"""Minors and ports of mirrored disks: allocated once, released, held for jobs."""
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ def followed(ledger: embedded.Ledger, before: states.Snapshot, *changes: states.
     return after
 
 
-def test_a_number_is_free_again_when_its_instance_is_gone() -> None:
+def test_a_number_is_free_again_when_its_instance_is_deleted() -> None:
     ledger = embedded.Ledger()
     state = followed(ledger, START, states.Put(vm(1, 0)), states.Put(vm(2, 1)))
     assert ledger.mirrors.picks().minor("n0") == 2
@@ -52,9 +52,9 @@ def test_what_is_held_for_a_job_is_not_picked_by_another_plan() -> None:
     assert ledger.mirrors.picks().minor("n0") == 0
 
 
-def test_when_all_ports_are_taken_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_says_that_all_ports_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirrors, "LAST_PORT", mirrors.FIRST_PORT)
     picks = embedded.Ledger().mirrors.picks()
     picks.port()
-    with pytest.raises(errors.NoRoomError, match="all ports 11000 to 11000 are taken"):
+    with pytest.raises(errors.NoRoomError, match="all ports 11000 to 11000 are in use"):
         picks.port()

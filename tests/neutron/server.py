@@ -1,8 +1,7 @@
-"""A real neutron-server of a test's own: ML2 without networks' drivers or authentication, on PostgreSQL or SQLite.
+"""A real neutron-server for a test: ML2 without mechanism drivers or authentication, on PostgreSQL or SQLite.
 
-What it runs on is made once for all checkouts; Gantry comes from this checkout by the path, with the
-entry points that ``pyproject.toml`` gives it. Its worker processes are forked after the application was loaded, as
-uWSGI does it.
+Its virtual environment is created once for all checkouts; Gantry is imported from this checkout by ``PYTHONPATH``, with
+the entry points of ``pyproject.toml``. Its worker processes are forked after the application was loaded, as uWSGI does.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ from tests.real.nodes import lab
 
 HERE = Path(__file__).parent
 NEEDS = [*postgres.NEEDS, demonstration.MINUTES]
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 CONFIGURATION = """\
 [DEFAULT]
@@ -70,7 +69,7 @@ control_socket_disable = True
 
 
 def when_ready(server):
-    # Neutron reads Port.port_forwardings, which is there only after a query: a worker whose first request deletes a
+    # Neutron reads Port.port_forwardings, which exists only after a query: a worker whose first request deletes a
     # port would answer 500.
     from sqlalchemy import orm
 
@@ -79,7 +78,7 @@ def when_ready(server):
 
 
 def environment() -> Path:
-    """Return the virtual environment with neutron-server, made now if it is not there."""
+    """Return the virtual environment with neutron-server; create it if it does not exist."""
     return lab.environment(
         "neutron", HERE / "constraints.txt", "neutron", "gunicorn", "psycopg[binary]", "msgspec", "pytest"
     )
@@ -92,17 +91,17 @@ class Neutron:
     folder: Path
     database: str
     own: str = ""
-    """The URL of the driver's tables; none: they live in Neutron's database."""
+    """The URL of the driver's database; if empty, its tables are in Neutron's database."""
     driver: str = "gantry"
     servers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        """Write the configuration and make Neutron's tables, from its models: its migrations know MySQL alone."""
+        """Write the configuration and create Neutron's tables from its models, as its migrations need MySQL."""
         self.configure()
         self.python("tests.neutron.inside.tables", *self.arguments)
 
     def plug(self) -> None:
-        """Make Gantry's entry points known, as an installation does."""
+        """Register Gantry's entry points, as an installation does."""
         site = self.folder / "site" / "gantry-0.dist-info"
         site.mkdir(parents=True)
         project = tomllib.loads((demonstration.CHECKOUT / "pyproject.toml").read_text())["project"]
@@ -115,7 +114,7 @@ class Neutron:
         )
 
     def configure(self) -> None:
-        """Write neutron.conf as it is to be now."""
+        """Write neutron.conf from the current attributes."""
         text = CONFIGURATION.format(
             folder=self.folder, environment=environment(), driver=self.driver, database=self.database,
             own=f"connection = {self.own}" if self.own else "",
@@ -128,7 +127,7 @@ class Neutron:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return what a process in Neutron's environment needs; a folder of its own, as files of elections stay."""
+        """Return the environment variables of a Neutron process; each has its own TMPDIR, as election files persist."""
         elections = self.folder / f"tmp{time.monotonic_ns()}"
         elections.mkdir()
         path = [self.folder / "site", demonstration.CHECKOUT / "src", demonstration.CHECKOUT]
@@ -141,7 +140,7 @@ class Neutron:
         """Run a module in Neutron's environment and return what it printed."""
         done = subprocess.run(
             [str(environment() / "bin/python"), "-m", module, *arguments],
-            env=self.variables, cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE, check=False,
+            env=self.variables, cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
@@ -158,7 +157,7 @@ class Neutron:
                 env=self.variables, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )  # fmt: skip
-        lab.until(lambda: self._answers(port), f"see {folder}/log", patience=PATIENCE)
+        lab.until(lambda: self._answers(port), f"see {folder}/log", patience=TIMEOUT_SECONDS)
         return Client(port)
 
     def _answers(self, port: int) -> bool:
@@ -172,9 +171,9 @@ class Neutron:
         """End a server with all its workers."""
         process = self.servers.pop(port)
         os.killpg(process.pid, number)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT_SECONDS)
 
-    def said(self) -> str:
+    def logs(self) -> str:
         """Return the logs of all servers."""
         return "".join(log.read_text(errors="replace") for log in self.folder.glob("*/log"))
 
@@ -186,43 +185,43 @@ class Client:
     port: int
 
     def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[int, Any]:
-        """Return status and what the answer says."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        """Send a request; return status and body of the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
         try:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json", "Connection": "close"})
             answer = connection.getresponse()
-            said = answer.read()
-            return answer.status, json.loads(said) if said else None
+            answer_body = answer.read()
+            return answer.status, json.loads(answer_body) if answer_body else None
         finally:
             connection.close()
 
     def create(self, kind: str, **values: object) -> dict[str, Any]:
-        """Make an object and return it."""
-        status, said = self.call("POST", f"/v2.0/{kind}s", {kind: values})
-        assert status == 201, said
-        made: dict[str, Any] = said[kind]
-        return made
+        """Create an object and return it."""
+        status, body = self.call("POST", f"/v2.0/{kind}s", {kind: values})
+        assert status == 201, body
+        created: dict[str, Any] = body[kind]
+        return created
 
-    def update(self, kind: str, which: str, **values: object) -> dict[str, Any]:
-        status, said = self.call("PUT", f"/v2.0/{kind}s/{which}", {kind: values})
-        assert status == 200, said
-        made: dict[str, Any] = said[kind]
-        return made
+    def update(self, kind: str, uuid: str, **values: object) -> dict[str, Any]:
+        status, body = self.call("PUT", f"/v2.0/{kind}s/{uuid}", {kind: values})
+        assert status == 200, body
+        updated: dict[str, Any] = body[kind]
+        return updated
 
-    def delete(self, kind: str, which: str) -> None:
-        status, said = self.call("DELETE", f"/v2.0/{kind}s/{which}")
-        assert status == 204, said
+    def delete(self, kind: str, uuid: str) -> None:
+        status, body = self.call("DELETE", f"/v2.0/{kind}s/{uuid}")
+        assert status == 204, body
 
     def list(self, kind: str, **filters: str) -> list[dict[str, Any]]:
         query = "&".join(f"{name}={value}" for name, value in filters.items())
-        status, said = self.call("GET", f"/v2.0/{kind}s?{query}")
-        assert status == 200, said
-        found: list[dict[str, Any]] = said[f"{kind}s"]
-        return found
+        status, body = self.call("GET", f"/v2.0/{kind}s?{query}")
+        assert status == 200, body
+        objects: list[dict[str, Any]] = body[f"{kind}s"]
+        return objects
 
     def network(self, cidr: str, **values: object) -> tuple[str, str]:
-        """Make a network with a subnet and return their ids."""
+        """Create a network with a subnet and return their ids."""
         network = self.create("network")["id"]
         version = 6 if ":" in cidr else 4
         return network, self.create("subnet", network_id=network, ip_version=version, cidr=cidr, **values)["id"]
@@ -236,7 +235,7 @@ def addresses(ports: list[dict[str, Any]]) -> list[str]:
 def running(
     database: str, own: str = "", *, driver: str = "gantry", workers: int = 2
 ) -> Iterator[tuple[Neutron, Client]]:
-    """Start a Neutron with one server, and take it away afterwards."""
+    """Start a Neutron with one server, and remove it afterwards."""
     with leftovers.folder("gq") as name:
         neutron = Neutron(Path(name), database, own, driver)
         neutron.plug()
@@ -244,7 +243,7 @@ def running(
         try:
             yield neutron, neutron.start(workers=workers)
         except AssertionError as error:
-            error.add_note(neutron.said()[-20_000:])
+            error.add_note(neutron.logs()[-20_000:])
             raise
         finally:
             for port in list(neutron.servers):
@@ -252,6 +251,6 @@ def running(
 
 
 def at_once(count: int, call: Any) -> list[Any]:
-    """Return what ``call`` gives for 0 to count-1, from eight threads."""
+    """Return the results of ``call`` for 0 to count-1, from eight threads."""
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(call, range(count)))

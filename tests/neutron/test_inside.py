@@ -1,4 +1,4 @@
-"""Tests that need Neutron's libraries and no server: pytest runs them in Neutron's environment."""
+"""Tests that need Neutron's libraries but not a server: pytest runs them in Neutron's environment."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ def _run(name: str, folder: Path) -> str:
 
 
 @pytest.mark.promise("ipam-1", "ipam-20", "ipam-23", "ipam-25", "ipam-30", "ipam-35")
-def test_the_driver_does_what_the_interface_says(tmp_path: Path) -> None:
+def test_the_driver_implements_neutrons_interface(tmp_path: Path) -> None:
     assert "11 passed" in _run("interface.py", tmp_path)
 
 
-def test_what_is_done_beside_a_transaction_stands_and_falls_with_it(tmp_path: Path) -> None:
+def test_changes_in_separate_tables_follow_neutrons_transaction(tmp_path: Path) -> None:
     assert "12 passed" in _run("sessions.py", tmp_path)

@@ -1,4 +1,4 @@
-"""What users of Neutron see of their ports and subnets, while the driver keeps the addresses."""
+"""Ports and subnets of Neutron, as users see them, with addresses that the driver allocates."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ MAC = "fa:16:3e:00:00:05"
 EUI64 = "f816:3eff:fe00:5"
 
 
-@pytest.fixture(scope="module", params=["beside Neutron's tables", "in Neutron's database"])
+@pytest.fixture(scope="module", params=["in a separate database", "in Neutron's database"])
 def running(request: pytest.FixtureRequest) -> Iterator[tuple[server.Neutron, server.Client]]:
     with postgres.running() as database:
-        own = database.create("gantry") if request.param.startswith("beside") else ""
-        with server.running(database.create("neutron"), own) as made:
-            yield made
+        url = database.create("gantry") if request.param.startswith("in a separate") else ""
+        with server.running(database.create("neutron"), url) as neutron_and_client:
+            yield neutron_and_client
 
 
 @pytest.fixture
@@ -28,34 +28,34 @@ def client(running: tuple[server.Neutron, server.Client]) -> server.Client:
 @pytest.mark.promise("ipam-3", "ipam-13", "ipam-16", "ipam-34")
 def test_a_port_gets_an_address_of_its_subnet_and_keeps_it(client: server.Client) -> None:
     network, subnet = client.network("192.0.2.0/24", allocation_pools=[{"start": "192.0.2.10", "end": "192.0.2.20"}])
-    made = client.create("port", network_id=network)
-    assert [fixed["subnet_id"] for fixed in made["fixed_ips"]] == [subnet]
-    address = ipaddress.IPv4Address(made["fixed_ips"][0]["ip_address"])
+    port = client.create("port", network_id=network)
+    assert [fixed["subnet_id"] for fixed in port["fixed_ips"]] == [subnet]
+    address = ipaddress.IPv4Address(port["fixed_ips"][0]["ip_address"])
     assert ipaddress.IPv4Address("192.0.2.10") <= address <= ipaddress.IPv4Address("192.0.2.20")
-    assert server.addresses(client.list("port", id=made["id"])) == [str(address)]
+    assert server.addresses(client.list("port", id=port["id"])) == [str(address)]
 
 
 @pytest.mark.promise("ipam-14", "ipam-19", "ipam-24")
-def test_addresses_run_out_and_are_had_again_when_ports_are_deleted(client: server.Client) -> None:
+def test_addresses_run_out_and_are_allocated_again_when_ports_are_deleted(client: server.Client) -> None:
     network, _subnet = client.network("192.0.2.0/29")
     ports = [client.create("port", network_id=network) for _ in range(5)]
     assert sorted(server.addresses(ports)) == [f"192.0.2.{host}" for host in range(2, 7)]
-    status, said = client.call("POST", "/v2.0/ports", {"port": {"network_id": network}})
-    assert (status, said["NeutronError"]["type"]) == (409, "IpAddressGenerationFailure")
+    status, answer = client.call("POST", "/v2.0/ports", {"port": {"network_id": network}})
+    assert (status, answer["NeutronError"]["type"]) == (409, "IpAddressGenerationFailure")
     client.delete("port", ports[3]["id"])
     assert server.addresses([client.create("port", network_id=network)]) == server.addresses([ports[3]])
 
 
 @pytest.mark.promise("ipam-14")
-def test_an_address_that_is_named_is_had_once_also_outside_the_pools_and_never_outside_the_subnet(
+def test_a_specific_address_is_allocated_once_also_outside_the_pools_and_never_outside_the_subnet(
     client: server.Client,
 ) -> None:
     network, subnet = client.network("192.0.2.0/24", allocation_pools=[{"start": "192.0.2.10", "end": "192.0.2.20"}])
 
     def named(address: str) -> tuple[int, str]:
         fixed = [{"subnet_id": subnet, "ip_address": address}]
-        status, said = client.call("POST", "/v2.0/ports", {"port": {"network_id": network, "fixed_ips": fixed}})
-        return status, "" if status == 201 else said["NeutronError"]["type"]
+        status, answer = client.call("POST", "/v2.0/ports", {"port": {"network_id": network, "fixed_ips": fixed}})
+        return status, "" if status == 201 else answer["NeutronError"]["type"]
 
     assert named("192.0.2.11") == (201, "")
     assert named("192.0.2.200") == (201, "")
@@ -66,14 +66,14 @@ def test_an_address_that_is_named_is_had_once_also_outside_the_pools_and_never_o
 @pytest.mark.promise("ipam-12")
 def test_subnets_of_different_networks_may_overlap(client: server.Client) -> None:
     first, second = (client.network("192.0.2.0/30")[0] for _ in range(2))
-    made = [client.create("port", network_id=network) for network in (first, second)]
-    assert server.addresses(made) == ["192.0.2.2", "192.0.2.2"]
+    ports = [client.create("port", network_id=network) for network in (first, second)]
+    assert server.addresses(ports) == ["192.0.2.2", "192.0.2.2"]
 
 
 def test_a_dhcp_port_gets_the_first_address(client: server.Client) -> None:
     network, _ = client.network("192.0.2.0/24")
-    made = client.create("port", network_id=network, device_owner="network:dhcp", device_id="dhcp-agent")
-    assert server.addresses([made]) == ["192.0.2.2"]
+    port = client.create("port", network_id=network, device_owner="network:dhcp", device_id="dhcp-agent")
+    assert server.addresses([port]) == ["192.0.2.2"]
 
 
 @pytest.mark.promise("ipam-13")
@@ -81,9 +81,11 @@ def test_a_port_changes_its_addresses_and_what_it_leaves_is_free(client: server.
     network, _subnet = client.network("192.0.2.0/24")
     port = client.create("port", network_id=network, fixed_ips=[{"ip_address": "192.0.2.10"}])
 
-    def change(*wanted: str) -> set[str]:
+    def change(*addresses: str) -> set[str]:
         return set(
-            server.addresses([client.update("port", port["id"], fixed_ips=[{"ip_address": one} for one in wanted])])
+            server.addresses(
+                [client.update("port", port["id"], fixed_ips=[{"ip_address": address} for address in addresses])]
+            )
         )
 
     assert change("192.0.2.20", "192.0.2.21") == {"192.0.2.20", "192.0.2.21"}
@@ -93,7 +95,7 @@ def test_a_port_changes_its_addresses_and_what_it_leaves_is_free(client: server.
     client.create("port", network_id=network, fixed_ips=[{"ip_address": "192.0.2.21"}])
 
 
-def test_on_a_full_subnet_a_port_may_take_what_the_same_update_gives_back(client: server.Client) -> None:
+def test_on_a_full_subnet_a_port_may_reallocate_an_address_that_the_same_update_releases(client: server.Client) -> None:
     network, subnet = client.network("192.0.2.0/29", allocation_pools=[{"start": "192.0.2.2", "end": "192.0.2.2"}])
     port = client.create("port", network_id=network)
     assert server.addresses([port]) == ["192.0.2.2"]
@@ -104,26 +106,26 @@ def test_on_a_full_subnet_a_port_may_take_what_the_same_update_gives_back(client
 
 def test_ports_in_bulk_all_get_an_address_or_none_does(client: server.Client) -> None:
     network, _ = client.network("192.0.2.0/27")
-    wanted = [{"network_id": network} for _ in range(20)]
-    status, said = client.call("POST", "/v2.0/ports", {"ports": wanted})
+    new_ports = [{"network_id": network} for _ in range(20)]
+    status, answer = client.call("POST", "/v2.0/ports", {"ports": new_ports})
     assert status == 201
-    assert len(set(server.addresses(said["ports"]))) == 20
-    assert client.call("POST", "/v2.0/ports", {"ports": wanted})[0] == 409
-    status, said = client.call("POST", "/v2.0/ports", {"ports": wanted[:9]})
+    assert len(set(server.addresses(answer["ports"]))) == 20
+    assert client.call("POST", "/v2.0/ports", {"ports": new_ports})[0] == 409
+    status, answer = client.call("POST", "/v2.0/ports", {"ports": new_ports[:9]})
     assert status == 201, "the failed request has left no address behind"
 
 
 @pytest.mark.promise("ipam-17", "ipam-21")
-def test_new_pools_are_what_addresses_come_from(client: server.Client) -> None:
+def test_addresses_come_from_the_new_pools_after_an_update(client: server.Client) -> None:
     network, subnet = client.network("192.0.2.0/24", allocation_pools=[{"start": "192.0.2.10", "end": "192.0.2.11"}])
-    held = [client.create("port", network_id=network) for _ in range(2)]
+    ports = [client.create("port", network_id=network) for _ in range(2)]
     assert client.call("POST", "/v2.0/ports", {"port": {"network_id": network}})[0] == 409
     pools = [{"start": "192.0.2.11", "end": "192.0.2.12"}, {"start": "192.0.2.50", "end": "192.0.2.50"}]
     assert client.update("subnet", subnet, allocation_pools=pools)["allocation_pools"] == pools
     got = [client.create("port", network_id=network) for _ in range(2)]
     assert sorted(server.addresses(got)) == ["192.0.2.12", "192.0.2.50"]
     assert client.call("POST", "/v2.0/ports", {"port": {"network_id": network}})[0] == 409
-    for port in held:
+    for port in ports:
         client.delete("port", port["id"])
     assert server.addresses([client.create("port", network_id=network)]) == ["192.0.2.11"]
 
@@ -132,8 +134,8 @@ def test_new_pools_are_what_addresses_come_from(client: server.Client) -> None:
 def test_a_subnet_is_deleted_only_without_ports(client: server.Client) -> None:
     network, subnet = client.network("192.0.2.0/24")
     port = client.create("port", network_id=network)
-    status, said = client.call("DELETE", f"/v2.0/subnets/{subnet}")
-    assert (status, said["NeutronError"]["type"]) == (409, "SubnetInUse")
+    status, answer = client.call("DELETE", f"/v2.0/subnets/{subnet}")
+    assert (status, answer["NeutronError"]["type"]) == (409, "SubnetInUse")
     client.delete("port", port["id"])
     client.delete("subnet", subnet)
     again = client.create("subnet", network_id=network, ip_version=4, cidr="192.0.2.0/24")["id"]
@@ -141,7 +143,7 @@ def test_a_subnet_is_deleted_only_without_ports(client: server.Client) -> None:
 
 
 @pytest.mark.promise("ipam-32")
-def test_ports_have_the_address_that_they_give_themselves(client: server.Client) -> None:
+def test_ports_have_the_address_that_they_configure_automatically(client: server.Client) -> None:
     modes = {"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
     network, _subnet = client.network("2001:db8::/64", **modes)
     port = client.create("port", network_id=network, mac_address=MAC)
@@ -177,11 +179,13 @@ def test_subnets_come_from_a_subnet_pool_within_its_quota_and_never_overlap(clie
         default_quota=192,
     )["id"]
     network = client.create("network")["id"]
-    made = [client.create("subnet", network_id=network, ip_version=4, subnetpool_id=pool) for _ in range(2)]
-    made.append(client.create("subnet", network_id=network, ip_version=4, subnetpool_id=pool, cidr="198.51.100.192/26"))
-    nets = [ipaddress.ip_network(subnet["cidr"]) for subnet in made]
+    subnets = [client.create("subnet", network_id=network, ip_version=4, subnetpool_id=pool) for _ in range(2)]
+    subnets.append(
+        client.create("subnet", network_id=network, ip_version=4, subnetpool_id=pool, cidr="198.51.100.192/26")
+    )
+    nets = [ipaddress.ip_network(subnet["cidr"]) for subnet in subnets]
     assert not any(first.overlaps(second) for first in nets for second in nets if first is not second)
-    assert client.create("port", network_id=network, fixed_ips=[{"subnet_id": made[0]["id"]}])["fixed_ips"]
+    assert client.create("port", network_id=network, fixed_ips=[{"subnet_id": subnets[0]["id"]}])["fixed_ips"]
     more = {"subnet": {"network_id": network, "ip_version": 4, "subnetpool_id": pool}}
     assert client.call("POST", "/v2.0/subnets", more)[1]["NeutronError"]["type"] == "SubnetPoolQuotaExceeded"
 
@@ -198,8 +202,8 @@ def test_ports_follow_the_prefix_that_is_delegated_to_their_subnet(
     )  # fmt: skip
     port = client.create("port", network_id=network, mac_address=MAC)
     for prefix in ("2001:db8:7::/64", "2001:db8:8::/64"):
-        told = neutron.python("tests.neutron.inside.delegation", subnet["id"], prefix, *neutron.arguments)
-        assert told.split()[-1] == prefix
+        output = neutron.python("tests.neutron.inside.delegation", subnet["id"], prefix, *neutron.arguments)
+        assert output.split()[-1] == prefix
         now = client.list("port", id=port["id"])
         assert server.addresses(now) == [prefix.removesuffix(":/64") + f"0:{EUI64}"]
     assert neutron.python("gantry.ipam.neutron.program", "check", "--pause", "0", *neutron.arguments) == ""

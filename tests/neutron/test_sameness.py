@@ -15,7 +15,7 @@ VARIES = re.compile(r"fa:16:3e:[0-9a-f:]{8}|\d{4}-\d\d-\d\dT[\d:]+Z")
 
 
 class Story:
-    """What is asked and answered, with names instead of what differs from run to run."""
+    """Records requests and answers, with names in place of the UUIDs, which differ in each run."""
 
     def __init__(self, client: server.Client) -> None:
         self.answers: list[object] = []
@@ -23,27 +23,27 @@ class Story:
         self._names: dict[str, str] = {}
 
     def ask(self, method: str, path: str, body: dict[str, object] | None = None) -> Any:
-        status, said = self._client.call(method, "/v2.0" + path, body)
-        text = VARIES.sub("varies", json.dumps(said, sort_keys=True))
-        named = UUID.sub(lambda found: self._names.setdefault(found[0], f"uuid {len(self._names)}"), text)
+        status, answer = self._client.call(method, "/v2.0" + path, body)
+        text = VARIES.sub("varies", json.dumps(answer, sort_keys=True))
+        named = UUID.sub(lambda match: self._names.setdefault(match[0], f"uuid {len(self._names)}"), text)
         self.answers.append((method, re.sub(UUID, "uuid", path), status, json.loads(named)))
-        return said
+        return answer
 
     def make(self, kind: str, **values: object) -> str:
-        """Ask for an object; its id if it was made."""
-        said = self.ask("POST", f"/{kind}s", {kind: values})
-        return str(said[kind]["id"]) if kind in said else ""
+        """Request a new object; return its id, empty if it was refused."""
+        answer = self.ask("POST", f"/{kind}s", {kind: values})
+        return str(answer[kind]["id"]) if kind in answer else ""
 
 
-def _tell(story: Story) -> None:
+def _play(story: Story) -> None:
     network = story.make("network", name="n")
-    one = [{"start": "192.0.2.9", "end": "192.0.2.9"}]
-    subnet = story.make("subnet", network_id=network, ip_version=4, cidr="192.0.2.0/24", allocation_pools=one)
+    pools = [{"start": "192.0.2.9", "end": "192.0.2.9"}]
+    subnet = story.make("subnet", network_id=network, ip_version=4, cidr="192.0.2.0/24", allocation_pools=pools)
     for wrong in ("192.0.2.0/33", "192.0.2.0/24", "2001:db8::/64"):
         story.make("subnet", network_id=network, ip_version=4, cidr=wrong)
     story.make("subnet", network_id=network, ip_version=4, cidr="192.0.2.0/24", gateway_ip="192.0.2.0")
-    for pools in ([["192.0.2.9", "192.0.2.1"]], [["10.0.0.1", "10.0.0.2"]], [["198.51.100.2", "198.51.100.5"]] * 2):
-        listed = [{"start": start, "end": end} for start, end in pools]
+    for runs in ([["192.0.2.9", "192.0.2.1"]], [["10.0.0.1", "10.0.0.2"]], [["198.51.100.2", "198.51.100.5"]] * 2):
+        listed = [{"start": start, "end": end} for start, end in runs]
         story.make("subnet", network_id=network, ip_version=4, cidr="198.51.100.0/24", allocation_pools=listed)
 
     def port(**values: object) -> str:
@@ -71,7 +71,7 @@ def _tell(story: Story) -> None:
     story.ask("DELETE", f"/ports/{first}")
     story.ask("DELETE", f"/ports/{first}")
     _tell_of_ipv6(story)
-    _tell_of_pools(story)
+    _play_pools(story)
     story.ask("GET", "/subnets?sort_key=cidr&fields=cidr&fields=allocation_pools&fields=gateway_ip")
 
 
@@ -91,10 +91,10 @@ def _tell_of_ipv6(story: Story) -> None:
         story.make("subnet", network_id=story.make("network"), ip_version=4, cidr=f"203.0.113.0/{length - 96}")
 
 
-def _tell_of_pools(story: Story) -> None:
+def _play_pools(story: Story) -> None:
     network = story.make("network", name="pooled")
     pool = story.make("subnetpool", name="p", prefixes=["198.51.100.0/24"], min_prefixlen=25, default_prefixlen=26)
-    for asked in (
+    for request in (
         {},
         {"prefixlen": 25},
         {"prefixlen": 24},
@@ -102,7 +102,7 @@ def _tell_of_pools(story: Story) -> None:
         {"cidr": "198.51.100.0/26"},
         {"cidr": "10.0.0.0/26"},
     ):
-        story.make("subnet", network_id=network, ip_version=4, subnetpool_id=pool, **asked)
+        story.make("subnet", network_id=network, ip_version=4, subnetpool_id=pool, **request)
 
 
 @pytest.mark.promise("ipam-4", "ipam-29", "ipam-32", "ipam-38")
@@ -114,9 +114,9 @@ def test_every_answer_is_the_same_as_with_neutrons_own_driver() -> None:
                 database.create(f"neutron {driver} {bool(own)}".replace(" ", "_")), own, driver=driver
             ) as (_, client):
                 story = Story(client)
-                _tell(story)
+                _play(story)
                 answers[driver, bool(own)] = story.answers
-    usual = answers["internal", False]
-    assert {answer[2] for answer in usual if isinstance(answer, tuple)} >= {200, 201, 204, 400, 404, 409}
-    for told in (answers["gantry", True], answers["gantry", False]):
-        assert [pair for pair in zip(told, usual, strict=True) if pair[0] != pair[1]] == []
+    expected = answers["internal", False]
+    assert {answer[2] for answer in expected if isinstance(answer, tuple)} >= {200, 201, 204, 400, 404, 409}
+    for actual in (answers["gantry", True], answers["gantry", False]):
+        assert [pair for pair in zip(actual, expected, strict=True) if pair[0] != pair[1]] == []

@@ -1,7 +1,7 @@
-"""The IPAM driver interface: what the layers above may ask of who keeps the allocations.
+"""The IPAM driver interface: the requests of the layers above to the driver that keeps the allocations.
 
-A request says which address is wanted: any of a network's pools, any of one pool, or a specific one. The management
-layer calls the driver, never the other way round (contracts/neutron-ipam-driver.md#layers).
+A request is for any address of a network's pools, for any address of one pool, or for a specific address. The
+management layer calls the driver, never the other way round (contracts/neutron-ipam-driver.md#layers).
 
 See contracts/neutron-ipam-driver.md#driver-interface.
 """
@@ -15,9 +15,9 @@ from gantry.model import network
 
 @dataclass(frozen=True)
 class AnyAddress:
-    """The first free address of the first pool that has one (contracts/networks.md#finding-an-address).
+    """The first free address of the first pool that has a free address (contracts/networks.md#finding-an-address).
 
-    With a ``family`` only the pools of that family count.
+    With a ``family``, only the pools of that family are searched.
     """
 
     family: ranges.Family | None = None
@@ -32,16 +32,16 @@ class PoolAddress:
 
 @dataclass(frozen=True)
 class SubnetAddress:
-    """The first free address of the pools of one subnet, by its UUID."""
+    """The first free address of the pools of a subnet, which the UUID identifies."""
 
     subnet: str
 
 
 @dataclass(frozen=True)
 class SpecificAddress:
-    """This address; one that is reserved externally only with ``force`` (contracts/networks.md#terms).
+    """This address. An externally reserved address requires ``force`` (contracts/networks.md#terms).
 
-    The gateway of a subnet is only for a router: with ``gateway``.
+    The gateway address of a subnet requires ``gateway``, which only a router sets.
     """
 
     address: ranges.Address
@@ -61,27 +61,27 @@ KEYWORDS = {
 
 @dataclass(frozen=True)
 class PoolView:
-    """What a pool holds: how many addresses are free, and its map where it is small enough to show."""
+    """The use of a pool: the number of free addresses, and its map if the pool is small enough to display."""
 
     free: int
     map: str
 
 
 class Allocations(Protocol):
-    """One coherent set of picks: what is allocated in it is taken for the picks that follow."""
+    """The allocations of one plan; an address that the plan allocates is in use for its later requests."""
 
     def allocate(self, net: network.Network, request: Request) -> str:
-        """Return the canonical text of an address nobody has.
+        """Return the canonical text of an unused address.
 
-        Raises NoRoomError (a pool is full), NotUniqueError (in use, by whom), InvalidError (outside every subnet),
-        NotFoundError (no such pool), WrongStateError (reserved externally).
+        Raises NoRoomError (a pool is full), NotUniqueError (in use; names the owner), InvalidError (outside every
+        subnet), NotFoundError (no such pool), WrongStateError (reserved externally).
         """
         ...
 
     def release(self, net: network.Network, ip: str) -> None:
-        """Let the plan give an address, that it takes from its NIC, to another one that names it.
+        """Release an address of a NIC, so that this plan can assign that address to another NIC by name.
 
-        Pools hand it out again only when the plan's transaction is applied.
+        Pools allocate the address again only after the plan's transaction is applied.
         """
         ...
 
@@ -96,5 +96,5 @@ def parse(text: str, *, force: bool) -> Request:
 
 
 def can_name_pool(text: str) -> bool:
-    """Tell whether a text can be the name of a pool: it does not read as an address, nor as none."""
+    """Return whether a text can be the name of a pool: it is neither "none" nor similar to an address."""
     return text != "none" and ":" not in text and not text.replace(".", "").isdecimal()

@@ -1,22 +1,24 @@
-"""The default IPAM driver: the cluster's own state is the record of who has which address.
+"""The default IPAM driver: the cluster's own state records the owner of each address.
 
-An address is allocated when a NIC of an instance or a port has it, so an allocation is durable by the same transaction
-that writes the instance or port, and freed by the one that removes it. The ledger keeps, beside the state, a space of
-used numbers for each network and address family; it follows every change of the state (``follow``), so a free address
-is found at the same cost however full a pool is.
+An address is allocated while a NIC of an instance, or a port, has it. So the transaction that writes the instance or
+port makes the allocation durable, and the transaction that removes it releases the address. Beside the state the ledger
+keeps a space of used numbers for each network and address family. The spaces follow every change of the state
+(``follow``), so the cost of finding a free address does not depend on how full a pool is.
 
-Between a plan and its transaction hooks may run, and after it steps that may have to be undone. So what a running
-job takes or gives up is held for it (``hold``, ``release``): no other plan picks it, and a failed job has it back.
+Hooks may run between a plan and its transaction, and steps that may be undone run after the transaction. So a running
+job holds the addresses that it allocates or releases (``hold``, ``release``): no other plan allocates them, and a job
+that fails gets them back.
 
-The minors and ports of mirrored disks are given out in the same way (``mirrors``), and the segments of networks
+The minors and ports of mirrored disks are allocated in the same way (``mirrors``), and so are the segments of networks
 (``segments``).
 
-Where a database has the last word because others use it too (``shared``), what these hold is ``foreign``.
+If a database decides about allocations because others use the same database (``shared``), ``foreign`` has the
+addresses that those others have.
 
-With a hold time (``Cluster.ipam_hold_time``) an address that is given back rests (``resting``).
+With a hold time (``Cluster.ipam_hold_time``) a released address is in quarantine (``quarantine``).
 
-Use: the master registers ``follow`` as an observer of the store; units ask for ``allocations(snapshot)``, one set for
-each plan; the processor holds and releases, and adds ``resting.changes`` to what it commits; doors ask for ``view``.
+Use: the master registers ``follow`` as an observer of the store; a unit calls ``allocations(snapshot)`` once for each
+plan; the processor holds and releases, and adds ``quarantine.changes`` to each commit; queries call ``view``.
 """
 
 import functools
@@ -26,25 +28,25 @@ from dataclasses import dataclass, field
 
 from gantry import errors
 from gantry.address import pools, ranges, space
-from gantry.ipam import driver, foreign, mirrors, places, resting, segments
+from gantry.ipam import driver, foreign, mirrors, network_addresses, quarantine, segments
 from gantry.model import instance, network
 from gantry.state import integrity
 from gantry.state import snapshot as states
 
 MAP_LIMIT = pools.MAP_LIMIT
 
-TRIED = 5
-"""How many pools a message names that says that they are full."""
+MAX_POOLS_NAMED = 5
+"""How many of the full pools an error message names."""
 
 
 class Ledger:
-    """The used addresses of all networks; ``now`` tells the time, for those that rest.
+    """The used addresses of all networks; ``now`` returns the time in seconds since the epoch, for the quarantine.
 
-    ``macs`` are the MAC addresses that are held, with the jobs that they are held for.
+    ``macs`` has the held MAC addresses, with the job that holds each.
     """
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
-        self.resting = resting.Resting(now)
+        self.quarantine = quarantine.Quarantine(now)
         self.mirrors = mirrors.Mirrors()
         self.foreign = foreign.Foreign()
         self.segments = segments.Segments()
@@ -55,9 +57,9 @@ class Ledger:
         self._mac_holds: dict[int, list[str]] = {}
 
     def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
-        """Bring the spaces from one snapshot to the next; without changes, build them anew (after a rollback)."""
+        """Update the spaces from one snapshot to the next; without changes, rebuild them (after a rollback)."""
         if not changes:
-            self._spaces, self.resting = {}, resting.Resting(self.resting.now)
+            self._spaces, self.quarantine = {}, quarantine.Quarantine(self.quarantine.now)
             self.mirrors.clear()
             self.segments.rebuild(after)
             for vm in after.instances.values():
@@ -66,104 +68,107 @@ class Ledger:
                 self._mark(port, used=True)
             for disk in after.disks.values():
                 self.mirrors.mark(disk, used=True)
-            for rest in after.resting.values():
-                self._lay(rest)
-            for cable, address in self.foreign.numbers():
-                self.space(cable, address.family).take(address.value)
+            for record in after.resting.values():
+                self._quarantine(record)
+            for network_uuid, address in self.foreign.numbers():
+                self.space(network_uuid, address.family).take(address.value)
             return
         self.segments.follow(before, after, changes)
-        touched = {(change.kind, change.key) for change in changes if change.kind in _HOLDERS}
-        rests = {change.key for change in changes if change.kind == "resting"}
-        for rest in filter(None, map(self.resting.drop, rests)):
-            self._number(rest, used=False)
+        touched = {(change.kind, change.key) for change in changes if change.kind in _OWNER_KINDS}
+        record_keys = {change.key for change in changes if change.kind == "resting"}
+        for record in filter(None, map(self.quarantine.remove, record_keys)):
+            self._mark_number(record, used=False)
         disks = {change.key for change in changes if change.kind == "disks"}
         for state, used in ((before, False), (after, True)):
             for kind, key in touched:
-                self._mark(_holder(state, kind, key), used=used)
+                self._mark(_owner(state, kind, key), used=used)
             for key in disks:
                 self.mirrors.mark(state.disks.get(key), used=used)
-        for rest in filter(None, map(after.resting.get, rests)):
-            self._lay(rest)
+        for record in filter(None, map(after.resting.get, record_keys)):
+            self._quarantine(record)
 
-    def _mark(self, holder: states.Holder | None, *, used: bool) -> None:
-        if isinstance(holder, instance.Instance):
-            self.mirrors.mark(holder, used=used)
-        for cable, address in _addresses(holder):
-            numbers = self.space(cable, address.family)
+    def _mark(self, owner: states.Holder | None, *, used: bool) -> None:
+        if isinstance(owner, instance.Instance):
+            self.mirrors.mark(owner, used=used)
+        for network_uuid, address in _addresses(owner):
+            numbers = self.space(network_uuid, address.family)
             if used:
                 numbers.take(address.value)
             else:
                 numbers.give(address.value)
 
-    def _lay(self, rest: network.Rest) -> None:
-        self._number(rest, used=True)
-        self.resting.lay(rest)
+    def _quarantine(self, record: network.Rest) -> None:
+        self._mark_number(record, used=True)
+        self.quarantine.add(record)
 
-    def _number(self, rest: network.Rest, *, used: bool) -> None:
-        address = ranges.parse_address(rest.ip)
-        numbers = self._spaces.setdefault((rest.network, address.family), space.Space())
+    def _mark_number(self, record: network.Rest, *, used: bool) -> None:
+        address = ranges.parse_address(record.ip)
+        numbers = self._spaces.setdefault((record.network, address.family), space.Space())
         if used:
             numbers.take(address.value)
         else:
             numbers.give(address.value)
 
     def hold(self, job: int, before: states.Snapshot, *, changes: Sequence[states.Change]) -> None:
-        """Keep what there is before or after the changes of a job from other plans, until ``release``."""
+        """Hold all addresses before and after the changes of a job: until ``release``, no other plan allocates them."""
         self.segments.hold(job, before, changes)
-        for holder in _touched(changes, before):
-            if isinstance(holder, instance.Instance):
-                self.mirrors.hold(job, holder)
-            for cable, address in _addresses(holder):
-                self._held.setdefault((cable, address.family), {})[address.value] = job
-                self._holds.setdefault(job, []).append((cable, address))
-            for mac in _macs(holder):
+        for owner in _touched(changes, before):
+            if isinstance(owner, instance.Instance):
+                self.mirrors.hold(job, owner)
+            for network_uuid, address in _addresses(owner):
+                self._held.setdefault((network_uuid, address.family), {})[address.value] = job
+                self._holds.setdefault(job, []).append((network_uuid, address))
+            for mac in _macs(owner):
                 self.macs[mac] = job
                 self._mac_holds.setdefault(job, []).append(mac)
 
     def release(self, job: int) -> None:
-        """Let go of what is held for a job."""
+        """End the holds of a job."""
         self.mirrors.release(job)
         self.segments.release(job)
-        for cable, address in self._holds.pop(job, ()):
-            self.held(cable, address.family).pop(address.value, None)
+        for network_uuid, address in self._holds.pop(job, ()):
+            self.held_numbers(network_uuid, address.family).pop(address.value, None)
         for mac in self._mac_holds.pop(job, ()):
             self.macs.pop(mac, None)
 
-    def held(self, network_uuid: str, family: ranges.Family) -> dict[int, int]:
-        """Return the addresses of a network that are held, with the jobs that they are held for."""
+    def held_numbers(self, network_uuid: str, family: ranges.Family) -> dict[int, int]:
+        """Return the held numbers of a network's addresses of one family, with the job that holds each."""
         return self._held.setdefault((network_uuid, family), {})
 
     def space(self, network_uuid: str, family: ranges.Family) -> space.Space:
-        """Return the used numbers of a network's addresses of one family, those that rest among them."""
-        for rest in self.resting.due():
-            self._number(rest, used=False)
+        """Return the used numbers of a network's addresses of one family, including those in quarantine."""
+        for record in self.quarantine.expire():
+            self._mark_number(record, used=False)
         return self._spaces.setdefault((network_uuid, family), space.Space())
 
-    def holdings(self) -> list[places.Place]:
-        """Return all that is held for running jobs."""
-        return [(cable, str(address)) for held in self._holds.values() for cable, address in held]
+    def held_addresses(self) -> list[network_addresses.NetworkAddress]:
+        """Return all addresses that running jobs hold."""
+        return [
+            (network_uuid, str(address)) for addresses in self._holds.values() for network_uuid, address in addresses
+        ]
 
-    def learn(self, place: places.Place, holder: str) -> None:
-        """Keep pools from an address that somebody outside of the cluster holds."""
-        address = ranges.parse_address(place[1])
-        self.foreign.learn(place, holder)
-        self.space(place[0], address.family).take(address.value)
+    def learn(self, address_key: network_addresses.NetworkAddress, owner: str) -> None:
+        """Mark an address as used by an owner outside of the cluster, so that no pool allocates it."""
+        address = ranges.parse_address(address_key[1])
+        self.foreign.learn(address_key, owner)
+        self.space(address_key[0], address.family).take(address.value)
 
-    def forget(self, place: places.Place) -> None:
-        """Let pools hand out an address again that nobody outside holds any more, and nobody here has."""
-        if self.foreign.forget(place):
-            address = ranges.parse_address(place[1])
-            self.space(place[0], address.family).give(address.value)
+    def forget(self, address_key: network_addresses.NetworkAddress) -> None:
+        """Mark an address as free that has no owner outside of the cluster any more, and no owner inside."""
+        if self.foreign.forget(address_key):
+            address = ranges.parse_address(address_key[1])
+            self.space(address_key[0], address.family).give(address.value)
 
     def allocations(self, snapshot: states.Snapshot, *, owner: str = "") -> "Allocations":
-        """Return a set of picks for one plan; nothing is taken until the plan's transaction is applied.
+        """Return the allocations of a new plan; an address is in use only after the plan's transaction is applied.
 
-        ``owner`` is the UUID of the instance that asks: what it has given back itself does not rest for it.
+        ``owner`` is the UUID of the requesting instance: it may have an address that it released itself, despite the
+        quarantine.
         """
         return Allocations(self, snapshot, owner)
 
     def view(self, net: network.Network, subnet: network.Subnet, pool: network.Pool) -> driver.PoolView:
-        """Return what a pool holds; the map is empty above ``MAP_LIMIT`` addresses."""
+        """Return the use of a pool; the map is empty above ``MAP_LIMIT`` addresses."""
         family, run = ranges.parse_range(pool.range)
         numbers, excluded = self.space(net.uuid, family), excluded_ranges(subnet)
         return driver.PoolView(
@@ -172,40 +177,40 @@ class Ledger:
         )
 
 
-_HOLDERS = ("instances", "ports")
+_OWNER_KINDS = ("instances", "ports")
 
 
-def _holder(state: states.Snapshot, kind: str, key: str) -> states.Holder | None:
+def _owner(state: states.Snapshot, kind: str, key: str) -> states.Holder | None:
     return state.ports.get(key) if kind == "ports" else state.instances.get(key)
 
 
 def _touched(changes: Iterable[states.Change], before: states.Snapshot) -> Iterator[states.Holder]:
-    """Yield the instances and ports that changes are about, as they were and as they shall be."""
+    """Yield the changed instances and ports, as they are in ``before`` and as they are after the changes."""
     for change in changes:
-        if change.kind in _HOLDERS:
-            if old := _holder(before, change.kind, change.key):
+        if change.kind in _OWNER_KINDS:
+            if old := _owner(before, change.kind, change.key):
                 yield old
             if isinstance(change, states.Put) and isinstance(change.value, instance.Instance | network.Port):
                 yield change.value
 
 
-def _addresses(holder: states.Holder | None) -> Iterator[tuple[str, ranges.Address]]:
-    """Return the addresses of an instance or port that networks give out, with the networks' UUIDs."""
-    for place in holder.places() if holder else ():
-        if place.network:
-            yield place.network, ranges.known_address(place.ip)
+def _addresses(owner: states.Holder | None) -> Iterator[tuple[str, ranges.Address]]:
+    """Yield the addresses of an instance or port that belong to networks, with the networks' UUIDs."""
+    for nic in owner.places() if owner else ():
+        if nic.network:
+            yield nic.network, ranges.known_address(nic.ip)
 
 
-def _macs(holder: states.Holder) -> list[str]:
-    return [nic.mac for nic in holder.nics] if isinstance(holder, instance.Instance) else [holder.mac]
+def _macs(owner: states.Holder) -> list[str]:
+    return [nic.mac for nic in owner.nics] if isinstance(owner, instance.Instance) else [owner.mac]
 
 
 def excluded_ranges(subnet: network.Subnet) -> Sequence[ranges.Range]:
-    """Return what no pool of a subnet hands out: external reservations, gateway, and its ends."""
+    """Return the addresses that no pool of a subnet allocates: external reservations, gateway, and its ends."""
     return _excluded(subnet.cidr, subnet.gateway, subnet.external)
 
 
-# Asked about with each address that the subnet hands out: reading it anew would be most of the cost.
+# Needed for each allocation: without the cache, parsing these texts would be most of its cost.
 @functools.lru_cache(maxsize=4096)
 def _excluded(cidr: str, gateway: str, external: tuple[str, ...]) -> Sequence[ranges.Range]:
     never = pools.never_handed_out(
@@ -216,7 +221,7 @@ def _excluded(cidr: str, gateway: str, external: tuple[str, ...]) -> Sequence[ra
 
 @dataclass
 class Allocations:
-    """The picks of one plan (``driver.Allocations``)."""
+    """The allocations of one plan (``driver.Allocations``)."""
 
     ledger: Ledger
     snapshot: states.Snapshot
@@ -230,40 +235,44 @@ class Allocations:
             case driver.SpecificAddress():
                 return self._specific(net, request)
             case driver.PoolAddress():
-                found = [(s, p) for s in net.subnets for p in s.pools if p.name == request.pool]
-                if not found:
+                named_pools = [(s, p) for s in net.subnets for p in s.pools if p.name == request.pool]
+                if not named_pools:
                     known = ", ".join(p.name for s in net.subnets for p in s.pools if p.name) or "none"
                     raise errors.NotFoundError(
                         f"network {net.name} has no pool {request.pool}", hint=f"its named pools are: {known}"
                     )
-                return self._first(net, found, what=f"pool {request.pool} of network {net.name}")
+                return self._first(net, named_pools, what=f"pool {request.pool} of network {net.name}")
             case driver.SubnetAddress():
-                its = [(s, p) for s in net.subnets if s.uuid == request.subnet for p in s.pools]
-                if not its:
+                subnet_pools = [(s, p) for s in net.subnets if s.uuid == request.subnet for p in s.pools]
+                if not subnet_pools:
                     raise errors.NoRoomError(f"subnet {request.subnet} of network {net.name} has no pool")
-                return self._first(net, its, what=f"every pool of subnet {its[0][0].cidr} of network {net.name}")
+                return self._first(
+                    net, subnet_pools, what=f"every pool of subnet {subnet_pools[0][0].cidr} of network {net.name}"
+                )
             case driver.AnyAddress():
-                every = [(s, p) for s in net.subnets for p in s.pools if _has_family(s, request.family)]
+                pools_of_family = [(s, p) for s in net.subnets for p in s.pools if _has_family(s, request.family)]
                 kind = f" IPv{request.family.value}" if request.family else ""
-                if not every:
-                    hint = "name an address, or add a pool"
+                if not pools_of_family:
+                    hint = "choose an address, or add a pool"
                     raise errors.NoRoomError(f"network {net.name} has no{kind} pool", hint=hint)
-                return self._first(net, every, what=f"every{kind} pool of network {net.name}")
+                return self._first(net, pools_of_family, what=f"every{kind} pool of network {net.name}")
 
-    def _first(self, net: network.Network, places: Sequence[tuple[network.Subnet, network.Pool]], *, what: str) -> str:
-        for subnet, pool in places:
+    def _first(
+        self, net: network.Network, candidates: Sequence[tuple[network.Subnet, network.Pool]], *, what: str
+    ) -> str:
+        for subnet, pool in candidates:
             family, run = ranges.known_range(pool.range)
             numbers = self.ledger.space(net.uuid, family)
-            picked, held = self._picked.get((net.uuid, family)), self.ledger.held(net.uuid, family)
-            taken = picked | held.keys() if picked else held
-            number = pools.first_free(numbers, run, excluded=excluded_ranges(subnet), taken=taken)
+            picked, held_numbers = self._picked.get((net.uuid, family)), self.ledger.held_numbers(net.uuid, family)
+            unavailable = picked | held_numbers.keys() if picked else held_numbers
+            number = pools.first_free(numbers, run, excluded=excluded_ranges(subnet), taken=unavailable)
             if number is not None:
                 return self._pick(net, ranges.Address(family, number))
-        tried = [f"{pool.range} ({pool.name})" if pool.name else pool.range for _, pool in places]
-        more = f" and {len(tried) - TRIED} more" if len(tried) > TRIED else ""
+        full_pools = [f"{pool.range} ({pool.name})" if pool.name else pool.range for _, pool in candidates]
+        more = f" and {len(full_pools) - MAX_POOLS_NAMED} more" if len(full_pools) > MAX_POOLS_NAMED else ""
         raise errors.NoRoomError(
-            f"{what} is full; tried {', '.join(tried[:TRIED])}{more}",
-            hint=f"gnt-network info {net.name} shows who has what; add a pool, or free addresses",
+            f"{what} is full: {', '.join(full_pools[:MAX_POOLS_NAMED])}{more}",
+            hint=f"add a pool, or release addresses; gnt-network info {net.name} shows the owner of each address",
         )
 
     def _specific(self, net: network.Network, request: driver.SpecificAddress) -> str:
@@ -274,35 +283,35 @@ class Allocations:
         owner = self.snapshot.addresses.get((net.uuid, str(address)))
         if owner is not None and (net.uuid, str(address)) not in self._released:
             raise integrity.address_in_use(net, str(address), holder=self.snapshot.holder(owner))
-        job = self.ledger.held(net.uuid, address.family).get(address.value)
+        job = self.ledger.held_numbers(net.uuid, address.family).get(address.value)
         if job is not None:
             raise errors.BusyError(
                 f"address {address} of network {net.name} is held by job {job}, which is still running",
-                hint=f"wait for its end (gnt-job watch {job}), or choose another",
+                hint=f"wait for the job (gnt-job watch {job}), or choose another address",
             )
         if address.value in self._picked.get((net.uuid, address.family), set()):
-            raise errors.NotUniqueError(f"address {address} is asked for twice")
-        self._check_rested(net, address, force=request.force)
-        reserved = ranges.union(ranges.parse_range(text)[1] for text in subnet.external)
-        if ranges.locate(reserved, address.value) is not None and not request.force:
+            raise errors.NotUniqueError(f"address {address} of network {net.name} is requested twice")
+        self._check_quarantine(net, address, force=request.force)
+        external = ranges.union(ranges.parse_range(text)[1] for text in subnet.external)
+        if ranges.locate(external, address.value) is not None and not request.force:
             raise errors.WrongStateError(
-                f"address {address} of network {net.name} is reserved externally", hint="--force takes it all the same"
+                f"address {address} of network {net.name} is reserved externally", hint="allocate it with --force"
             )
         return self._pick(net, address)
 
-    def _check_rested(self, net: network.Network, address: ranges.Address, *, force: bool) -> None:
-        resting = self.ledger.resting
-        rest = resting.of(net.uuid, str(address))
-        left = rest.until - resting.now() if rest and rest.instance != self.owner and not force else 0
-        if rest and left > 0:
+    def _check_quarantine(self, net: network.Network, address: ranges.Address, *, force: bool) -> None:
+        quarantined = self.ledger.quarantine
+        record = quarantined.record(net.uuid, str(address))
+        remaining = record.until - quarantined.now() if record and record.instance != self.owner and not force else 0
+        if record and remaining > 0:
             raise errors.BusyError(
-                f"address {address} of network {net.name} was given back by {rest.noun} {rest.name} and rests for "
-                f"another {math.ceil(left)} s, as the cluster's hold time has it",
-                hint="try again later, choose another, or take it all the same with --force",
+                f"address {address} of network {net.name} was released by {record.noun} {record.name} and is in "
+                f"quarantine for another {math.ceil(remaining)} s, by the cluster's hold time",
+                hint="try again later, choose another address, or allocate it with --force",
             )
 
     def release(self, net: network.Network, ip: str) -> None:
-        """Take an address as free, for a request that names it; one of this plan's own picks for any."""
+        """Make an address available to a request that names it; an allocation of this plan, to any request."""
         address = ranges.parse_address(ip)
         self._picked.get((net.uuid, address.family), set()).discard(address.value)
         self._released.add((net.uuid, ip))

@@ -1,39 +1,39 @@
-"""Addresses that somebody outside of the cluster holds, as far as they were met in a database that others use too.
+"""Addresses with an owner outside of the cluster, as far as a shared database has reported them.
 
-``embedded.Ledger`` owns it and marks in its spaces what this says, so that no pool hands them out; whether one is free
-again is asked for when it is named, or when nothing else is left (``shared``).
+``embedded.Ledger`` owns the ``Foreign`` and marks its addresses as used, so that no pool allocates them. ``shared``
+asks the database whether such an address is free again when a request names it, or when no other address is free.
 """
 
 from collections.abc import Iterator
 
 from gantry.address import ranges
-from gantry.ipam.places import Place
+from gantry.ipam.network_addresses import NetworkAddress
 
 
 class Foreign:
-    """Who holds which address, by its place."""
+    """The owner of each foreign address."""
 
     def __init__(self) -> None:
-        self._known: dict[Place, str] = {}
+        self._known: dict[NetworkAddress, str] = {}
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
-    def __contains__(self, place: Place) -> bool:
-        return place in self._known
+    def __contains__(self, address: NetworkAddress) -> bool:
+        return address in self._known
 
-    def learn(self, place: Place, holder: str) -> None:
-        """Note who holds an address."""
-        self._known[place] = holder
+    def learn(self, address: NetworkAddress, owner: str) -> None:
+        """Record the owner of an address."""
+        self._known[address] = owner
 
-    def forget(self, place: Place) -> bool:
-        """Forget an address; False if it was not known."""
-        return self._known.pop(place, None) is not None
+    def forget(self, address: NetworkAddress) -> bool:
+        """Forget an address; return False if it was not known."""
+        return self._known.pop(address, None) is not None
 
     def numbers(self) -> Iterator[tuple[str, ranges.Address]]:
-        """Yield the network and the number of each."""
-        return ((cable, ranges.parse_address(ip)) for cable, ip in self._known)
+        """Yield the network's UUID and the address for each foreign address."""
+        return ((network_uuid, ranges.parse_address(ip)) for network_uuid, ip in self._known)
 
-    def places(self) -> list[Place]:
-        """Return them all."""
+    def addresses(self) -> list[NetworkAddress]:
+        """Return all foreign addresses."""
         return [*self._known]

@@ -1,9 +1,9 @@
-"""The numbers of mirrored disks, given out once: minors, by node, and ports, which are the cluster's.
+"""The numbers of mirrored disks, each allocated once: minors, per node, and ports, per cluster.
 
-They are static (contracts/cluster-design.md#drbd-minors): the configuration says who has which, so a node searches
-nothing. As with addresses, the disks in the state are the record; beside it a space of used numbers for each node, and
-one for the ports, follow every change, so that a free one is found at the same cost however many are in use.
-``embedded.Ledger`` owns the ``Mirrors`` and passes on what changes and what is held for a running job.
+The numbers are static (contracts/cluster-design.md#drbd-minors): the configuration assigns them, so a node need not
+search for a free number. As with addresses, the disks in the state are the record. A space of used numbers for each
+node, and a space for the ports, follow every change, so the cost of an allocation does not depend on how many numbers
+are in use. ``embedded.Ledger`` owns the ``Mirrors`` and passes on changes, and holds for running jobs.
 """
 
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from gantry.model import instance
 
 MINORS = ranges.Range(0, 65535)
 FIRST_PORT, LAST_PORT = 11000, 14999
-"""Where existing clusters have the ports of their disks, and their firewalls expect them."""
+"""The ports that disks of existing clusters use, and that their firewalls allow."""
 
 
 class Mirrors:
-    """The used minors and ports of a state, and those held for jobs."""
+    """The used minors and ports of a state, and those that jobs hold."""
 
     def __init__(self) -> None:
         self._spaces: dict[str, space.Space] = {}
@@ -26,51 +26,51 @@ class Mirrors:
         self._holds: dict[int, list[instance.Number]] = {}
 
     def clear(self) -> None:
-        """Forget what is used; what is held stays so."""
+        """Mark all numbers as not used; jobs keep the numbers that they hold."""
         self._spaces = {}
 
-    def mark(self, holder: instance.Instance | instance.DetachedDisk | None, *, used: bool) -> None:
-        """Mark the numbers of an instance, or of a disk without one, as used, or as free."""
-        for one in holder.numbers() if holder else ():
-            numbers = self.space(one.space)
+    def mark(self, owner: instance.Instance | instance.DetachedDisk | None, *, used: bool) -> None:
+        """Mark the numbers of an instance, or of a detached disk, as used or free."""
+        for number in owner.numbers() if owner else ():
+            numbers = self.space(number.space)
             if used:
-                numbers.take(one.number)
+                numbers.take(number.number)
             else:
-                numbers.give(one.number)
+                numbers.give(number.number)
 
     def hold(self, job: int, vm: instance.Instance) -> None:
-        """Keep the numbers of an instance from other plans than the job's, until ``release``."""
-        for one in vm.numbers():
-            self._held.setdefault(one.space, {})[one.number] = job
-            self._holds.setdefault(job, []).append(one)
+        """Hold the numbers of an instance for a job until ``release``: no other plan allocates them."""
+        for number in vm.numbers():
+            self._held.setdefault(number.space, {})[number.number] = job
+            self._holds.setdefault(job, []).append(number)
 
     def release(self, job: int) -> None:
-        """Let go of what is held for a job."""
-        for one in self._holds.pop(job, ()):
-            self.held(one.space).pop(one.number, None)
+        """End the holds of a job."""
+        for number in self._holds.pop(job, ()):
+            self.held_numbers(number.space).pop(number.number, None)
 
-    def held(self, name: str) -> dict[int, int]:
-        """Return the numbers of a space that are held, with the jobs that they are held for."""
+    def held_numbers(self, name: str) -> dict[int, int]:
+        """Return the held numbers of a space, with the job that holds each."""
         return self._held.setdefault(name, {})
 
     def space(self, name: str) -> space.Space:
-        """Return the used numbers of a node, or those of ``instance.PORTS``."""
+        """Return the used numbers of a node (by UUID), or the used ports (``instance.PORTS``)."""
         return self._spaces.setdefault(name, space.Space())
 
     def picks(self) -> "Picks":
-        """Return a set of picks for one plan; nothing is taken until the plan's transaction is applied."""
+        """Return the picks of a new plan; a number is in use only after the plan's transaction is applied."""
         return Picks(self)
 
 
 @dataclass
 class Picks:
-    """The numbers that one plan has chosen."""
+    """The numbers that a plan has chosen."""
 
     mirrors: Mirrors
     _picked: dict[str, set[int]] = field(default_factory=dict)
 
     def minor(self, node: str) -> int:
-        """Return a free minor of a node, which is named by its UUID; NoRoomError."""
+        """Return a free minor of a node, by the node's UUID; NoRoomError."""
         return self._first(node, MINORS, what=f"minors {MINORS.first} to {MINORS.last} of a node")
 
     def port(self) -> int:
@@ -81,8 +81,8 @@ class Picks:
     def _first(self, name: str, run: ranges.Range, *, what: str) -> int:
         taken = self._picked.setdefault(name, set())
         numbers = self.mirrors.space(name)
-        number = pools.first_free(numbers, run, excluded=(), taken=taken | self.mirrors.held(name).keys())
+        number = pools.first_free(numbers, run, excluded=(), taken=taken | self.mirrors.held_numbers(name).keys())
         if number is None:
-            raise errors.NoRoomError(f"all {what} are taken by mirrored disks", hint="remove a mirrored disk")
+            raise errors.NoRoomError(f"all {what} are in use by mirrored disks", hint="remove a mirrored disk")
         taken.add(number)
         return number

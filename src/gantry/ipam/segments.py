@@ -1,17 +1,17 @@
-"""The ledger of segmentation ids: who may take which, which are used, which are held for a running job.
+"""The ledger of segmentation ids: which projects may allocate them, which are used, and which jobs hold.
 
-As with addresses the state is the record: a network has its segment, a range is an object. Beside it this keeps a
-``Place`` for each network type and physical network, and follows every change, so that the next free id is found at
-the same cost however many ids, ranges and networks there are. Between a plan and its transaction an id that the plan
-takes or gives up is held for its job; held ids count as used, for picks and for what becomes of their range.
+As with addresses the state is the record: a network has a segment, a range is an object. Beside the state this ledger
+keeps the ids of each network type and physical network. It follows every change, so the cost of finding the next free
+id does not depend on the number of ids, ranges and networks. Between a plan and its transaction the job holds the ids
+that the plan allocates or releases; held ids count as used, for allocations and for changes of their range.
 
-Which ranges an id comes from (contracts/segment-ranges.md#allocation): with the feature on from the project's own,
-over all network types and physical networks; if it has none of what is asked for, from the shared ones, without what
-is another's own; ``Cluster.segment_fallback`` lets it go on to those when its own are used up. With the feature off
-from those of the configuration file alone.
+Which ranges an id comes from (contracts/segment-ranges.md#allocation): with the feature on, from the project's own
+ranges, over all network types and physical networks. If the project has no matching range, the id comes from the shared
+ranges, without the ids of other projects' ranges; ``Cluster.segment_fallback`` also allows those when the project's own
+ranges are used up. With the feature off, ids come only from the ranges of the configuration file.
 
-``embedded.Ledger`` owns the ``Segments`` and passes on what changes and what is held; units call ``pick`` and
-``check_free``, the query of ranges reads its places.
+``embedded.Ledger`` owns the ``Segments`` and passes on changes and holds; units call ``pick`` and ``check_free``, and
+the query of ranges reads the ids of each scope.
 """
 
 import bisect
@@ -25,23 +25,23 @@ from gantry.model import network
 from gantry.state import integrity
 from gantry.state import snapshot as states
 
-Key = tuple[str, str]
-"""A place: network type and physical network."""
+Scope = tuple[str, str]
+"""The scope of a range: network type and physical network."""
 
 ORDER = {name: index for index, name in enumerate(segments.LIMITS)}
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a network's segment has to be; what is empty or None is left to the ranges."""
+class Request:
+    """The requested segment of a network; the ranges determine what is empty or None."""
 
     network_type: str = ""
     physical_network: str = ""
     segmentation_id: int | None = None
 
-    def fits(self, key: Key) -> bool:
-        """Tell whether a place is one of those that are asked for."""
-        return self.network_type in ("", key[0]) and self.physical_network in ("", key[1])
+    def fits(self, scope: Scope) -> bool:
+        """Return whether a scope matches the request."""
+        return self.network_type in ("", scope[0]) and self.physical_network in ("", scope[1])
 
     def __str__(self) -> str:
         kind = f"{self.network_type} " if self.network_type else ""
@@ -49,27 +49,27 @@ class Wish:
 
 
 class Segments:
-    """The ids of a state, and those held for jobs."""
+    """The segmentation ids of a state, and those that jobs hold."""
 
     def __init__(self) -> None:
-        self._places: dict[Key, segments.Place] = {}
+        self._ids: dict[Scope, segments.Place] = {}
         self._physical: dict[str, list[str]] = {}
-        self._of_project: dict[str, set[Key]] = {}
+        self._of_project: dict[str, set[Scope]] = {}
         self._holds: dict[int, list[network.Segment]] = {}
 
     def rebuild(self, state: states.Snapshot) -> None:
-        """Follow a state anew; what is held stays so."""
-        self._places, self._physical, self._of_project = {}, {}, {}
-        for one in state.segmentranges.values():
-            self._share(one)
+        """Rebuild the ledger from a state; jobs keep the ids that they hold."""
+        self._ids, self._physical, self._of_project = {}, {}, {}
+        for segment_range in state.segmentranges.values():
+            self._share(segment_range)
         for net in state.networks.values():
             self._mark(net, used=True)
-        for job, held in self._holds.items():
-            for segment in held:
+        for job, held_segments in self._holds.items():
+            for segment in held_segments:
                 self._at(segment).hold(segment.segmentation_id, job)
 
     def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
-        """Bring the places from one snapshot to the next, by the changes of networks and segment ranges."""
+        """Update the ledger from one snapshot to the next, by the changes of networks and segment ranges."""
         nets = {change.key for change in changes if change.kind == "networks"}
         moved = [
             (old, new)
@@ -84,30 +84,30 @@ class Segments:
             for key in nets:
                 self._mark(state.networks.get(key), used=used)
 
-    def _share(self, one: network.SegmentRange | None) -> None:
-        if one is not None:
-            self._place(key_of(one)).add(_claim(one))
-            if one.project:
-                self._of_project.setdefault(one.project, set()).add(key_of(one))
+    def _share(self, segment_range: network.SegmentRange | None) -> None:
+        if segment_range is not None:
+            self._ids_at(scope_of(segment_range)).add(_claim(segment_range))
+            if segment_range.project:
+                self._of_project.setdefault(segment_range.project, set()).add(scope_of(segment_range))
 
-    def _unshare(self, one: network.SegmentRange | None) -> None:
-        if one is not None:
-            place = self._place(key_of(one))
-            place.remove(_claim(one))
-            if one.project and not place.has(one.project):
-                self._of_project[one.project].discard(key_of(one))
+    def _unshare(self, segment_range: network.SegmentRange | None) -> None:
+        if segment_range is not None:
+            ids = self._ids_at(scope_of(segment_range))
+            ids.remove(_claim(segment_range))
+            if segment_range.project and not ids.has(segment_range.project):
+                self._of_project[segment_range.project].discard(scope_of(segment_range))
 
     def _mark(self, net: network.Network | None, *, used: bool) -> None:
         if net is None or net.segment is None:
             return
-        place = self._at(net.segment)
+        ids = self._at(net.segment)
         if used:
-            place.take(net.segment.segmentation_id)
+            ids.take(net.segment.segmentation_id)
         else:
-            place.give(net.segment.segmentation_id)
+            ids.give(net.segment.segmentation_id)
 
     def hold(self, job: int, before: states.Snapshot, changes: Sequence[states.Change]) -> None:
-        """Keep what networks have before or after the changes of a job from other plans, until ``release``."""
+        """Hold the segments before and after the changes of a job: until ``release``, no other plan allocates them."""
         for change in changes:
             if change.kind == "networks":
                 new = change.value if isinstance(change, states.Put) else None
@@ -117,106 +117,111 @@ class Segments:
                         self._holds.setdefault(job, []).append(net.segment)
 
     def release(self, job: int) -> None:
-        """Let go of what is held for a job."""
+        """End the holds of a job."""
         for segment in self._holds.pop(job, ()):
             self._at(segment).release(segment.segmentation_id)
 
     def _at(self, segment: network.Segment) -> segments.Place:
-        return self._place((segment.network_type, segment.physical_network))
+        return self._ids_at((segment.network_type, segment.physical_network))
 
-    def _place(self, key: Key) -> segments.Place:
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = segments.Place(key[0])
-            bisect.insort(self._physical.setdefault(key[0], []), key[1])
-        return place
+    def _ids_at(self, scope: Scope) -> segments.Place:
+        ids = self._ids.get(scope)
+        if ids is None:
+            ids = self._ids[scope] = segments.Place(scope[0])
+            bisect.insort(self._physical.setdefault(scope[0], []), scope[1])
+        return ids
 
-    def place(self, one: network.SegmentRange) -> segments.Place:
+    def ids_of(self, segment_range: network.SegmentRange) -> segments.Place:
         """Return the ids of a range's network type and physical network."""
-        return self._place(key_of(one))
+        return self._ids_at(scope_of(segment_range))
 
-    def is_known(self, key: Key) -> bool:
-        """Tell whether a range names the place."""
-        place = self._places.get(key)
-        return place is not None and not place.is_unclaimed()
+    def is_known(self, scope: Scope) -> bool:
+        """Return whether a range has this scope."""
+        ids = self._ids.get(scope)
+        return ids is not None and not ids.is_unclaimed()
 
-    def pick(self, cluster: clusters.Cluster, wish: Wish, *, project: str) -> network.Segment:
-        """Return the next free segment for a project's network, or for nobody's (""); NoRoomError."""
-        for key, number in self._free(cluster, wish, project):
+    def pick(self, cluster: clusters.Cluster, request: Request, *, project: str) -> network.Segment:
+        """Return the next free segment for a network of a project, or of no project (""); NoRoomError."""
+        for scope, number in self._free(cluster, request, project):
             if number is not None:
-                return network.Segment(network_type=key[0], physical_network=key[1], segmentation_id=number)
-        raise self._exhausted(cluster, wish, project)
+                return network.Segment(network_type=scope[0], physical_network=scope[1], segmentation_id=number)
+        raise self._exhausted(cluster, request, project)
 
-    def _free(self, cluster: clusters.Cluster, wish: Wish, project: str) -> Iterator[tuple[Key, int | None]]:
-        """Yield the next free id of each place that may be taken from, in order."""
-        everywhere = self._everywhere(cluster, wish)
+    def _free(self, cluster: clusters.Cluster, request: Request, project: str) -> Iterator[tuple[Scope, int | None]]:
+        """Yield the scopes that the network may use, in order, with the next free id of each, None if none is free."""
+        everywhere = self._everywhere(cluster, request)
         if not cluster.segment_ranges:
-            for key in everywhere:
-                yield key, self._places[key].next_configured()
+            for scope in everywhere:
+                yield scope, self._ids[scope].next_configured()
             return
-        own = self._own(cluster, wish, project)
-        for key in own:
-            yield key, self._places[key].next_free(project)
-        if not own or cluster.segment_fallback:
-            for key in everywhere:
-                yield key, self._places[key].next_free(segments.SHARED)
+        own_scopes = self._own(cluster, request, project)
+        for scope in own_scopes:
+            yield scope, self._ids[scope].next_free(project)
+        if not own_scopes or cluster.segment_fallback:
+            for scope in everywhere:
+                yield scope, self._ids[scope].next_free(segments.SHARED)
 
-    def _own(self, cluster: clusters.Cluster, wish: Wish, project: str) -> list[Key]:
-        """Return where a project has ranges of what is asked for; a type need not be among the tenants' ones."""
-        found = filter(wish.fits, self._of_project.get(project, ()) if project else ())
-        return sorted(found, key=lambda key: (_rank(cluster, key[0]), ORDER[key[0]], key[1]))
+    def _own(self, cluster: clusters.Cluster, request: Request, project: str) -> list[Scope]:
+        """Return the scopes of a project's matching ranges; their type need not be a tenant network type."""
+        matching = filter(request.fits, self._of_project.get(project, ()) if project else ())
+        return sorted(matching, key=lambda scope: (_rank(cluster, scope[0]), ORDER[scope[0]], scope[1]))
 
-    def _everywhere(self, cluster: clusters.Cluster, wish: Wish) -> Iterator[Key]:
-        """Yield the places that are asked for in the order of the tenants' network types, which a type overrules."""
-        types = (wish.network_type,) if wish.network_type else cluster.tenant_network_types or tuple(ORDER)
+    def _everywhere(self, cluster: clusters.Cluster, request: Request) -> Iterator[Scope]:
+        """Yield the matching scopes of the requested type, or else of the tenant network types in their order."""
+        types = (request.network_type,) if request.network_type else cluster.tenant_network_types or tuple(ORDER)
         for kind in types:
             names = self._physical.get(kind, ())
-            yield from ((kind, name) for name in names if wish.physical_network in ("", name))
+            yield from ((kind, name) for name in names if request.physical_network in ("", name))
 
-    def _exhausted(self, cluster: clusters.Cluster, wish: Wish, project: str) -> errors.NoRoomError:
-        own = cluster.segment_ranges and self._own(cluster, wish, project)
-        whose = f"project {project}'s own ranges" if own else "the ranges that it may take from"
+    def _exhausted(self, cluster: clusters.Cluster, request: Request, project: str) -> errors.NoRoomError:
+        own_scopes = cluster.segment_ranges and self._own(cluster, request, project)
+        whose = f"the ranges of project {project}" if own_scopes else "the ranges that the network may use"
         hint = "gantry segment range list shows the ranges; "
-        if own:
-            hint += "enlarge one, or let projects go on to the shared ones: gnt-cluster modify --segment-fallback yes"
+        if own_scopes:
+            hint += (
+                "enlarge a range, or let projects use the shared ranges too: gnt-cluster modify --segment-fallback yes"
+            )
         elif cluster.segment_ranges:
-            hint += "create one, or enlarge one"
+            hint += "create a range, or enlarge a range"
         else:
-            hint += "only those of segments.ini apply, unless gnt-cluster modify --segment-ranges yes"
-        return errors.NoRoomError(f"there is no free {wish} in {whose}", hint=hint)
+            hint += "only the ranges of segments.ini apply, unless gnt-cluster modify --segment-ranges yes"
+        return errors.NoRoomError(f"there is no free {request} in {whose}", hint=hint)
 
-    def check_free(self, state: states.Snapshot, wanted: network.Segment) -> None:
-        """Refuse a segment that a network has, or that is held; NotUniqueError, BusyError."""
-        holder = state.segments.get(wanted.place)
-        if holder is not None:
-            raise integrity.segment_in_use(wanted, holder=state.networks[holder])
-        job = self._at(wanted).held.get(wanted.segmentation_id)
+    def check_free(self, state: states.Snapshot, segment: network.Segment) -> None:
+        """Refuse a segment that a network has (NotUniqueError) or that a job holds (BusyError)."""
+        owner = state.segments.get(segment.place)
+        if owner is not None:
+            raise integrity.segment_in_use(segment, holder=state.networks[owner])
+        job = self._at(segment).held.get(segment.segmentation_id)
         if job is not None:
             raise errors.BusyError(
-                f"{wanted.network_type} segment {wanted.segmentation_id} is held by job {job}, which is still running",
-                hint=f"wait for its end (gnt-job watch {job}), or choose another",
+                f"{segment.network_type} segment {segment.segmentation_id} is held by job {job}, "
+                "which is still running",
+                hint=f"wait for the job (gnt-job watch {job}), or choose another segmentation id",
             )
 
 
-def key_of(one: network.SegmentRange) -> Key:
-    """Return the place of a range."""
-    return one.network_type, one.physical_network
+def scope_of(segment_range: network.SegmentRange) -> Scope:
+    """Return the scope of a range."""
+    return segment_range.network_type, segment_range.physical_network
 
 
-def run_of(one: network.SegmentRange) -> ranges.Range:
+def run_of(segment_range: network.SegmentRange) -> ranges.Range:
     """Return the ids of a range."""
-    return ranges.Range(one.minimum, one.maximum)
+    return ranges.Range(segment_range.minimum, segment_range.maximum)
 
 
-def _claim(one: network.SegmentRange) -> segments.Claim:
-    return segments.Claim(run_of(one), owner=one.project, default=one.default, key=one.uuid)
+def _claim(segment_range: network.SegmentRange) -> segments.Claim:
+    return segments.Claim(
+        run_of(segment_range), owner=segment_range.project, default=segment_range.default, key=segment_range.uuid
+    )
 
 
-def _extent(one: network.SegmentRange | None) -> tuple[Key, segments.Claim] | None:
-    return (key_of(one), _claim(one)) if one else None
+def _extent(segment_range: network.SegmentRange | None) -> tuple[Scope, segments.Claim] | None:
+    return (scope_of(segment_range), _claim(segment_range)) if segment_range else None
 
 
 def _rank(cluster: clusters.Cluster, network_type: str) -> int:
-    """Return the place of a type among the tenants' ones, behind them if it is none."""
+    """Return the index of a type among the tenant network types; their number if it is not a tenant network type."""
     types = cluster.tenant_network_types
     return types.index(network_type) if network_type in types else len(types)

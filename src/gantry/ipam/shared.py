@@ -1,17 +1,18 @@
 """Addresses in a database that others use too: other masters, and servers such as Neutron's (driver ``sql``).
 
-The master goes on to plan with its ledger; the database has the last word on who has an address. Between a plan and
-its transaction the processor has what the plan newly takes secured there, all of it or nothing; an address that
-somebody else holds is learnt (``foreign``) and the unit plans anew. A task gives back what the database has and the
-state has not, or not any more (``unsettled``); a database that does not answer makes that late, never wrong. After a
-start the two are compared (``sql.sharing.survey``), before anything is secured.
+The master still plans with its ledger, but the database decides who gets an address. Between a plan and its transaction
+the processor calls ``secure``, which allocates all new addresses of the plan in the database, or none. If another owner
+has an address, the ledger records that (``foreign``) and the unit makes a new plan. A task releases the addresses that
+the database has and the state does not have (``unsettled``); if the database does not answer, that release is late, but
+never wrong. After a start, the database is compared with the state (``sql.sharing.survey``) before any address is
+secured.
 
-Invariant: an address that the state has is in the database before it is in the state, and leaves it after it has left
-the state for good.
+Invariant: an address enters the database before it enters the state, and leaves the database after the durable state
+has dropped it.
 
-Life cycle: made by the master daemon, which registers ``follow`` as an observer of the store; ``start`` when it is
-confirmed, ``close`` at its end. ``move_in`` and ``move_out`` are the work of OP_CLUSTER_SET_PARAMS, which holds all
-networks meanwhile. While the state alone keeps the addresses (``on`` is false) nothing here runs.
+Life cycle: the master daemon creates the ``Shared`` and registers ``follow`` as an observer of the store; it calls
+``start`` when its mastership is confirmed, ``close`` at its end. OP_CLUSTER_SET_PARAMS calls ``move_in`` and
+``move_out`` while it locks all networks. While the state alone decides (``on`` is false), nothing here runs.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from typing import Protocol, TypeVar
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.ipam import embedded, places, subscription, unsettled
+from gantry.ipam import embedded, network_addresses, subscription, unsettled
 from gantry.ipam.sql import engines, records, schema, sharing, statements
 from gantry.runtime import interface
 from gantry.state import snapshot as states
@@ -32,20 +33,20 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TRIES = 8
-"""How often a unit plans because others have what it picked; what is learnt each time doubles."""
+ATTEMPTS = 8
+"""How many plans a unit makes when other owners have the addresses; each attempt learns twice as many of them."""
 
-AHEAD = 64
-"""How many allocations behind an address that others hold are learnt at the first try."""
+NEIGHBOURS_LEARNT = 64
+"""How many allocations after a conflicting address the first attempt learns."""
 
-ASIDE = 4096
-"""How far behind an address that was lost a plan looks for another one, before it looks everywhere."""
+SKIP_RANGE = 4096
+"""How many numbers after a conflicting address a plan searches for another address, before it searches all."""
 
-RETRY = 5.0
-"""Seconds until a database that did not answer is asked again, and between two looks at what others hold."""
+RETRY_SECONDS = 5.0
+"""Back-off after a database did not answer, and interval between two readings of other owners' addresses."""
 
-CHUNK = 100
-"""How many subnets one transaction compares and mends."""
+SUBNETS_PER_TRANSACTION = 100
+"""How many subnets one transaction compares and corrects."""
 
 
 class Store(unsettled.States, Protocol):
@@ -53,31 +54,31 @@ class Store(unsettled.States, Protocol):
 
     @property
     def deposed(self) -> bool:
-        """Tell whether a node has refused this master."""
+        """Return whether a node has refused this master."""
         ...
 
 
 class Shared:
-    """What the master does in a database with the addresses of its cluster."""
+    """The addresses of a master's cluster in a shared database."""
 
     def __init__(self, runtime: interface.Runtime, ledger: embedded.Ledger, store: Store) -> None:
         self._runtime = runtime
         self._ledger = ledger
         self._store = store
         self._database: engines.Database | None = None
-        self._before: engines.Database | None = None
+        self._previous: engines.Database | None = None
         self._moving = self._ready = False
-        self._looked = -RETRY
-        self._opening = asyncio.Lock()
-        self._releasing = asyncio.Lock()
-        self._open = unsettled.Unsettled(ledger, store)
-        self._aside: dict[int, list[places.Place]] = {}
+        self._surveyed_at = -RETRY_SECONDS
+        self._compare_lock = asyncio.Lock()
+        self._release_lock = asyncio.Lock()
+        self._unsettled = unsettled.Unsettled(ledger, store)
+        self._skipped: dict[int, list[network_addresses.NetworkAddress]] = {}
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def on(self) -> bool:
-        """Tell whether a database has the last word."""
+        """Return whether a database decides about allocations."""
         return self._database is not None
 
     @property
@@ -85,18 +86,18 @@ class Shared:
         return f"{sharing.CLUSTERS}{self._store.snapshot.the_cluster.uuid}/"
 
     def start(self) -> None:
-        """Use the database that the state names, if it names one; it is compared as soon as it answers."""
+        """Use the database that the state names, if any; compare it with the state as soon as it answers."""
         owner = self._store.snapshot.the_cluster
         if owner.ipam_driver == "sql":
             self._use(engines.open_database(owner.ipam_database))
 
     async def close(self) -> None:
-        """End the task and the connections that are not at work."""
+        """End the task and close the idle connections."""
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        for database in filter(None, (self._database, self._before)):
+        for database in filter(None, (self._database, self._previous)):
             database.close()
 
     def _use(self, database: engines.Database | None) -> None:
@@ -109,271 +110,282 @@ class Shared:
         assert self._database
         return await self._runtime.block(functools.partial(self._database.change, work))
 
-    async def _look(self) -> sharing.Survey:
-        truth, database = await self._truth(), self._database
+    async def _survey(self) -> sharing.Survey:
+        expected, database = await self._expected(), self._database
         assert database
-        return await self._runtime.block(lambda: database.read(lambda db: sharing.survey(db, truth)))
+        return await self._runtime.block(lambda: database.read(lambda db: sharing.survey(db, expected)))
 
     def follow(self, before: states.Snapshot, after: states.Snapshot, changes: Sequence[states.Change]) -> None:
-        """Note what a change of the state gives up."""
+        """Record the addresses that a change of the state releases."""
         del after
         if self._database is not None:
-            self._open.note(before, changes)
+            self._unsettled.note(before, changes)
 
     async def secure(
         self, job: int, before: states.Snapshot, changes: Sequence[states.Change], *, attempt: int
     ) -> bool:
-        """Have the database take what a plan newly takes, which is held for the job, and describe its subnets.
+        """Allocate a plan's new addresses, which the job holds, in the database, and write its subnets there.
 
-        False if others hold some of it, and the ledger knows now, or have changed the database: nothing was taken.
-        Raises NotUniqueError for one of which that was known, so that it was asked for by name, and what the database
-        cannot do.
+        Return False, with nothing allocated, if other owners have some of the addresses (the ledger then knows these),
+        or others have changed the database. NotUniqueError if the ledger knew the other owner before: then the plan's
+        request named the address. Errors of the database.
         """
-        asked = subscription.asked(before, changes, mark=self._mark)
-        if not asked:
+        additions = subscription.additions(before, changes, mark=self._mark)
+        if not additions:
             return True
-        # What was known when the plan was made, in this turn of the loop, no pool has given.
-        named = {place for place in asked.addresses if place in self._ledger.foreign}
+        # The ledger knew these when the plan was made, in this turn of the event loop, so no pool allocated them.
+        requested = {key for key in additions.addresses if key in self._ledger.foreign}
         await self._get_ready()
         if self._database is None:
             return True
-        self._open.begin(job, asked)
-        if not self._open.leaving.keys().isdisjoint(asked.addresses):
-            async with self._releasing:
+        self._unsettled.begin(job, additions)
+        if not self._unsettled.leaving.keys().isdisjoint(additions.addresses):
+            async with self._release_lock:
                 pass
-        mark, ahead = self._mark, AHEAD << attempt
+        mark, ahead = self._mark, NEIGHBOURS_LEARNT << attempt
         try:
-            await self._do(lambda db: _secure(db, asked, mark=mark, ahead=ahead))
-        except sharing.HeldError as held:
-            self._learn(held, asked, before, named=named)
-            self._step_aside(job, held.near, asked, attempt=attempt)
+            await self._do(lambda db: _secure(db, additions, mark=mark, ahead=ahead))
+        except sharing.HeldError as conflict:
+            self._learn(conflict, additions, before, requested=requested)
+            self._skip_addresses(job, conflict.near, additions, attempt=attempt)
             return False
         except errors.NotFoundError:
-            # Somebody has removed a subnet of ours, or restored an old database: all is compared before the next try.
+            # Someone removed a subnet of this cluster, or restored an old database: compare all before the next try.
             self._ready = False
             return False
-        for place in asked.addresses:
-            self._ledger.forget(place)
+        for key in additions.addresses:
+            self._ledger.forget(key)
         return True
 
     def _learn(
         self,
-        held: sharing.HeldError,
-        asked: subscription.Asked,
+        conflict: sharing.HeldError,
+        additions: subscription.Additions,
         before: states.Snapshot,
         *,
-        named: Collection[places.Place],
+        requested: Collection[network_addresses.NetworkAddress],
     ) -> None:
-        cables = {one.subnet: cable for (cable, _), one in asked.addresses.items()}
-        for one in held.near:
-            place = cables[one.subnet], one.address
-            if place in named:
+        networks = {each.subnet: network_uuid for (network_uuid, _), each in additions.addresses.items()}
+        for allocation in conflict.near:
+            key = networks[allocation.subnet], allocation.address
+            if key in requested:
                 raise errors.NotUniqueError(
-                    f"address {one.address} of network {before.networks[place[0]].name} is held by "
-                    f"{subscription.called(one.owner)} in {self._name}",
-                    hint="choose another one",
+                    f"address {allocation.address} of network {before.networks[key[0]].name} is allocated to "
+                    f"{subscription.owner_text(allocation.owner)} in {self._name}",
+                    hint="choose another address",
                 )
-            if place not in before.addresses:
-                self._ledger.learn(place, one.owner)
+            if key not in before.addresses:
+                self._ledger.learn(key, allocation.owner)
 
-    def _step_aside(
-        self, job: int, near: Iterable[records.Allocation], asked: subscription.Asked, *, attempt: int
+    def _skip_addresses(
+        self, job: int, near: Iterable[records.Allocation], additions: subscription.Additions, *, attempt: int
     ) -> None:
-        """Keep pools from a few addresses behind those that were lost, until the job ends or nothing else is free.
+        """Mark a few addresses after the conflicting ones as used, until the job ends or no other address is free.
 
-        Two masters that both pick the first free one would meet at every address, and one of them lose each time.
+        Two masters that always allocate the first free address would compete for every address, and one would lose
+        each time.
         """
-        lost = {(one.subnet, one.address) for one in near}
-        places_lost = [place for place, one in asked.addresses.items() if (one.subnet, one.address) in lost]
-        cable, address = max(
-            ((cable, ranges.parse_address(ip)) for cable, ip in places_lost), key=lambda one: one[1].value
+        conflicts = {(each.subnet, each.address) for each in near}
+        keys = [key for key, each in additions.addresses.items() if (each.subnet, each.address) in conflicts]
+        network_uuid, address = max(
+            ((network_uuid, ranges.parse_address(ip)) for network_uuid, ip in keys), key=lambda pair: pair[1].value
         )
-        numbers, number = self._ledger.space(cable, address.family), address.value
-        end = min(number + ASIDE, (1 << address.family.bits) - 1)
+        numbers, number = self._ledger.space(network_uuid, address.family), address.value
+        end = min(number + SKIP_RANGE, (1 << address.family.bits) - 1)
         for _ in range(self._runtime.random.below(1 << attempt)):
-            found = numbers.next_free(number + 1, end) if number < end else None
-            if found is None:
+            free_number = numbers.next_free(number + 1, end) if number < end else None
+            if free_number is None:
                 break
-            number, free = found, (cable, str(ranges.Address(address.family, found)))
-            self._ledger.learn(free, "")
-            self._aside.setdefault(job, []).append(free)
+            number, key = free_number, (network_uuid, str(ranges.Address(address.family, free_number)))
+            self._ledger.learn(key, "")
+            self._skipped.setdefault(job, []).append(key)
 
-    def _come_back(self, job: int) -> bool:
-        """Let pools hand out what ``_step_aside`` kept them from; tell whether there was any."""
-        left = self._aside.pop(job, ())
-        for place in left:
-            self._ledger.forget(place)
-        return bool(left)
+    def _free_skipped(self, job: int) -> bool:
+        """Free the addresses that ``_skip_addresses`` marked for a job; return whether there were any."""
+        keys = self._skipped.pop(job, ())
+        for key in keys:
+            self._ledger.forget(key)
+        return bool(keys)
 
     @property
     def _name(self) -> str:
         return self._database.name if self._database else "no database"
 
-    def used_up(self) -> errors.GantryError:
-        """Return the error for a plan that others were in the way of, again and again."""
+    def conflict_error(self) -> errors.GantryError:
+        """Return the error for a job whose every plan conflicted with other owners."""
         return errors.BusyError(
-            f"others were quicker at the addresses that were picked, {TRIES} times, in {self._name}", hint="try again"
+            f"other owners allocated the chosen addresses first, {ATTEMPTS} times, in {self._name}", hint="try again"
         )
 
-    async def look_again(self, job: int) -> bool:
-        """Forget what others have given back, when a plan of a job found no room; tell whether there was any."""
-        if self._come_back(job):
+    async def forget_released(self, job: int) -> bool:
+        """Forget addresses that other owners have released, after a plan found none free; return whether any were."""
+        if self._free_skipped(job):
             return True
-        known, now = self._ledger.foreign.places(), self._runtime.clock.monotonic()
-        if self._database is None or not known or now - self._looked < RETRY:
+        known, now = self._ledger.foreign.addresses(), self._runtime.clock.monotonic()
+        if self._database is None or not known or now - self._surveyed_at < RETRY_SECONDS:
             return False
-        self._looked = now
+        self._surveyed_at = now
         await self._get_ready()
-        found = await self._look()
-        still = self._places_of(found.others)
-        gone = [place for place in known if place not in still]
-        for place in gone:
-            self._ledger.forget(place)
-        return bool(gone)
+        survey = await self._survey()
+        allocated = self._by_network_address(survey.foreign)
+        released = [key for key in known if key not in allocated]
+        for key in released:
+            self._ledger.forget(key)
+        return bool(released)
 
     def done(self, job: int) -> None:
-        """Look at what a job has left behind, when nothing is held for it any more."""
-        self._come_back(job)
-        self._open.end(job)
+        """Compare what a job may have left in the database, after its holds have ended."""
+        self._free_skipped(job)
+        self._unsettled.end(job)
         self._work.set()
 
     async def _follow_up(self) -> None:
-        """Give back what is not in the state, for as long as the daemon lives."""
-        silent = False
+        """Release addresses that are not in the state, until the daemon ends."""
+        logged = False
         while True:
-            waits = self._open or (self._database and not self._ready)
+            unfinished = self._unsettled or (self._database and not self._ready)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY if waits else None):
+                async with asyncio.timeout(RETRY_SECONDS if unfinished else None):
                     await self._work.wait()
             self._work.clear()
             try:
-                await self._give_back()
+                await self._release_due()
             except errors.GantryError as error:
-                if not silent:
-                    log.error("addresses wait for their database: %s", error)
-                silent = True
-                # Each job that ends wakes this: a database that is down is not asked at each.
-                await self._runtime.clock.sleep(RETRY)
+                if not logged:
+                    log.error("addresses cannot be released in the shared database yet: %s", error)
+                logged = True
+                # The end of each job wakes this task; the back-off spares a database that is down.
+                await self._runtime.clock.sleep(RETRY_SECONDS)
             else:
-                silent = False
+                logged = False
 
-    async def _give_back(self) -> None:
+    async def _release_due(self) -> None:
         if self._database is None or self._store.deposed:
             return
         await self._get_ready()
-        async with self._releasing:
+        async with self._release_lock:
             mark = self._mark
-            with self._open.due() as (due, subnets):
+            with self._unsettled.due() as (due, subnets):
                 if self.on and (due or subnets):
-                    await self._do(lambda db: _give_back(db, due, subnets, mark=mark))
+                    await self._do(lambda db: _release_due(db, due, subnets, mark=mark))
 
-    async def _truth(self) -> sharing.Truth:
-        """Return what the state says; what is held for running jobs stays as it is, and is looked at later."""
-        state, held, mark = (self._store.durable, self._store.snapshot), self._ledger.holdings(), self._mark
-        found = await self._runtime.block(lambda: subscription.truth(state, held, mark=mark))
-        self._open.look_at(found.held)
-        return found.truth
+    async def _expected(self) -> sharing.Expected:
+        """Return the content that the database should have; allocations that jobs hold are kept, and compared later."""
+        state, held_addresses, mark = (
+            (self._store.durable, self._store.snapshot),
+            self._ledger.held_addresses(),
+            self._mark,
+        )
+        content = await self._runtime.block(lambda: subscription.content(state, held_addresses, mark=mark))
+        self._unsettled.add(content.held)
+        return content.expected
 
     async def _get_ready(self) -> None:
         """Compare the database with the state, once."""
         if self._ready:
             return
-        async with self._opening:
+        async with self._compare_lock:
             if self._database is None or self._is_ready():
                 return
-            for one in await self._compare(self._database):
-                log.error("address %s of subnet %s is in the state, but held by %s in %s",
-                          one.address, one.subnet, subscription.called(one.owner), self._name)  # fmt: skip
+            for allocation in await self._compare(self._database):
+                log.error("address %s of subnet %s is in the state, but allocated to %s in %s",
+                          allocation.address, allocation.subnet,
+                          subscription.owner_text(allocation.owner), self._name)  # fmt: skip
             self._ready = True
-            log.info("addresses are in %s", self._name)
+            log.info("the addresses of the cluster are in %s", self._name)
 
     def _is_ready(self) -> bool:
         return self._ready
 
     async def _compare(self, database: engines.Database) -> list[records.Allocation]:
-        """Bring a database to what the state says; return what others hold of that, and learn what else they hold."""
-        truth = await self._truth()
-        found = await self._runtime.block(lambda: _survey(database, truth))
-        doubles, parts = found.doubles, [*found.parts.items()]
-        for start in range(0, len(parts), CHUNK):
-            work = functools.partial(_settle, parts=parts[start : start + CHUNK], mark=truth.mark)
-            doubles += await self._runtime.block(functools.partial(database.change, work))
-        for place, owner in self._places_of(found.others).items():
-            self._ledger.learn(place, owner)
-        return doubles
+        """Make a database match the state, and learn other owners' addresses; return those that the state has too."""
+        expected = await self._expected()
+        survey = await self._runtime.block(lambda: _survey(database, expected))
+        conflicts, parts = survey.conflicts, [*survey.parts.items()]
+        for start in range(0, len(parts), SUBNETS_PER_TRANSACTION):
+            work = functools.partial(_settle, parts=parts[start : start + SUBNETS_PER_TRANSACTION], mark=expected.mark)
+            conflicts += await self._runtime.block(functools.partial(database.change, work))
+        for key, owner in self._by_network_address(survey.foreign).items():
+            self._ledger.learn(key, owner)
+        return conflicts
 
-    def _places_of(self, allocations: Iterable[records.Allocation]) -> dict[places.Place, str]:
-        cables = self._store.snapshot.subnet_network
-        return {(cables[one.subnet], one.address): one.owner for one in allocations if one.subnet in cables}
+    def _by_network_address(
+        self, allocations: Iterable[records.Allocation]
+    ) -> dict[network_addresses.NetworkAddress, str]:
+        networks = self._store.snapshot.subnet_network
+        return {(networks[each.subnet], each.address): each.owner for each in allocations if each.subnet in networks}
 
     async def check(self, url: str) -> None:
-        """Raise what stands against a database, before anything of ours is in it; its tables are made."""
-        database, truth = engines.open_database(url), await self._truth()
+        """Create a database's tables, and raise the error that prevents its use; write no address."""
+        database, expected = engines.open_database(url), await self._expected()
         try:
-            found = await self._runtime.block(lambda: _survey(database, truth))
+            survey = await self._runtime.block(lambda: _survey(database, expected))
         finally:
             database.close()
-        subscription.check_doubles(found.doubles, database.name)
+        subscription.check_conflicts(survey.conflicts, database.name)
 
     async def move_in(self, url: str) -> None:
-        """Put all addresses into a database that has the last word from now on; ``abandon`` or ``settle`` follows."""
+        """Write all addresses into a database, which decides from now on; call ``abandon`` or ``settle`` afterwards."""
         database = engines.open_database(url)
-        async with self._opening:
-            self._before, self._moving = self._database, True
-            # From here on plans are secured there, and wait until it is ready.
+        async with self._compare_lock:
+            self._previous, self._moving = self._database, True
+            # From here on, plans are secured in this database, and wait until it is ready.
             self._use(database)
-            subscription.check_doubles(await self._compare(database), database.name)
+            subscription.check_conflicts(await self._compare(database), database.name)
             self._ready = True
 
     async def abandon(self) -> None:
-        """Take ``move_in`` back: who had the last word has it again, and what was put into the database goes.
+        """Undo ``move_in``: use the former database or the state alone again, and remove what ``move_in`` wrote.
 
-        What was in another database stays in this one: both may be the same, by another way.
+        If the addresses were in another database before, they stay in the new one too: both may be the same database,
+        under different URLs.
         """
         if not self._moving:
             return
-        left, old, self._before, self._moving = self._database, self._before, None, False
-        await self._leave(left, old, clear=old is None)
+        former, previous, self._previous, self._moving = self._database, self._previous, None, False
+        await self._leave(former, previous, clear=previous is None)
 
     async def settle(self) -> None:
-        """End ``move_in``, when the state names the database."""
-        if self._before:
-            self._before.close()
-        self._before, self._moving = None, False
+        """Complete ``move_in`` after the state names the database."""
+        if self._previous:
+            self._previous.close()
+        self._previous, self._moving = None, False
 
     async def check_alone(self) -> None:
-        """Raise WrongStateError if others hold addresses of our subnets, which the state alone would hand out again."""
+        """Raise WrongStateError if other owners have addresses that the state alone could allocate again."""
         await self._get_ready()
-        found = await self._look()
-        subscription.check_alone([*found.doubles, *found.others], self._name)
+        survey = await self._survey()
+        subscription.check_alone([*survey.conflicts, *survey.foreign], self._name)
 
     async def move_out(self) -> None:
-        """Let the state alone have the last word, and take all addresses out of the database."""
+        """Let the state alone decide, and remove all addresses from the database."""
         await self._leave(self._database, None, clear=True)
 
-    async def _leave(self, left: engines.Database | None, old: engines.Database | None, *, clear: bool) -> None:
-        self._use(old)
-        self._open.clear()
-        for place in self._ledger.foreign.places():
-            self._ledger.forget(place)
-        if left and clear:
+    async def _leave(self, former: engines.Database | None, database: engines.Database | None, *, clear: bool) -> None:
+        self._use(database)
+        self._unsettled.clear()
+        for key in self._ledger.foreign.addresses():
+            self._ledger.forget(key)
+        if former and clear:
             mark, subnets = self._mark, [*self._store.snapshot.subnet_network]
-            for start in range(0, len(subnets), CHUNK):
-                work = functools.partial(sharing.clear, subnets=subnets[start : start + CHUNK], mark=mark)
-                await self._runtime.block(functools.partial(left.change, work))
-        if left:
-            left.close()
+            for start in range(0, len(subnets), SUBNETS_PER_TRANSACTION):
+                work = functools.partial(
+                    sharing.clear, subnets=subnets[start : start + SUBNETS_PER_TRANSACTION], mark=mark
+                )
+                await self._runtime.block(functools.partial(former.change, work))
+        if former:
+            former.close()
 
 
-def _secure(db: statements.Statements, asked: subscription.Asked, *, mark: str, ahead: int) -> None:
-    for subnet in asked.subnets:
+def _secure(db: statements.Statements, additions: subscription.Additions, *, mark: str, ahead: int) -> None:
+    for subnet in additions.subnets:
         sharing.describe(db, subnet, mark=mark)
-    sharing.secure(db, asked.addresses.values(), mark=mark, ahead=ahead)
+    sharing.secure(db, additions.addresses.values(), mark=mark, ahead=ahead)
 
 
-def _give_back(
+def _release_due(
     db: statements.Statements,
-    due: dict[places.Place, str],
+    due: dict[network_addresses.NetworkAddress, str],
     subnets: dict[str, subscription.Known],
     *,
     mark: str,
@@ -383,15 +395,15 @@ def _give_back(
         if known is None:
             sharing.drop(db, subnet)
         else:
-            sharing.describe(db, subscription.described(known), mark=mark)
+            sharing.describe(db, subscription.record_of(known), mark=mark)
 
 
-def _survey(database: engines.Database, truth: sharing.Truth) -> sharing.Survey:
+def _survey(database: engines.Database, expected: sharing.Expected) -> sharing.Survey:
     schema.prepare(database)
-    return database.read(lambda db: sharing.survey(db, truth))
+    return database.read(lambda db: sharing.survey(db, expected))
 
 
 def _settle(
     db: statements.Statements, *, parts: Iterable[tuple[str, sharing.Part]], mark: str
 ) -> list[records.Allocation]:
-    return [one for subnet, part in parts for one in sharing.settle(db, subnet, part, mark=mark)]
+    return [each for subnet, part in parts for each in sharing.settle(db, subnet, part, mark=mark)]

@@ -1,8 +1,8 @@
-"""What a cluster's state and its changes mean to a database of addresses; pure. ``shared`` asks.
+"""A cluster's state and its changes as records of a shared database of addresses; pure. ``shared`` calls this module.
 
-A subnet is there under its UUID, with the pools that may hand out addresses without what is reserved externally. An
-allocation's owner is ``gantry/CLUSTER/UUID``, of the instance or port, and its key is the address itself: what a NIC
-hands to another one stays what it is.
+A subnet is in the database under its UUID, with its pools minus the external reservations. The owner of an allocation
+is ``gantry/CLUSTER/UUID``, with the UUID of the instance or port. Its key is the address itself, so an allocation does
+not change when an address moves from one NIC of an instance to another.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,58 +10,62 @@ from dataclasses import dataclass
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.ipam import places
+from gantry.ipam import network_addresses
 from gantry.ipam.sql import records, sharing
 from gantry.model import network
 from gantry.state import snapshot as states
 
-NAMED = 5
-"""How many addresses a message names."""
+MAX_NAMED = 5
+"""How many addresses an error message names."""
 
 Known = network.Subnet | None
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a plan wants of a database: subnets as they will be, and what it newly takes, by place."""
+class Additions:
+    """What a plan adds to a database: subnets as they will be, and new allocations by network address."""
 
     subnets: Sequence[records.Subnet]
-    addresses: dict[places.Place, records.Allocation]
+    addresses: dict[network_addresses.NetworkAddress, records.Allocation]
 
     def __bool__(self) -> bool:
         return bool(self.subnets or self.addresses)
 
 
-def asked(before: states.Snapshot, changes: Sequence[states.Change], *, mark: str) -> Asked:
-    """Return what changes want that are to be applied to ``before``."""
+def additions(before: states.Snapshot, changes: Sequence[states.Change], *, mark: str) -> Additions:
+    """Return what changes, to be applied to ``before``, add to the database."""
     nets = {change.key: _network(change) for change in changes if change.kind == "networks"}
-    _, has = places.moved(before, changes)
-    wanted: dict[places.Place, records.Allocation] = {}
-    for place, holder in has.items():
-        cable, ip = place
-        subnet = "" if place in before.addresses else subnet_of(nets.get(cable) or before.networks.get(cable), ip)
+    _, owners_after = network_addresses.before_and_after(before, changes)
+    allocations: dict[network_addresses.NetworkAddress, records.Allocation] = {}
+    for key, owner in owners_after.items():
+        network_uuid, ip = key
+        subnet = (
+            ""
+            if key in before.addresses
+            else subnet_of(nets.get(network_uuid) or before.networks.get(network_uuid), ip)
+        )
         if subnet:
-            wanted[place] = records.Allocation(subnet, ip, mark + holder.uuid, ip)
-    subnets = [described(new) for _, new in _changed(before, changes) if new]
-    return Asked(subnets, wanted)
+            allocations[key] = records.Allocation(subnet, ip, mark + owner.uuid, ip)
+    subnets = [record_of(new) for _, new in _changed(before, changes) if new]
+    return Additions(subnets, allocations)
 
 
-def touched(before: states.Snapshot, changes: Iterable[states.Change]) -> Iterator[str]:
-    """Yield the ids of subnets that changes make, describe anew or remove."""
-    return (one.uuid for pair in _changed(before, changes) for one in pair if one)
+def changed_subnets(before: states.Snapshot, changes: Iterable[states.Change]) -> Iterator[str]:
+    """Yield the ids of the subnets that changes create, modify or remove."""
+    return (subnet.uuid for pair in _changed(before, changes) for subnet in pair if subnet)
 
 
 def _changed(before: states.Snapshot, changes: Iterable[states.Change]) -> Iterator[tuple[Known, Known]]:
-    """Yield subnets before and after changes that mean something to a database."""
+    """Yield the subnets whose database record changes, before and after."""
     for change in changes:
         if change.kind != "networks":
             continue
         old = _subnets(before.networks.get(change.key))
         new = _subnets(_network(change))
         for uuid in {**old, **new}:
-            was, will = old.get(uuid), new.get(uuid)
-            if was is None or will is None or described(was) != described(will):
-                yield was, will
+            old_subnet, new_subnet = old.get(uuid), new.get(uuid)
+            if old_subnet is None or new_subnet is None or record_of(old_subnet) != record_of(new_subnet):
+                yield old_subnet, new_subnet
 
 
 def _network(change: states.Change) -> network.Network | None:
@@ -74,23 +78,23 @@ def _subnets(net: network.Network | None) -> dict[str, network.Subnet]:
 
 
 def known(state: states.Snapshot, subnet: str) -> Known:
-    """Return a subnet of the state by its UUID, None if there is none."""
-    cable = state.subnet_network.get(subnet)
-    return _subnets(state.networks[cable])[subnet] if cable else None
+    """Return a subnet of the state by its UUID, None if the state does not have it."""
+    network_uuid = state.subnet_network.get(subnet)
+    return _subnets(state.networks[network_uuid])[subnet] if network_uuid else None
 
 
-def described(subnet: network.Subnet) -> records.Subnet:
-    """Return a subnet as a database knows it."""
+def record_of(subnet: network.Subnet) -> records.Subnet:
+    """Return the database record of a subnet."""
     reserved = [ranges.parse_range(text)[1] for text in subnet.external]
     free: list[str] = []
     for pool in subnet.pools:
         family, run = ranges.known_range(pool.range)
         free += (ranges.format_range(family, part) for part in ranges.difference([run], reserved))
-    return records.described(subnet.uuid, subnet.cidr, pools=free, gateway=subnet.gateway)
+    return records.canonical_subnet(subnet.uuid, subnet.cidr, pools=free, gateway=subnet.gateway)
 
 
 def subnet_of(net: network.Network | None, ip: str) -> str:
-    """Return the id of the subnet that an address is in, empty if there is none."""
+    """Return the id of the subnet that contains an address, empty if none does."""
     address = ranges.parse_address(ip)
     for subnet in net.subnets if net else ():
         cidr = ranges.known_cidr(subnet.cidr)
@@ -100,63 +104,65 @@ def subnet_of(net: network.Network | None, ip: str) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The truth, and what of it is only held for running jobs."""
+class Content:
+    """The expected content of a database, and the allocations of it that only running jobs hold."""
 
-    truth: sharing.Truth
-    held: dict[places.Place, records.Allocation]
+    expected: sharing.Expected
+    held: dict[network_addresses.NetworkAddress, records.Allocation]
 
 
-def truth(snapshots: Iterable[states.Snapshot], held: Iterable[places.Place], *, mark: str) -> Found:
-    """Return what any of the states says, and what is held. Cost: all addresses."""
+def content(
+    snapshots: Iterable[states.Snapshot], held_addresses: Iterable[network_addresses.NetworkAddress], *, mark: str
+) -> Content:
+    """Return the allocations of all given states, and those that jobs hold. Cost: all addresses."""
     subnets: dict[str, records.Subnet] = {}
-    have: dict[places.Place, records.Allocation] = {}
+    owned: dict[network_addresses.NetworkAddress, records.Allocation] = {}
     nets: dict[str, network.Network] = {}
-    for state in {id(one): one for one in snapshots}.values():
+    for state in {id(snapshot): snapshot for snapshot in snapshots}.values():
         nets |= dict(state.networks.items())
-        for place, owner in state.addresses.items():
-            if subnet := subnet_of(state.networks.get(place[0]), place[1]):
-                have[place] = records.Allocation(subnet, place[1], mark + (owner.port or owner.instance), place[1])
+        for key, owner in state.addresses.items():
+            if subnet := subnet_of(state.networks.get(key[0]), key[1]):
+                owned[key] = records.Allocation(subnet, key[1], mark + (owner.port or owner.instance), key[1])
     for net in nets.values():
-        subnets |= {subnet.uuid: described(subnet) for subnet in net.subnets}
-    waiting: dict[places.Place, records.Allocation] = {}
-    for place in held:
-        if place not in have and (subnet := subnet_of(nets.get(place[0]), place[1])):
-            waiting[place] = records.Allocation(subnet, place[1], mark, place[1])
-    every = {(one.subnet, _digits(one.address)): one for one in (*have.values(), *waiting.values())}
-    return Found(sharing.Truth(mark, subnets, every), waiting)
+        subnets |= {subnet.uuid: record_of(subnet) for subnet in net.subnets}
+    held_by_jobs: dict[network_addresses.NetworkAddress, records.Allocation] = {}
+    for key in held_addresses:
+        if key not in owned and (subnet := subnet_of(nets.get(key[0]), key[1])):
+            held_by_jobs[key] = records.Allocation(subnet, key[1], mark, key[1])
+    allocations = {(each.subnet, _digits(each.address)): each for each in (*owned.values(), *held_by_jobs.values())}
+    return Content(sharing.Expected(mark, subnets, allocations), held_by_jobs)
 
 
 def _digits(text: str) -> str:
     return records.digits(ranges.parse_address(text))
 
 
-def called(owner: str) -> str:
-    """Return how messages call who holds an address."""
+def owner_text(owner: str) -> str:
+    """Return the text for the owner of an address in messages."""
     match owner.split("/"):
-        case ["gantry", cluster, holder]:
-            return f"{holder or 'a job'} of cluster {cluster}"
-    return owner or "somebody"
+        case ["gantry", cluster, uuid]:
+            return f"{uuid or 'a job'} of cluster {cluster}"
+    return owner or "an unknown owner"
 
 
 def _names(allocations: Sequence[records.Allocation]) -> str:
-    names = ", ".join(f"{one.address} by {called(one.owner)}" for one in allocations[:NAMED])
-    return names + (f" and {len(allocations) - NAMED} more" if len(allocations) > NAMED else "")
+    names = ", ".join(f"{each.address} to {owner_text(each.owner)}" for each in allocations[:MAX_NAMED])
+    return names + (f" and {len(allocations) - MAX_NAMED} more" if len(allocations) > MAX_NAMED else "")
 
 
-def check_doubles(doubles: Sequence[records.Allocation], where: str) -> None:
-    """Refuse a database in which others hold addresses of ours; WrongStateError names them."""
-    if doubles:
+def check_conflicts(conflicts: Sequence[records.Allocation], where: str) -> None:
+    """Refuse a database in which other owners have addresses of this cluster; WrongStateError names them."""
+    if conflicts:
         raise errors.WrongStateError(
-            f"others hold addresses of this cluster in {where}: {_names(doubles)}",
-            hint="give one of the two another address, or use another database",
+            f"addresses of this cluster are allocated to other owners in {where}: {_names(conflicts)}",
+            hint="assign another address to one of the two owners, or use another database",
         )
 
 
-def check_alone(others: Sequence[records.Allocation], where: str) -> None:
-    """Refuse to leave a database in which others hold addresses of our subnets; WrongStateError names them."""
-    if others:
+def check_alone(allocations: Sequence[records.Allocation], where: str) -> None:
+    """Refuse to leave a database in which other owners have addresses of the cluster's subnets; WrongStateError."""
+    if allocations:
         raise errors.WrongStateError(
-            f"others hold addresses of this cluster's subnets in {where}: {_names(others)}",
-            hint="without the database they would be given out again; give them back first",
+            f"addresses of this cluster's subnets are allocated to other owners in {where}: {_names(allocations)}",
+            hint="without the database, the cluster would allocate these addresses again; release them first",
         )

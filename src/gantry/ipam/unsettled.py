@@ -1,9 +1,9 @@
-"""What a database may have that the state has not: addresses and subnets that a look has to be taken at. Pure.
+"""The addresses and subnets for which the database may differ from the state; pure.
 
-An address comes here when a plan secures it, and when a change of the state gives it up; it leaves when the state has
-it for good (newest and durable), or when it is ``due``: neither state has it, and no running job holds it. A subnet
-comes with each change of it, and leaves when the two states say the same of it and no running job changes it.
-``shared`` owns it.
+An address is added when a plan secures it, and when a change of the state releases it. It is removed when both the
+current and the durable state have it, or when its release is ``due``: neither state has it, and no running job holds
+it. A subnet is added with each change of it, and removed when both states agree on it and no running job changes it.
+``shared.Shared`` owns the ``Unsettled``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,36 +11,36 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from gantry.address import ranges
-from gantry.ipam import embedded, places, subscription
+from gantry.ipam import embedded, network_addresses, subscription
 from gantry.ipam.sql import records
 from gantry.state import snapshot as states
 
-Due = tuple[dict[places.Place, str], dict[str, subscription.Known]]
-"""Addresses to give back, with the ids of their subnets; and subnets, with what the state says of each."""
+Due = tuple[dict[network_addresses.NetworkAddress, str], dict[str, subscription.Known]]
+"""Addresses to release, with the ids of their subnets; and subnets by id, as the state has them."""
 
 
 class States(Protocol):
-    """The newest state, and the newest that is safe."""
+    """The current state, and the durable state."""
 
     @property
     def snapshot(self) -> states.Snapshot:
-        """Return the newest state."""
+        """Return the current state."""
         ...
 
     @property
     def durable(self) -> states.Snapshot:
-        """Return the newest state that is safe."""
+        """Return the newest durable state."""
         ...
 
 
 class Unsettled:
-    """What is to be looked at; true if there is any."""
+    """The addresses and subnets to compare with the state; false if there are none."""
 
     def __init__(self, ledger: embedded.Ledger, store: States) -> None:
         self._ledger = ledger
         self._store = store
-        self.leaving: dict[places.Place, str] = {}
-        self._addresses: dict[places.Place, str] = {}
+        self.leaving: dict[network_addresses.NetworkAddress, str] = {}
+        self._addresses: dict[network_addresses.NetworkAddress, str] = {}
         self._subnets: dict[str, None] = {}
         self._changing: dict[int, list[str]] = {}
 
@@ -48,62 +48,65 @@ class Unsettled:
         return bool(self._addresses or self._subnets)
 
     def note(self, before: states.Snapshot, changes: Sequence[states.Change]) -> None:
-        """Look at what a change of the state gives up, and at the subnets that it changes."""
-        had, has = places.moved(before, changes)
-        for place in had:
-            if place not in has and (subnet := subscription.subnet_of(before.networks.get(place[0]), place[1])):
-                self._addresses[place] = subnet
-        self._subnets |= dict.fromkeys(subscription.touched(before, changes))
+        """Add the addresses that changes of the state release, and the subnets that they change."""
+        owners_before, owners_after = network_addresses.before_and_after(before, changes)
+        for key in owners_before:
+            if key not in owners_after and (subnet := subscription.subnet_of(before.networks.get(key[0]), key[1])):
+                self._addresses[key] = subnet
+        self._subnets |= dict.fromkeys(subscription.changed_subnets(before, changes))
 
-    def begin(self, job: int, asked: subscription.Asked) -> None:
-        """Look at what a job secures, from its end on; addresses are held for it until then."""
-        self._changing[job] = [one.id for one in asked.subnets]
-        self.look_at(asked.addresses)
+    def begin(self, job: int, additions: subscription.Additions) -> None:
+        """Add what a job secures: its subnets from its end on, its addresses at once, as it holds them until then."""
+        self._changing[job] = [subnet.id for subnet in additions.subnets]
+        self.add(additions.addresses)
 
-    def look_at(self, found: Mapping[places.Place, records.Allocation]) -> None:
-        """Look at addresses."""
-        self._addresses |= {place: one.subnet for place, one in found.items()}
+    def add(self, allocations: Mapping[network_addresses.NetworkAddress, records.Allocation]) -> None:
+        """Add addresses."""
+        self._addresses |= {key: allocation.subnet for key, allocation in allocations.items()}
 
     def end(self, job: int) -> None:
-        """Note that a job changes no subnet any more."""
+        """Add the subnets of a job that has ended."""
         self._subnets |= dict.fromkeys(self._changing.pop(job, ()))
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all addresses and subnets."""
         self._addresses, self._subnets = {}, {}
 
     @contextmanager
     def due(self) -> Iterator[Due]:
-        """Give what is to be done now; it is ``leaving`` while the context is open, and comes back if that fails."""
+        """Remove and return what is due; a context that fails adds all of it again.
+
+        ``leaving`` has the addresses while the context is open.
+        """
         addresses, subnets = self._due_addresses(), self._due_subnets()
         self.leaving = addresses
         try:
             yield addresses, subnets
-        except BaseException:  # a daemon that stops has not given it back either
+        except BaseException:  # a daemon that stops has not released the addresses either
             self._addresses = addresses | self._addresses
             self._subnets |= dict.fromkeys(subnets)
             raise
         finally:
             self.leaving = {}
 
-    def _due_addresses(self) -> dict[places.Place, str]:
-        newest, durable, due = self._store.snapshot.addresses, self._store.durable.addresses, {}
-        for place in [*self._addresses]:
-            address = ranges.parse_address(place[1])
-            if place in newest and place in durable:
-                del self._addresses[place]
-            elif place in newest or place in durable:
+    def _due_addresses(self) -> dict[network_addresses.NetworkAddress, str]:
+        current, durable, due = self._store.snapshot.addresses, self._store.durable.addresses, {}
+        for key in [*self._addresses]:
+            address = ranges.parse_address(key[1])
+            if key in current and key in durable:
+                del self._addresses[key]
+            elif key in current or key in durable:
                 continue
-            elif address.value not in self._ledger.held(place[0], address.family):
-                due[place] = self._addresses.pop(place)
+            elif address.value not in self._ledger.held_numbers(key[0], address.family):
+                due[key] = self._addresses.pop(key)
         return due
 
     def _due_subnets(self) -> dict[str, subscription.Known]:
-        newest, durable = self._store.snapshot, self._store.durable
-        busy = {subnet for found in self._changing.values() for subnet in found}
+        current, durable = self._store.snapshot, self._store.durable
+        busy = {subnet for subnets in self._changing.values() for subnet in subnets}
         due = {}
         for subnet in [*self._subnets]:
-            known = subscription.known(newest, subnet)
+            known = subscription.known(current, subnet)
             if subnet not in busy and known == subscription.known(durable, subnet):
                 del self._subnets[subnet]
                 due[subnet] = known

@@ -73,7 +73,7 @@ class Brief:
                 if not self._is_brief(plan, before, unit.op, log=log):
                     return None
                 self._end(record, jobs.Status.SUCCESS, msgspec.to_builtins(plan.result()))
-                rests = self._services.ledger.resting.changes(before, plan.changes)
+                rests = self._services.ledger.quarantine.changes(before, plan.changes)
                 changes = [*plan.changes, *rests, states.Put(record.newest)]
                 stored = store.submit(changes, records.cause(record.newest))
                 processor.forget_locks(self._locks, request, plan.changes)

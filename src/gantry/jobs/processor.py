@@ -191,7 +191,7 @@ class _Execution:
                 return self._plan(unit, facts)
             except errors.NoRoomError:
                 database = self._services.database
-                if database is None or not await database.look_again(job):
+                if database is None or not await database.forget_released(job):
                     raise
 
     async def _secure(
@@ -205,14 +205,14 @@ class _Execution:
     ) -> tuple[states.Snapshot, base.Plan]:
         """Return a plan whose addresses the database has given us, and what it was made for."""
         ledger, (before, plan) = self._services.ledger, first
-        for attempt in range(shared.TRIES):
+        for attempt in range(shared.ATTEMPTS):
             if await database.secure(cause.job, before, plan.changes, attempt=attempt):
                 self._check_unmoved(plan.changes, before, cause=cause)
                 return before, plan
             ledger.release(cause.job)
             before, plan = await self._planned(unit, facts, cause.job)
             ledger.hold(cause.job, before, changes=plan.changes)
-        raise database.used_up()
+        raise database.conflict_error()
 
     async def _submit_jobs(self, jobs: Sequence[Sequence[opcodes.AnyOpcode]], more: object) -> dict[str, object]:
         """Submit the jobs that a unit leaves its work to; return what its clients look for.
@@ -283,7 +283,7 @@ class _Execution:
             if not self._request.owns(key):
                 raise errors.InternalError(f"{cause.opcode} would delete {lock_modes.title(key)} without holding it")
         if changes:
-            rests = self._services.ledger.resting.changes(self._store.snapshot, changes)
+            rests = self._services.ledger.quarantine.changes(self._store.snapshot, changes)
             await self._store.submit([*changes, *rests], cause)
 
     async def _undo(self, done: list[base.Step], cause: transaction.Cause) -> bool:
@@ -304,7 +304,7 @@ class _Execution:
     async def _take_back(self, changes: Sequence[states.Change], cause: transaction.Cause) -> None:
         if not changes:
             return
-        rests = self._services.ledger.resting.changes(self._store.snapshot, changes, undo=True)
+        rests = self._services.ledger.quarantine.changes(self._store.snapshot, changes, undo=True)
         try:
             await self._store.submit([*changes, *rests], cause)
         except errors.GantryError as error:

@@ -1,4 +1,4 @@
-"""A queue with the master's units over a state in memory, and a database that others use too."""
+"""A queue with the master's units over a state in memory, and a shared database."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ def first(pool: str = "192.0.2.10-192.0.2.19", uuid: str = "c") -> list[states.S
 
 
 class Store(houses.MemoryStore):
-    """A store in memory that tells observers of every change."""
+    """A store in memory that notifies observers of every change."""
 
     deposed = False
 
@@ -65,7 +65,7 @@ class Store(houses.MemoryStore):
 
 
 class Lab(houses.House):
-    """One cluster; ``lab.restart()`` is its master's machine after a crash."""
+    """A cluster; ``lab.restart()`` simulates a crash and restart of its master."""
 
     def __init__(self, world: simulated.World, *values: states.Stored) -> None:
         self.kept = Store(states.Snapshot().apply([states.Put(value) for value in values or first()], serial=1))
@@ -95,7 +95,7 @@ class Lab(houses.House):
         self.queue = queue.Queue(self.book, self.processor, self.runtime, archived=self.archived.get, limit=self.limit)
 
     async def _slow(self, work: Callable[[], T]) -> T:
-        """Let others run before the database has done something, and before we hear of it."""
+        """Run work, with a random delay before and after it, in which other tasks run."""
         await asyncio.sleep(self.latency.uniform(0, 0.1))
         try:
             return work()
@@ -107,7 +107,7 @@ class Lab(houses.House):
         await self.queue.start()
 
     async def restart(self) -> None:
-        """End the daemon as a crash does, and begin a new one over what the store has."""
+        """End the daemon as a crash does, and start a new one on the content of the store."""
         await self.addresses.close()
         await self.queue.close()
         self.kept.snapshot = self.kept.durable
@@ -127,9 +127,9 @@ class Lab(houses.House):
 
     async def wait(self, *numbers: int) -> list[str]:
         for number in numbers:
-            while (one := self.queue.jobs()[number]).status not in jobs.FINAL:
+            while (job := self.queue.jobs()[number]).status not in jobs.FINAL:
                 await self.queue.wait_for_change(
-                    number, lambda job: [job.status], previous=[one.status], serial=10**9, timeout=1e6
+                    number, lambda changed: [changed.status], previous=[job.status], serial=10**9, timeout=1e6
                 )
         return [str(self.queue.jobs()[number].status) for number in numbers]
 
@@ -142,7 +142,7 @@ class Lab(houses.House):
         spec = {"network": NET} | ({"fixed": [{"ip": ip}]} if ip else {})
         rows = await self.job({"OP_ID": "OP_PORT_ADD", "ports": [spec] * count})
         assert isinstance(rows, list)
-        return [one for row in rows for one in row["ip"]]
+        return [ip for row in rows for ip in row["ip"]]
 
     async def remove_port(self, ip: str) -> None:
         await self.job({"OP_ID": "OP_PORT_REMOVE", "port": self.state.addresses[NET, ip].port})
@@ -155,7 +155,7 @@ class Lab(houses.House):
     async def remove_instance(self, name: str) -> None:
         await self.job({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": name})
 
-    def held(self) -> set[str]:
+    def allocated(self) -> set[str]:
         """Return the addresses of the network that the state has."""
         return {ip for cable, ip in self.state.addresses if cable == NET}
 
@@ -180,7 +180,7 @@ def other(url: str, seed: int = 0) -> driver.Driver:
 
 def owners(url: str) -> dict[str, str]:
     """Return who has which address of the subnet."""
-    return {one.address: one.owner for one in other(url).allocations(SUBNET)}
+    return {each.address: each.owner for each in other(url).allocations(SUBNET)}
 
 
 def take(url: str, ip: str, owner: str = "somebody") -> None:

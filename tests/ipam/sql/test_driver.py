@@ -18,18 +18,18 @@ def zero(_limit: int) -> int:
 
 @pytest.fixture
 def ipam(database: engines.Database) -> driver.Driver:
-    made = driver.Driver(database, below=zero)
-    made.add_subnet("s", cidr="10.0.0.0/24", pools=[POOL], gateway="10.0.0.1")
-    return made
+    created = driver.Driver(database, below=zero)
+    created.add_subnet("s", cidr="10.0.0.0/24", pools=[POOL], gateway="10.0.0.1")
+    return created
 
 
 def ranges_of(database: engines.Database, subnet: str = "s") -> list[tuple[str, ...]]:
-    return [tuple(row) for row in database.read(lambda db: db.all("ranges", subnet=subnet))]
+    return [tuple(row) for row in database.read(lambda db: db.all_rows("ranges", subnet=subnet))]
 
 
 def fits(ipam: driver.Driver) -> bool:
     """Whether the ranges are the pools without the allocations."""
-    return not ipam.check(one for subnet in ipam.subnets() for one in ipam.allocations(subnet.id))
+    return not ipam.check(each for subnet in ipam.subnets() for each in ipam.allocations(subnet.id))
 
 
 def addresses(first: str, count: int) -> list[str]:
@@ -48,16 +48,16 @@ def test_addresses_come_from_ranges_that_are_made_from_the_pools(
     assert fits(ipam)
 
 
-def test_all_addresses_of_the_pools_are_handed_out_once_and_then_there_is_no_room(ipam: driver.Driver) -> None:
+def test_all_addresses_of_the_pools_are_allocated_once_and_then_the_pools_are_full(ipam: driver.Driver) -> None:
     assert sorted(ipam.allocate("s", ANY) for _ in range(10)) == addresses("10.0.0.10", 10)
 
-    with pytest.raises(errors.NoRoomError, match="the pools of subnet s are used up; add a pool"):
+    with pytest.raises(errors.NoRoomError, match="the pools of subnet s have no free address; add a pool"):
         ipam.allocate("s", ANY)
     with pytest.raises(errors.NoRoomError):
         ipam.allocate("s", NEXT)
 
 
-def test_workers_begin_at_places_of_their_own(database: engines.Database) -> None:
+def test_workers_begin_at_different_positions(database: engines.Database) -> None:
     def last(limit: int) -> int:
         return limit - 1
 
@@ -78,7 +78,7 @@ def test_the_next_address_is_the_lowest_free_one_wherever_the_worker_is(ipam: dr
     assert ipam.allocate("s", NEXT) == "10.0.0.15"
 
 
-def test_an_address_that_was_given_back_is_handed_out_again(ipam: driver.Driver) -> None:
+def test_a_released_address_is_allocated_again(ipam: driver.Driver) -> None:
     taken = {ipam.allocate("s", ANY) for _ in range(10)}
     assert ipam.deallocate("s", "10.0.0.13")
 
@@ -87,7 +87,7 @@ def test_an_address_that_was_given_back_is_handed_out_again(ipam: driver.Driver)
     assert fits(ipam)
 
 
-def test_giving_back_twice_does_nothing(ipam: driver.Driver) -> None:
+def test_a_second_release_does_nothing(ipam: driver.Driver) -> None:
     ipam.allocate("s", ANY)
 
     assert [ipam.deallocate("s", "10.0.0.10") for _ in range(2)] == [True, False]
@@ -95,7 +95,7 @@ def test_giving_back_twice_does_nothing(ipam: driver.Driver) -> None:
     assert fits(ipam)
 
 
-def test_only_the_owner_gives_back_where_one_is_named(ipam: driver.Driver) -> None:
+def test_with_an_owner_only_that_owners_address_is_released(ipam: driver.Driver) -> None:
     address = ipam.allocate("s", ANY, owner="port1")
 
     assert not ipam.deallocate("s", address, owner="port2")
@@ -112,35 +112,39 @@ def test_a_specific_address_may_lie_outside_the_pools(ipam: driver.Driver) -> No
     assert fits(ipam)
 
 
-def test_a_specific_address_has_to_be_in_a_pool_if_that_is_asked(ipam: driver.Driver) -> None:
+def test_with_pools_only_a_specific_address_has_to_be_in_a_pool(ipam: driver.Driver) -> None:
     assert ipam.allocate("s", requests.SpecificAddress("10.0.0.15", pools_only=True)) == "10.0.0.15"
 
-    with pytest.raises(errors.InvalidError, match=r"no pool of subnet s has 10\.0\.0\.200"):
+    with pytest.raises(errors.InvalidError, match=r"no pool of subnet s contains 10\.0\.0\.200"):
         ipam.allocate("s", requests.SpecificAddress("10.0.0.200", pools_only=True))
 
 
 @pytest.mark.parametrize("address", ["10.0.1.1", "2001:db8::1"])
 def test_a_specific_address_outside_the_subnet_is_refused(ipam: driver.Driver, address: str) -> None:
-    with pytest.raises(errors.InvalidError, match="is not inside the subnet 10"):
+    with pytest.raises(errors.InvalidError, match="is outside the subnet 10"):
         ipam.allocate("s", requests.SpecificAddress(address))
 
 
-@pytest.mark.parametrize("wanted", addresses("10.0.0.10", 10))
-def test_a_specific_address_is_cut_out_of_its_range(ipam: driver.Driver, wanted: str) -> None:
-    ipam.allocate("s", requests.SpecificAddress(wanted))
+@pytest.mark.parametrize("requested", addresses("10.0.0.10", 10))
+def test_a_specific_address_is_cut_out_of_its_range(ipam: driver.Driver, requested: str) -> None:
+    ipam.allocate("s", requests.SpecificAddress(requested))
 
     assert fits(ipam)
-    others = [ipam.allocate("s", NEXT) for _ in range(9)]
-    assert others == [address for address in addresses("10.0.0.10", 10) if address != wanted]
+    other_addresses = [ipam.allocate("s", NEXT) for _ in range(9)]
+    assert other_addresses == [address for address in addresses("10.0.0.10", 10) if address != requested]
 
 
 def test_an_address_that_is_taken_is_refused_and_the_holder_named(ipam: driver.Driver) -> None:
-    for wanted in ("10.0.0.12", "10.0.0.99"):
-        ipam.allocate("s", requests.SpecificAddress(wanted), owner="port1", key=wanted)
-        with pytest.raises(errors.NotUniqueError, match=f"address {wanted} of subnet s is held by port1"):
-            ipam.allocate("s", requests.SpecificAddress(wanted), owner="port2")
-        with pytest.raises(errors.NotUniqueError, match=f"address {wanted} of subnet s is held by port1"):
-            ipam.allocate("s", requests.SpecificAddress(wanted))
+    for requested in ("10.0.0.12", "10.0.0.99"):
+        ipam.allocate("s", requests.SpecificAddress(requested), owner="port1", key=requested)
+        with pytest.raises(
+            errors.NotUniqueError, match=f"address {requested} of subnet s is already allocated to port1"
+        ):
+            ipam.allocate("s", requests.SpecificAddress(requested), owner="port2")
+        with pytest.raises(
+            errors.NotUniqueError, match=f"address {requested} of subnet s is already allocated to port1"
+        ):
+            ipam.allocate("s", requests.SpecificAddress(requested))
 
 
 @pytest.mark.parametrize("request_", [ANY, NEXT, requests.SpecificAddress("10.0.0.17")])
@@ -156,13 +160,13 @@ def test_another_key_is_another_address(ipam: driver.Driver) -> None:
     first, second = (ipam.allocate("s", ANY, owner="port1", key=key) for key in ("0", "1"))
 
     assert first != second
-    assert [one.address for one in ipam.owned("port1")] == [first, second]
+    assert [each.address for each in ipam.owned("port1")] == [first, second]
 
 
 def test_an_owner_has_no_second_address_under_one_key(ipam: driver.Driver) -> None:
     ipam.allocate("s", ANY, owner="port1", key="0")
 
-    with pytest.raises(errors.NotUniqueError, match="port1 has another address of subnet s under key '0'"):
+    with pytest.raises(errors.NotUniqueError, match="port1 already has another address of subnet s under key '0'"):
         ipam.allocate("s", requests.SpecificAddress("10.0.0.17"), owner="port1", key="0")
     assert len(ipam.allocations("s")) == 1
     assert fits(ipam)
@@ -184,23 +188,25 @@ def test_allocations_are_listed_by_address_and_by_owner(ipam: driver.Driver) -> 
 )
 def test_subnets_of_all_sizes_hand_out_addresses(database: engines.Database, cidr: str) -> None:
     ipam = driver.Driver(database, below=zero)
-    made = ipam.add_subnet("s", cidr=cidr, pools=[cidr])
+    created = ipam.add_subnet("s", cidr=cidr, pools=[cidr])
 
     net = ipaddress.ip_network(cidr)
     taken = [ipam.allocate("s", NEXT) for _ in range(min(3, len(list(zip(range(3), net.hosts(), strict=False)))))]
 
     assert taken == [str(host) for host, _ in zip(net.hosts(), range(3), strict=False)]
-    assert ipam.subnet("s") == made
+    assert ipam.subnet("s") == created
     assert len(ranges_of(database)) <= availability.PARTS
     assert fits(ipam)
 
 
 def test_the_gateway_and_the_ends_of_a_subnet_are_never_handed_out_from_a_pool(database: engines.Database) -> None:
     ipam = driver.Driver(database, below=zero)
-    made = ipam.add_subnet("s", cidr="10.0.0.0/29", pools=["10.0.0.0/29"], gateway="10.0.0.3")
+    created = ipam.add_subnet("s", cidr="10.0.0.0/29", pools=["10.0.0.0/29"], gateway="10.0.0.3")
 
     assert (
-        made == ipam.subnet("s") == Subnet("s", "10.0.0.0/29", "10.0.0.3", ("10.0.0.1-10.0.0.2", "10.0.0.4-10.0.0.6"))
+        created
+        == ipam.subnet("s")
+        == Subnet("s", "10.0.0.0/29", "10.0.0.3", ("10.0.0.1-10.0.0.2", "10.0.0.4-10.0.0.6"))
     )
     ipam.allocate("s", requests.SpecificAddress("10.0.0.3"))
     ipam.deallocate("s", "10.0.0.3")
@@ -234,7 +240,7 @@ def test_a_delegated_prefix_changes_the_cidr_in_place(database: engines.Database
 
 
 @pytest.mark.promise("ipam-9", "ipam-18")
-def test_ranges_are_calculated_anew_only_when_pools_have_changed_and_an_address_is_asked_for(
+def test_ranges_are_recalculated_only_at_a_request_for_an_address_after_pools_have_changed(
     ipam: driver.Driver, database: engines.Database
 ) -> None:
     ipam.allocate("s", NEXT)
@@ -270,21 +276,23 @@ def test_an_update_that_changes_nothing_writes_nothing(ipam: driver.Driver, data
 @pytest.mark.promise("ipam-22")
 def test_a_subnet_is_removed_only_when_nothing_is_allocated(ipam: driver.Driver, database: engines.Database) -> None:
     address = ipam.allocate("s", ANY, owner="port1")
-    with pytest.raises(errors.WrongStateError, match=f"addresses of subnet s are held, {address} by port1 among them"):
+    with pytest.raises(
+        errors.WrongStateError, match=f"subnet s has allocated addresses, such as {address}, allocated to port1"
+    ):
         ipam.remove_subnet("s")
     assert ipam.allocate("s", ANY) != address
 
-    for one in ipam.allocations("s"):
-        ipam.deallocate("s", one.address)
+    for each in ipam.allocations("s"):
+        ipam.deallocate("s", each.address)
     ipam.remove_subnet("s")
 
     assert ranges_of(database) == []
     for gone in (lambda: ipam.subnet("s"), lambda: ipam.remove_subnet("s"), lambda: ipam.allocate("s", ANY)):
-        with pytest.raises(errors.NotFoundError, match="no subnet s"):
+        with pytest.raises(errors.NotFoundError, match="subnet s does not exist"):
             gone()
 
 
-def test_what_does_not_exist_is_said(ipam: driver.Driver) -> None:
+def test_an_unknown_subnet_is_reported(ipam: driver.Driver) -> None:
     with pytest.raises(errors.ExistsError):
         ipam.add_subnet("s", cidr="10.0.0.0/24", pools=[])
     for call in (
@@ -292,7 +300,7 @@ def test_what_does_not_exist_is_said(ipam: driver.Driver) -> None:
         lambda: ipam.allocate_many("no", 2),
         lambda: ipam.update_subnet("no", cidr="10.0.0.0/24", pools=[]),
     ):
-        with pytest.raises(errors.NotFoundError, match="no subnet no"):
+        with pytest.raises(errors.NotFoundError, match="subnet no does not exist"):
             call()
 
 
@@ -317,12 +325,14 @@ def test_pools_that_do_not_fit_are_refused(ipam: driver.Driver, pools: list[str]
 def test_many_addresses_are_allocated_at_once_or_none(ipam: driver.Driver) -> None:
     ipam.allocate("s", requests.SpecificAddress("10.0.0.14"))
 
-    with pytest.raises(errors.NoRoomError, match="the pools of subnet s have 9 free addresses, not 10"):
+    with pytest.raises(
+        errors.NoRoomError, match="the pools of subnet s have 9 free addresses, but the request is for 10"
+    ):
         ipam.allocate_many("s", 10)
     assert fits(ipam)
 
     taken = ipam.allocate_many("s", 5, owner="port1")
-    assert sorted(taken) == [one.address for one in ipam.owned("port1")]
+    assert sorted(taken) == [each.address for each in ipam.owned("port1")]
     assert fits(ipam)
     assert len(ipam.allocate_many("s", 4)) == 4
     assert ipam.allocate_many("s", 0) == []
@@ -355,7 +365,7 @@ def test_a_range_that_has_an_address_which_is_taken_does_no_harm(
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_clocks_decide_nothing(ipam: driver.Driver, database: engines.Database, hours: int) -> None:
+def test_no_result_depends_on_a_clock(ipam: driver.Driver, database: engines.Database, hours: int) -> None:
     shifted = (
         "UPDATE gantry_allocations SET made = {}",
         f"datetime(made, '{hours} hours')" if database.name.endswith(".db") else f"made + interval '{hours} hours'",

@@ -28,9 +28,9 @@ ANY, NEXT = requests.AnyAddress(), requests.NextAddress()
 
 @pytest.fixture
 def ipam(database: engines.Database) -> driver.Driver:
-    made = driver.Driver(database, below=lambda _: 0)
-    made.add_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.1-10.0.0.9"])
-    return made
+    ipam = driver.Driver(database, below=lambda _: 0)
+    ipam.add_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.1-10.0.0.9"])
+    return ipam
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def connection(url: str) -> Iterator[engines.Connection]:
     opened.close()
 
 
-def test_what_is_done_in_a_callers_transaction_ends_with_it(
+def test_changes_in_a_callers_transaction_are_rolled_back_with_it(
     ipam: driver.Driver, connection: engines.Connection
 ) -> None:
     theirs = ipam.on(engines.Borrowed(connection))
@@ -55,7 +55,7 @@ def test_what_is_done_in_a_callers_transaction_ends_with_it(
     assert len(theirs.allocations("s")) == 5
     connection.rollback()
 
-    assert [one.address for one in ipam.allocations("s")] == [kept]
+    assert [each.address for each in ipam.allocations("s")] == [kept]
     assert not ipam.check(ipam.allocations("s"))
 
 
@@ -111,7 +111,7 @@ def test_any_address_takes_three_statements_however_full_the_subnet_is(
     for address in taken[::150]:
         ipam.deallocate("big", address)
     sent: list[str] = []
-    for name in ("one", "all", "run", "many"):
+    for name in ("first_row", "all_rows", "run", "many"):
         monkeypatch.setattr(statements.Statements, name, noted(getattr(statements.Statements, name), sent))
 
     for owner in ("", "port1"):
@@ -123,17 +123,19 @@ def test_any_address_takes_three_statements_however_full_the_subnet_is(
             ]  # fmt: skip
 
 
-def test_who_loses_every_race_gets_a_clear_error(ipam: driver.Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_loses_every_race_reports_the_subnet(
+    ipam: driver.Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(availability, "take", lambda *_, **__: False)
     for request in (ANY, NEXT, requests.SpecificAddress("10.0.0.5")):
         with pytest.raises(
-            errors.BusyError, match="others were quicker 64 times at the addresses of subnet s; try again"
+            errors.BusyError, match="other requests took the addresses of subnet s first, 64 times; try again"
         ):
             ipam.allocate("s", request)
     assert ipam.allocations("s") == []
 
 
-def test_who_loses_a_race_cuts_the_range_in_two_and_both_go_on_apart(
+def test_a_worker_that_loses_a_race_splits_the_range_and_both_continue_apart(
     ipam: driver.Driver, database: engines.Database, second: engines.Database
 ) -> None:
     ipam.add_subnet("t", cidr="10.0.0.0/30", pools=[])
@@ -159,8 +161,8 @@ def test_who_loses_a_race_cuts_the_range_in_two_and_both_go_on_apart(
 @pytest.mark.parametrize(
     "url", ["", "ipam.db", "sqlite://", "sqlite:///", "sqlite://ipam.db", "mysql://h/d", "postgresql:"]
 )
-def test_a_url_that_names_no_database_is_refused(url: str) -> None:
-    with pytest.raises(errors.InvalidError, match="names no database; write sqlite:///"):
+def test_a_url_of_another_scheme_is_refused(url: str) -> None:
+    with pytest.raises(errors.InvalidError, match="is not the URL of a database; write sqlite:///"):
         engines.open_database(url)
 
 
@@ -175,20 +177,21 @@ def test_a_database_that_is_not_there_is_a_fault_of_the_environment(url: str) ->
 
 
 def test_a_url_that_postgresql_cannot_read_is_refused() -> None:
-    with pytest.raises(errors.InvalidError, match="cannot be read"):
+    with pytest.raises(errors.InvalidError, match="is invalid"):
         driver.Driver(engines.open_database("postgresql://h/d?nonsense=1"), below=lambda _: 0).subnets()
 
 
 def test_without_its_library_postgresql_is_said_to_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(
-        errors.EnvironmentFaultError, match=r"needs the library psycopg; pip install 'gantry\[postgresql\]'"
+        errors.EnvironmentFaultError,
+        match=r"the library psycopg, which .* requires, is not installed; pip install 'gantry\[postgresql\]'",
     ):
         driver.Driver(engines.open_database("postgresql://h/d"), below=lambda _: 0).subnets()
 
 
 def test_a_locked_file_is_a_busy_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "PATIENCE", 0.1)
+    monkeypatch.setattr(engines, "TIMEOUT_SECONDS", 0.1)
     database = engines.open_database(f"sqlite://{tmp_path}/ipam.db")
     schema.prepare(database)
     locking = sqlite3.connect(tmp_path / "ipam.db", isolation_level=None)
@@ -202,9 +205,9 @@ def test_a_locked_file_is_a_busy_database(tmp_path: Path, monkeypatch: pytest.Mo
         driver.Driver(database, below=lambda _: 0).allocate("s", ANY)
 
 
-def test_a_file_that_is_no_database_says_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ipam.db").write_bytes(b"x" * 4096)
-    with pytest.raises(errors.ConfigurationError, match="damaged or no database"):
+    with pytest.raises(errors.ConfigurationError, match="damaged or is not a database"):
         driver.Driver(engines.open_database(f"sqlite://{tmp_path}/ipam.db"), below=lambda _: 0).subnets()
 
 
@@ -217,10 +220,10 @@ def guest_url(request: pytest.FixtureRequest, server: postgres.Server) -> str:
     return url.replace(f"{postgres.USER}@", "guest@")
 
 
-def test_who_may_not_write_is_told_so(guest_url: str) -> None:
+def test_a_user_without_the_right_to_write_is_refused(guest_url: str) -> None:
     ipam = driver.Driver(engines.open_database(guest_url), below=lambda _: 0)
     assert ipam.subnets() == []
-    with pytest.raises(errors.EnvironmentFaultError, match=r"permission denied .*; grant the rights"):
+    with pytest.raises(errors.EnvironmentFaultError, match=r"permission denied .*; grant the permissions"):
         ipam.add_subnet("s", cidr="10.0.0.0/24", pools=[])
 
 
@@ -230,7 +233,7 @@ def served(request: pytest.FixtureRequest, server: postgres.Server) -> engines.D
 
 
 @pytest.mark.parametrize("error", [psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure])
-def test_what_lost_against_another_transaction_is_begun_anew_a_few_times(
+def test_a_transaction_that_the_database_rolls_back_is_repeated_a_few_times(
     served: engines.Database, error: type[psycopg.Error]
 ) -> None:
     tried: list[int] = []
@@ -241,17 +244,17 @@ def test_what_lost_against_another_transaction_is_begun_anew_a_few_times(
             raise error("lost")
         return len(tried)
 
-    successful = engines.TRIES
-    assert served.change(work) == engines.TRIES
+    successful = engines.ATTEMPTS
+    assert served.change(work) == engines.ATTEMPTS
     successful = 1000
-    with pytest.raises(errors.BusyError, match=f"the operation was begun {engines.TRIES} times, at last: lost"):
+    with pytest.raises(
+        errors.BusyError, match=f"the transaction failed {engines.ATTEMPTS} times, the last time with: lost"
+    ):
         served.change(work)
 
 
-def test_a_connection_that_was_cut_while_nobody_used_it_is_replaced(
-    served: engines.Database, server: postgres.Server
-) -> None:
-    ask = partial(served.read, lambda db: db.one("steps_of_postgresql"))
+def test_an_idle_connection_that_was_cut_is_replaced(served: engines.Database, server: postgres.Server) -> None:
+    ask = partial(served.read, lambda db: db.first_row("steps_of_postgresql"))
     ask()
     server.run(postgres.USER, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     assert ask() is None
@@ -264,6 +267,6 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated_and_says_so(served: engin
         tried.append(1)
         db.script(CUT_AT_COMMIT)
 
-    with pytest.raises(errors.EnvironmentFaultError, match="lost while it committed: the change was made or not"):
+    with pytest.raises(errors.EnvironmentFaultError, match="was lost during a commit, whose outcome is unknown"):
         served.change(work)
     assert len(tried) == 1

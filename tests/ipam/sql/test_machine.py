@@ -52,14 +52,14 @@ class Machine(RuleBasedStateMachine):
 
     @rule(worker=st.integers(0, 1), owner=st.sampled_from("ab"))
     def allocate_for_an_owner(self, worker: int, owner: str) -> None:
-        held = {address for address, name in self.taken.items() if name == owner}
+        owned = {address for address, name in self.taken.items() if name == owner}
         try:
             address = self.workers[worker].allocate(self.subnet, requests.AnyAddress(), owner=owner)
         except errors.NoRoomError:
             assert not self.free
-            assert not held
+            assert not owned
             return
-        assert address in (held or self.free)
+        assert address in (owned or self.free)
         self.taken[address] = owner
 
     @rule(address=ADDRESS, pools_only=st.booleans())
@@ -100,22 +100,22 @@ class Machine(RuleBasedStateMachine):
     @rule(lost=st.sets(ADDRESS), unknown=st.sets(ADDRESS))
     def repair(self, lost: set[str], unknown: set[str]) -> None:
         truth = (self.taken.keys() - lost) | unknown
-        others = [a for a in self.elsewhere() if a.subnet != self.subnet]
-        found = self.workers[0].check([*others, *(Allocation(self.subnet, address) for address in truth)])
-        assert {one.address for one in found.missing} == truth - self.taken.keys()
-        assert {one.address for one in found.surplus} == self.taken.keys() - truth
-        assert found.common(found) == found
-        self.workers[0].repair(found)
+        other_subnets = [a for a in self.elsewhere() if a.subnet != self.subnet]
+        difference = self.workers[0].check([*other_subnets, *(Allocation(self.subnet, address) for address in truth)])
+        assert {each.address for each in difference.missing} == truth - self.taken.keys()
+        assert {each.address for each in difference.surplus} == self.taken.keys() - truth
+        assert difference.common(difference) == difference
+        self.workers[0].repair(difference)
         self.taken = {address: self.taken.get(address, "") for address in truth}
 
     def elsewhere(self) -> list[Allocation]:
         known = self.workers[0].subnets()
-        return [one for subnet in known for one in self.workers[0].allocations(subnet.id)]
+        return [each for subnet in known for each in self.workers[0].allocations(subnet.id)]
 
     @invariant()
     def all_is_as_it_must_be(self) -> None:
         stored = self.workers[0].allocations(self.subnet)
-        assert {one.address: one.owner for one in stored} == self.taken
+        assert {each.address: each.owner for each in stored} == self.taken
         assert self.subnet not in self.workers[0].check([]).ranges
 
     def teardown(self) -> None:

@@ -51,7 +51,7 @@ def test_all_steps_in_order_make_the_schema(empty_url: str, another_url: str, re
     assert {table for table in TABLES if table in str(structure(empty_url, request))} == set(TABLES)
 
 
-def test_what_is_prepared_stays_as_it_is(url: str) -> None:
+def test_a_second_prepare_changes_nothing(url: str) -> None:
     database = engines.open_database(url)
     assert schema.prepare(database) == schema.finish(database) == []
     schema.check(database)
@@ -60,19 +60,22 @@ def test_what_is_prepared_stays_as_it_is(url: str) -> None:
 def test_many_processes_prepare_one_database_at_once(empty_url: str) -> None:
     databases = [engines.open_database(empty_url) for _ in range(8)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(schema.prepare, databases, timeout=60))
+        applied = list(pool.map(schema.prepare, databases, timeout=60))
 
-    assert sorted(said) == [*[[]] * 7, schema.steps()]
+    assert sorted(applied) == [*[[]] * 7, schema.steps()]
 
 
-def test_a_database_without_tables_is_told_from_one_that_fits(
+def test_a_check_refuses_a_database_without_tables_and_accepts_a_prepared_one(
     empty_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ipam = driver.Driver(engines.open_database(empty_url), below=lambda _: 0)
     with pytest.raises(errors.ConfigurationError, match="gantry-ipam prepare"):
         ipam.allocate("s", requests.AnyAddress())
     assert program.main(["check", empty_url]) == 2
-    assert "lacks 0001-before-tables; gantry-ipam prepare" in capsys.readouterr().err
+    assert (
+        "lacks the migration steps 0001-before-tables; create or upgrade its tables: gantry-ipam prepare"
+        in capsys.readouterr().err
+    )
 
     assert [program.main([action, empty_url]) for action in ("prepare", "finish", "check")] == [0, 0, 0]
     assert ipam.subnets() == []
@@ -99,7 +102,7 @@ def test_an_older_program_works_on_between_the_steps_before_and_those_after(
     ipam = driver.Driver(database, below=lambda _: 0)
     with monkeypatch.context() as newer:
         Release(newer, {"0002-before-remark": ADD, "0003-after-remark": DROP})
-        with pytest.raises(errors.ConfigurationError, match="lacks 0002-before-remark"):
+        with pytest.raises(errors.ConfigurationError, match="lacks the migration steps 0002-before-remark"):
             schema.check(database)
         assert schema.prepare(database) == ["0002-before-remark"]
         schema.check(database)
@@ -112,7 +115,9 @@ def test_an_older_program_works_on_between_the_steps_before_and_those_after(
         Release(newer, {"0002-before-remark": ADD, "0003-after-remark": DROP})
         assert schema.finish(database) == ["0003-after-remark"]
     for refused in (schema.check, schema.prepare):
-        with pytest.raises(errors.ConfigurationError, match="made by a newer program, by its steps 0003-after-remark"):
+        with pytest.raises(
+            errors.ConfigurationError, match="upgraded by a newer program, with the steps 0003-after-remark"
+        ):
             refused(database)
 
 
@@ -120,7 +125,7 @@ def test_an_upgrade_is_finished_before_the_next_one_begins(url: str, monkeypatch
     database = engines.open_database(url)
     Release(monkeypatch, {"0002-after-remark": ADD, "0003-before-remark": DROP})
 
-    with pytest.raises(errors.ConfigurationError, match="the last upgrade is not finished, 0002-after-remark is left"):
+    with pytest.raises(errors.ConfigurationError, match="is not finished: steps 0002-after-remark are missing"):
         schema.prepare(database)
     assert schema.finish(database) == ["0002-after-remark", "0003-before-remark"]
 

@@ -1,4 +1,4 @@
-"""The master's addresses in a database that others use too: the switch, what others hold, what crashes leave."""
+"""The master's addresses in a shared database: moving in and out, addresses of other owners, crashes."""
 
 import asyncio
 import shutil
@@ -30,9 +30,9 @@ def world(seed: int) -> Iterator[simulated.World]:
 
 @pytest.fixture
 def lab(world: simulated.World) -> Lab:
-    found = Lab(world)
-    world.run(found.start())
-    return found
+    lab = Lab(world)
+    world.run(lab.start())
+    return lab
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def moved(lab: Lab, empty_url: str) -> Lab:
 
 
 async def settled(lab: Lab, url: str) -> None:
-    """Wait until state and database say the same."""
-    await lab.until(lambda: {*labs.owners(url)} == lab.held())
+    """Wait until state and database agree."""
+    await lab.until(lambda: {*labs.owners(url)} == lab.allocated())
     assert all(owner.startswith("gantry/c/") for owner in labs.owners(url).values())
 
 
@@ -83,32 +83,32 @@ def test_addresses_move_into_a_database_and_back_while_jobs_take_and_free_them(
         await settled(lab, empty_url)
 
     lab.run(scenario())
-    assert len(lab.held()) == 3 * 5 + 4
+    assert len(lab.allocated()) == 3 * 5 + 4
     assert jobs_with == {False, True}
     assert lab.state.the_cluster.ipam_driver == "sql"
 
 
-def test_what_others_hold_is_passed_over(moved: Lab, empty_url: str) -> None:
+def test_addresses_of_other_owners_are_skipped(moved: Lab, empty_url: str) -> None:
     for ip in ("192.0.2.10", "192.0.2.11", "192.0.2.13"):
         labs.take(empty_url, ip)
     assert moved.run(moved.add_port(count=2)) == ["192.0.2.14", "192.0.2.15"]
     assert labs.owners(empty_url)["192.0.2.10"] == "somebody"
     with pytest.raises(
-        errors.NotUniqueError, match=r"192\.0\.2\.11 of network lab is held by somebody in the database"
+        errors.NotUniqueError, match=r"192\.0\.2\.11 of network lab is allocated to somebody in the database"
     ):
         moved.run(moved.add_port("192.0.2.11"))
-    assert moved.held() == {"192.0.2.14", "192.0.2.15"}
+    assert moved.allocated() == {"192.0.2.14", "192.0.2.15"}
 
 
-def test_what_others_have_given_back_is_handed_out_again(moved: Lab, empty_url: str) -> None:
-    others = labs.other(empty_url)
-    taken = others.allocate_many(labs.SUBNET, 9, owner="server")
+def test_addresses_that_other_owners_release_are_allocated_again(moved: Lab, empty_url: str) -> None:
+    server = labs.other(empty_url)
+    taken = server.allocate_many(labs.SUBNET, 9, owner="server")
     with pytest.raises(errors.NoRoomError):
         moved.run(moved.add_port())
-    others.deallocate(labs.SUBNET, taken[3])
+    server.deallocate(labs.SUBNET, taken[3])
     moved.run(asyncio.sleep(10))
     assert moved.run(moved.add_port()) == [taken[3]]
-    others.deallocate(labs.SUBNET, taken[5])
+    server.deallocate(labs.SUBNET, taken[5])
     assert moved.run(moved.add_port(taken[5])) == [taken[5]]
 
 
@@ -117,7 +117,7 @@ def test_two_clusters_and_a_server_on_one_database_never_have_one_address_twice(
     world: simulated.World, empty_url: str
 ) -> None:
     clusters = [Lab(world, *labs.first("192.0.2.10-192.0.2.69", uuid)) for uuid in ("c", "d")]
-    others = labs.other(empty_url)
+    server = labs.other(empty_url)
 
     async def use(lab: Lab) -> None:
         await lab.start()
@@ -129,25 +129,27 @@ def test_two_clusters_and_a_server_on_one_database_never_have_one_address_twice(
 
     async def serve() -> list[str]:
         await clusters[0].until(lambda: clusters[0].state.the_cluster.ipam_driver == "sql")
-        found = []
+        addresses = []
         for _ in range(15):
-            found.append(others.allocate(labs.SUBNET, requests.AnyAddress()))
+            addresses.append(server.allocate(labs.SUBNET, requests.AnyAddress()))
             await asyncio.sleep(clusters[0].latency.uniform(0, 0.3))
-        return found
+        return addresses
 
     async def scenario() -> list[str]:
         serving = asyncio.create_task(serve())
         await asyncio.gather(*map(use, clusters))
-        found = await serving
+        addresses = await serving
         await clusters[0].until(lambda: len(labs.owners(empty_url)) == 45)
-        return found
+        return addresses
 
     served = world.run(scenario())
-    one, two = (lab.held() for lab in clusters)
-    assert len(one) == len(two) == len({*served}) == 15
-    assert {*labs.owners(empty_url)} == one | two | {*served}
+    first, second = (lab.allocated() for lab in clusters)
+    assert len(first) == len(second) == len({*served}) == 15
+    assert {*labs.owners(empty_url)} == first | second | {*served}
     for lab in clusters:
-        with pytest.raises(errors.WrongStateError, match=r"others hold addresses of this cluster's subnets"):
+        with pytest.raises(
+            errors.WrongStateError, match=r"addresses of this cluster's subnets are allocated to other owners"
+        ):
             lab.run(lab.switch("embedded"))
         assert lab.state.the_cluster.ipam_driver == "sql"
 
@@ -166,39 +168,39 @@ def test_a_crash_between_securing_and_commit_leaves_no_address_behind(moved: Lab
         await moved.queue.submit_many([[labs.port()]])
         await reached.wait()
         assert len(labs.owners(empty_url)) == 2
-        # What a restored database may lack is there again too.
+        # A restored database may lack an address of the state: the start adds that address again.
         labs.other(empty_url).deallocate(labs.SUBNET, kept)
         await moved.restart()
         await settled(moved, empty_url)
-        assert moved.held() == {kept}
+        assert moved.allocated() == {kept}
 
     moved.run(scenario())
 
 
-def test_a_commit_that_fails_gives_back(moved: Lab, empty_url: str) -> None:
+def test_a_commit_that_fails_releases_the_addresses(moved: Lab, empty_url: str) -> None:
     async def scenario() -> None:
         numbers = await moved.queue.submit_many([[labs.port()]])
         secured = moved.addresses.secure
 
         async def secure(*arguments: object, **more: object) -> bool:
-            found = await secured(*arguments, **more)  # type: ignore[arg-type]
+            secured_now = await secured(*arguments, **more)  # type: ignore[arg-type]
             assert len(labs.owners(empty_url)) == 1
             moved.kept.full = True
-            return found
+            return secured_now
 
         moved.addresses.secure = secure  # type: ignore[method-assign]
         await moved.until(lambda: moved.kept.full)
         await moved.until(lambda: labs.owners(empty_url) == {})
         moved.kept.full = False
-        await moved.wait(*(one for one in numbers if isinstance(one, int)))
-        assert moved.held() == set()
+        await moved.wait(*(number for number in numbers if isinstance(number, int)))
+        assert moved.allocated() == set()
 
     moved.run(scenario())
 
 
 @pytest.mark.real
 @pytest.mark.skipif(postgres.NEEDS[1].args[0], reason="PostgreSQL is not installed: make system")
-def test_a_database_that_is_killed_gives_nothing_twice_and_loses_nothing(world: simulated.World) -> None:
+def test_a_killed_database_allocates_nothing_twice_and_loses_nothing(world: simulated.World) -> None:
     lab = Lab(world, *labs.first("192.0.2.10-192.0.2.99"))
     refused: list[errors.GantryError] = []
 
@@ -229,10 +231,10 @@ def test_a_database_that_is_killed_gives_nothing_twice_and_loses_nothing(world: 
         world.run(scenario(server))
     assert refused
     assert all("cannot be reached" in error.message for error in refused)
-    assert len(lab.held()) > 10
+    assert len(lab.allocated()) > 10
 
 
-def test_a_database_that_is_gone_stops_what_needs_addresses_and_nothing_else(lab: Lab, tmp_path: Path) -> None:
+def test_a_missing_database_stops_only_jobs_that_need_addresses(lab: Lab, tmp_path: Path) -> None:
     folder, hidden = tmp_path / "away", tmp_path / "hidden"
     url = f"sqlite://{folder}/ipam.db"
     folder.mkdir()
@@ -261,16 +263,16 @@ def test_a_move_that_fails_leaves_the_state_in_charge_with_everything_in_place(
         raise errors.EnvironmentFaultError("the database is gone")
 
     async def scenario() -> None:
-        given = await lab.add_port(count=3)
+        addresses = await lab.add_port(count=3)
         if where == "import":
             monkeypatch.setattr(shared, "_settle", fail)
         else:
             compare = lab.addresses._compare
 
             async def compared(database: engines.Database) -> list[records.Allocation]:
-                found = await compare(database)
+                conflicts = await compare(database)
                 lab.kept.full = True
-                return found
+                return conflicts
 
             monkeypatch.setattr(lab.addresses, "_compare", compared)
         (number,) = await lab.queue.submit_many([[labs.move(empty_url)]])
@@ -281,9 +283,9 @@ def test_a_move_that_fails_leaves_the_state_in_charge_with_everything_in_place(
         assert await lab.wait(number) == ["error"]
         monkeypatch.undo()
         assert lab.state.the_cluster.ipam_driver == "embedded"
-        given += await waiting
+        addresses += await waiting
         await lab.until(lambda: labs.owners(empty_url) == {})
-        assert lab.held() == {*given}
+        assert lab.allocated() == {*addresses}
         await lab.switch("sql", empty_url)
         await settled(lab, empty_url)
 
@@ -292,51 +294,51 @@ def test_a_move_that_fails_leaves_the_state_in_charge_with_everything_in_place(
 
 def test_another_url_of_the_same_database_moves_nothing(moved: Lab, empty_url: str) -> None:
     async def scenario() -> None:
-        given = await moved.add_port(count=3)
+        addresses = await moved.add_port(count=3)
         again = empty_url + "?sslmode=disable" if "postgresql" in empty_url else empty_url.replace("://", ":///")
         await moved.switch("sql", again)
         assert moved.state.the_cluster.ipam_database == again
-        assert {*labs.owners(empty_url)} == {*given}
-        given += await moved.add_port()
+        assert {*labs.owners(empty_url)} == {*addresses}
+        addresses += await moved.add_port()
         await settled(moved, empty_url)
-        assert moved.held() == {*given}
+        assert moved.allocated() == {*addresses}
 
     moved.run(scenario())
 
 
-def test_a_database_that_is_gone_for_good_is_left_by_force(lab: Lab, tmp_path: Path) -> None:
+def test_a_lost_database_can_be_left_by_force(lab: Lab, tmp_path: Path) -> None:
     folder = tmp_path / "away"
     folder.mkdir()
 
     async def scenario() -> None:
         await lab.switch("sql", f"sqlite://{folder}/ipam.db")
-        given = await lab.add_port()
+        addresses = await lab.add_port()
         shutil.rmtree(folder)
         await lab.restart()
         with pytest.raises(errors.EnvironmentFaultError):
             await lab.switch("embedded")
         await lab.switch("embedded", force=True)
         assert await lab.add_port() == ["192.0.2.11"]
-        assert given == ["192.0.2.10"]
+        assert addresses == ["192.0.2.10"]
 
     lab.run(scenario())
 
 
-def test_a_database_that_lost_what_it_had_gets_it_again(moved: Lab, empty_url: str) -> None:
+def test_a_database_that_lost_its_content_gets_it_again(moved: Lab, empty_url: str) -> None:
     async def scenario() -> None:
-        given = await moved.add_port(count=3)
-        others = labs.other(empty_url)
-        for ip in given:
-            others.deallocate(labs.SUBNET, ip)
-        others.remove_subnet(labs.SUBNET)
-        given += await moved.add_port()
+        addresses = await moved.add_port(count=3)
+        server = labs.other(empty_url)
+        for ip in addresses:
+            server.deallocate(labs.SUBNET, ip)
+        server.remove_subnet(labs.SUBNET)
+        addresses += await moved.add_port()
         await settled(moved, empty_url)
-        assert moved.held() == {*given}
+        assert moved.allocated() == {*addresses}
 
     moved.run(scenario())
 
 
-def test_what_stands_against_a_database_is_told_before_anything_is_changed(lab: Lab, empty_url: str) -> None:
+def test_an_unsuitable_database_is_refused_before_any_change(lab: Lab, empty_url: str) -> None:
     async def refused(kind: type[errors.GantryError], message: str, url: str = "", driver: str = "sql") -> None:
         with pytest.raises(kind, match=message):
             await lab.switch(driver, url)
@@ -346,14 +348,18 @@ def test_what_stands_against_a_database_is_told_before_anything_is_changed(lab: 
     async def scenario() -> None:
         (ip,) = await lab.add_port()
         await refused(errors.InvalidError, "needs a database")
-        await refused(errors.InvalidError, "names no database", "mysql://here")
+        await refused(errors.InvalidError, "is not the URL of a database", "mysql://here")
         await refused(errors.InvalidError, "has no database", empty_url, "embedded")
         await refused(errors.EnvironmentFaultError, "nowhere", "sqlite:///nowhere/at/all.db")
         await lab.switch("sql", empty_url)
         await lab.switch("embedded")
         labs.other(empty_url).add_subnet(labs.SUBNET, cidr="192.0.2.0/24", pools=())
         labs.take(empty_url, ip)
-        await refused(errors.WrongStateError, rf"others hold addresses of this cluster .*: {ip} by somebody", empty_url)
+        await refused(
+            errors.WrongStateError,
+            rf"addresses of this cluster are allocated to other owners .*: {ip} to somebody",
+            empty_url,
+        )
         assert labs.owners(empty_url) == {ip: "somebody"}
 
     lab.run(scenario())

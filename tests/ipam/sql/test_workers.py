@@ -42,7 +42,7 @@ def ipam(database: engines.Database) -> driver.Driver:
 
 
 def is_sound(ipam: driver.Driver) -> bool:
-    return not ipam.check(one for subnet in ipam.subnets() for one in ipam.allocations(subnet.id))
+    return not ipam.check(each for subnet in ipam.subnets() for each in ipam.allocations(subnet.id))
 
 
 @pytest.mark.promise("ipam-15", "ipam-26")
@@ -54,7 +54,7 @@ def test_eight_processes_fill_a_subnet_to_the_last_address_without_a_double(url:
         taken = [address for future in filled for address in future.result(60)[0]]
 
     assert len(taken) == len(set(taken)) == 254
-    assert {one.address for one in ipam.allocations("s")} == set(taken)
+    assert {each.address for each in ipam.allocations("s")} == set(taken)
     assert is_sound(ipam)
 
 
@@ -63,18 +63,18 @@ def test_workers_that_race_for_one_range_get_each_address_once(ipam: driver.Driv
         subnet = f"s{attempt}"
         ipam.add_subnet(subnet, cidr="10.0.0.0/29", pools=["10.0.0.1-10.0.0.3"])
 
-        said = at_once([lambda s=subnet: ipam.allocate(s, NEXT)] * WORKERS)  # type: ignore[misc]
+        results = at_once([lambda s=subnet: ipam.allocate(s, NEXT)] * WORKERS)  # type: ignore[misc]
 
-        assert {one for one in said if isinstance(one, str)} == {"10.0.0.1", "10.0.0.2", "10.0.0.3"}
-        assert [type(one) for one in said if not isinstance(one, str)] == [errors.NoRoomError] * (WORKERS - 3)
+        assert {each for each in results if isinstance(each, str)} == {"10.0.0.1", "10.0.0.2", "10.0.0.3"}
+        assert [type(each) for each in results if not isinstance(each, str)] == [errors.NoRoomError] * (WORKERS - 3)
     assert is_sound(ipam)
 
 
 def test_one_owner_that_asks_at_many_servers_gets_one_address(ipam: driver.Driver) -> None:
     ipam.add_subnet("s", cidr="10.0.0.0/24", pools=["10.0.0.0/24"])
     for owner in "abcde":
-        said = at_once([lambda o=owner: ipam.allocate("s", ANY, owner=o, key="0")] * WORKERS)  # type: ignore[misc]
-        assert {str(one) for one in said} == {one.address for one in ipam.owned(owner)}
+        results = at_once([lambda o=owner: ipam.allocate("s", ANY, owner=o, key="0")] * WORKERS)  # type: ignore[misc]
+        assert {str(each) for each in results} == {each.address for each in ipam.owned(owner)}
         assert len(ipam.owned(owner)) == 1
     assert is_sound(ipam)
 
@@ -83,9 +83,9 @@ def test_many_at_once_and_single_ones_do_not_meet(ipam: driver.Driver) -> None:
     ipam.add_subnet("s", cidr="10.0.0.0/23", pools=["10.0.0.0/23"])
 
     many, single = (lambda: ipam.allocate_many("s", 100)), (lambda: [ipam.allocate("s", ANY)])
-    said = at_once([*[many] * 4, *[single] * 4])
+    results = at_once([*[many] * 4, *[single] * 4])
 
-    taken = [address for one in said if isinstance(one, list) for address in one]
+    taken = [address for each in results if isinstance(each, list) for address in each]
     assert len(taken) == len(set(taken)) == 404
     assert is_sound(ipam)
 
@@ -104,9 +104,9 @@ def test_a_subnet_that_is_removed_while_addresses_are_taken_has_none_or_stays(ip
         removal, *taken = at_once(works)
 
         outcomes.add(type(removal))
-        left = {one.address for one in ipam.allocations(subnet)}
-        assert left == {one for one in taken if isinstance(one, str)}
-        assert bool(left) == isinstance(removal, errors.WrongStateError)
+        remaining = {each.address for each in ipam.allocations(subnet)}
+        assert remaining == {each for each in taken if isinstance(each, str)}
+        assert bool(remaining) == isinstance(removal, errors.WrongStateError)
     assert outcomes <= {type(None), errors.WrongStateError}
     assert is_sound(ipam)
 
@@ -132,9 +132,9 @@ def test_pools_that_change_while_addresses_come_and_go_leave_nothing_behind(ipam
                 ipam.deallocate("s", address)
             ipam.deallocate("s", address)
 
-    said = at_once([change, *(lambda seed=seed: come_and_go(seed) for seed in range(3))])
+    results = at_once([change, *(lambda seed=seed: come_and_go(seed) for seed in range(3))])
 
-    assert said == [None] * 4
+    assert results == [None] * 4
     assert is_sound(ipam)
 
 
@@ -165,14 +165,14 @@ def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(own_server: 
     done = threading.Event()
 
     def allocate() -> list[str | errors.GantryError]:
-        said: list[str | errors.GantryError] = []
+        results: list[str | errors.GantryError] = []
         while not done.is_set():
             try:
-                said.append(ipam.allocate("s", ANY))
+                results.append(ipam.allocate("s", ANY))
             except errors.EnvironmentFaultError as error:
-                said.append(error)
+                results.append(error)
                 done.wait(0.01)
-        return said
+        return results
 
     def kill() -> None:
         try:
@@ -186,16 +186,16 @@ def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(own_server: 
 
     _, *answers = at_once([kill, allocate, allocate, allocate, allocate])
 
-    said = [one for answer in answers if isinstance(answer, list) for one in answer]
-    acknowledged = [one for one in said if isinstance(one, str)]
-    failed = [one for one in said if isinstance(one, errors.EnvironmentFaultError)]
-    stored = {one.address for one in ipam.allocations("s")}
-    assert len(said) == len(acknowledged) + len(failed)
+    results = [each for answer in answers if isinstance(answer, list) for each in answer]
+    acknowledged = [each for each in results if isinstance(each, str)]
+    failed = [each for each in results if isinstance(each, errors.EnvironmentFaultError)]
+    stored = {each.address for each in ipam.allocations("s")}
+    assert len(results) == len(acknowledged) + len(failed)
     assert acknowledged
     assert failed
     assert len(acknowledged) == len(set(acknowledged))
     assert set(acknowledged) <= stored
-    unknown = [one for one in failed if "the change was made or not" in one.message]
+    unknown = [each for each in failed if "whose outcome is unknown" in each.message]
     assert len(stored) - len(acknowledged) <= len(unknown)
     assert is_sound(ipam)
     database.close()

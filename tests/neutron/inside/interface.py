@@ -51,8 +51,8 @@ def tables(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def pool(tables: Path) -> driver.Pool:
-    found: driver.Pool = interface.Pool.get_instance(None, context.get_admin_context())
-    return found
+    pool: driver.Pool = interface.Pool.get_instance(None, context.get_admin_context())
+    return pool
 
 
 def _subnet(pool: driver.Pool, cidr: str, *pools: str) -> driver.Subnet:
@@ -73,7 +73,7 @@ def test_getting_a_subnet_does_no_work(tables: Path) -> None:
     assert not tables.exists()
 
 
-def test_details_are_what_was_asked_for_and_the_rest_made_up(pool: driver.Pool) -> None:
+def test_details_are_those_of_the_request_or_of_the_stored_subnet(pool: driver.Pool) -> None:
     details = _subnet(pool, "192.0.2.0/29").get_details()
     assert str(details.subnet_cidr) == "192.0.2.0/29"
     assert details.allocation_pools == [netaddr.IPRange("192.0.2.1", "192.0.2.6")]
@@ -109,7 +109,7 @@ def test_an_address_that_is_freed_twice_is_free_once(pool: driver.Pool) -> None:
         subnet.deallocate("192.0.2.5")
 
 
-def test_the_call_that_needs_ranges_makes_them_anew(pool: driver.Pool, tables: Path) -> None:
+def test_a_request_recalculates_the_ranges_of_a_stale_subnet(pool: driver.Pool, tables: Path) -> None:
     subnet = _subnet(pool, "192.0.2.0/24")
     request = requests.SpecificSubnetRequest(
         "p", "s", "192.0.2.0/24", allocation_pools=[netaddr.IPRange("192.0.2.9", "192.0.2.10")]
@@ -122,7 +122,7 @@ def test_the_call_that_needs_ranges_makes_them_anew(pool: driver.Pool, tables: P
         assert database.execute(count).fetchone() == (1,)
 
 
-def test_an_unknown_subnet_is_told_as_neutron_expects(pool: driver.Pool) -> None:
+def test_an_unknown_subnet_raises_neutrons_exception(pool: driver.Pool) -> None:
     for call in (
         lambda: pool.get_subnet("x").allocate(requests.AnyAddressRequest()),
         lambda: pool.get_subnet("x").get_details(),

@@ -210,7 +210,7 @@ KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
         ({"nics": (Nic(mac="aa:00:00:00:00:01"),)}, "MAC address aa:00:00:00:00:01 is in use by instance vm1"),
         ({"nics": (Nic(mac="aa:00:00:00:00:09"), Nic(mac="AA:00:00:00:00:09"))}, "is in use by instance new"),
         ({"nics": (Nic(ip="192.0.2.10", network="net1"),)}, "in use by instance vm1"),
-        ({"nics": (Nic(ip="192.0.2.50", network="net1"),)}, "is reserved externally; --force"),
+        ({"nics": (Nic(ip="192.0.2.50", network="net1"),)}, "is reserved externally; allocate it with --force"),
         ({"nics": (Nic(ip=("lan",) * 10, network="net1"),)}, "pool lan of network net1 is full"),
     ],
 )

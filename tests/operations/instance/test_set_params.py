@@ -94,7 +94,7 @@ async def test_addresses_are_changed_by_place_or_all_at_once(
         ({"x": "pool"}, "NIC 0: 'x' is no number of an address"),
         ({"-1": "pool"}, "'-1' is no number of an address"),
         ({"1": "192.0.2.10"}, "address 192.0.2.10 in network net1 is in use by instance vm1"),
-        (["192.0.2.15", "192.0.2.15"], "address 192.0.2.15 is asked for twice"),
+        (["192.0.2.15", "192.0.2.15"], "address 192.0.2.15 of network net1 is requested twice"),
         ("192.0.2.50", "address 192.0.2.50 of network net1 is reserved externally"),
         ("192.0.2.1", "192.0.2.1 is the gateway"),
         ("10.0.0.1", "10.0.0.1 is outside every subnet of network net1"),

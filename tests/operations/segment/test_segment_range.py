@@ -229,7 +229,7 @@ async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_name
     assert house.state.network("n0").project == "p1"
     error = await house.refused(opcodes.NetworkAdd(network_name="m", project="p1", segmented=True))
     assert isinstance(error, errors.NoRoomError)
-    assert "project p1's own ranges" in str(error)
+    assert "the ranges of project p1" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""The SQL driver under Neutron's pluggable IPAM interface: what ``[DEFAULT] ipam_driver = gantry`` loads.
+"""The SQL driver behind Neutron's pluggable IPAM interface; ``[DEFAULT] ipam_driver = gantry`` loads this package.
 
-A neutron-server finds ``driver.Pool`` by the entry point ``gantry`` of the group ``neutron.ipam_drivers``; nobody else
-imports this folder, and only here are Neutron and its libraries imported, which Gantry does not install. ``settings``
-says where the tables live, ``ledger`` writes into them, ``following`` keeps them in step with Neutron's transactions,
-``consistency`` and the command ``program`` compare them with Neutron's ports.
+A neutron-server finds ``driver.Pool`` by the entry point ``gantry`` of the group ``neutron.ipam_drivers``; nothing else
+imports this package, and only this package imports Neutron and its libraries, which Gantry does not install.
+``settings`` determines the database of the tables, ``ledger`` writes into the tables, ``following`` synchronizes them
+with Neutron's transactions, ``consistency`` and the command ``program`` compare them with Neutron's ports.
 """

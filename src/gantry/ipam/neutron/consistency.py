@@ -1,8 +1,8 @@
-"""Compares the driver's tables with what Neutron's subnets and ports say, and puts them right.
+"""Compares the driver's tables with Neutron's subnets and ports, and repairs the driver's tables.
 
-Neutron's own tables are the truth: they are what its users see. A difference counts only if it is seen twice, with a
-pause between that is longer than a transaction: what servers are just doing looks like one. Repairing is also how an
-existing Neutron gets its subnets and addresses into the driver's tables.
+Neutron's own tables are authoritative: they are what its users see. A difference counts only if two comparisons find
+it, with an interval between them that is longer than a transaction, because an unfinished request looks like a
+difference. A repair also imports the subnets and addresses of an existing Neutron into the driver's tables.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from gantry.ipam.sql import checks, driver, records, sharing
 
 @dataclass(frozen=True)
 class Report:
-    """What does not fit: subnets that are not here or differ, those that Neutron does not have, and addresses."""
+    """The differences: subnets that are missing or differ, ``removed`` subnets that Neutron lacks, and addresses."""
 
     subnets: frozenset[records.Subnet]
     removed: frozenset[str]
@@ -35,64 +35,66 @@ class Report:
         return bool(self.subnets or self.removed or self.addresses)
 
     def common(self, other: "Report") -> "Report":
-        """Return what both say."""
+        """Return the differences that both reports have."""
         return Report(
             self.subnets & other.subnets, self.removed & other.removed, self.addresses.common(other.addresses)
         )
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each difference."""
-        for subnet in sorted(self.subnets, key=lambda known: known.id):
-            yield f"subnet {subnet.id}, {subnet.cidr}: not in the driver's tables as Neutron has it"
-        for gone in sorted(self.removed):
-            yield f"subnet {gone}: Neutron has none of this id"
-        for found in self.addresses.missing:
-            yield f"{found.address} of subnet {found.subnet}: port {found.owner} has it, but it is not allocated"
-        for found in self.addresses.surplus:
-            yield f"{found.address} of subnet {found.subnet}: allocated, but no port has it"
-        for stale in self.addresses.ranges:
-            yield f"subnet {stale}: what is free does not fit what is allocated"
+        for subnet in sorted(self.subnets, key=lambda subnet: subnet.id):
+            yield f"subnet {subnet.id}, {subnet.cidr}: missing in the tables, or different from Neutron's subnet"
+        for subnet_id in sorted(self.removed):
+            yield f"subnet {subnet_id}: in the driver's tables, but not in Neutron"
+        for each in self.addresses.missing:
+            yield f"address {each.address} of subnet {each.subnet}: port {each.owner} has it, but it is not allocated"
+        for each in self.addresses.surplus:
+            yield f"address {each.address} of subnet {each.subnet}: allocated, but no port has it"
+        for subnet_id in self.addresses.ranges:
+            yield f"subnet {subnet_id}: its availability ranges do not match its allocations"
 
 
-def check(pause: Callable[[], object]) -> Report:
-    """Return what does not fit before and after a pause."""
-    first = _look()
+def check(wait: Callable[[], object]) -> Report:
+    """Return the differences that exist both before and after a call of ``wait``."""
+    first = _compare()
     if not first:
         return first
-    pause()
-    return first.common(_look())
+    wait()
+    return first.common(_compare())
 
 
 def repair(report: Report) -> None:
-    """Do away with the differences of a report."""
+    """Repair the differences of a report."""
     with _tables(api.CONTEXT_WRITER) as (tables, _):
-        known = {subnet.id for subnet in tables.subnets()}
+        stored_ids = {subnet.id for subnet in tables.subnets()}
         for subnet in report.subnets:
-            change = tables.update_subnet if subnet.id in known else tables.add_subnet
+            change = tables.update_subnet if subnet.id in stored_ids else tables.add_subnet
             change(subnet.id, cidr=subnet.cidr, pools=subnet.pools)
         tables.repair(report.addresses)
-        for gone in report.removed:
-            # One of which an address was taken since the first look is left to the next repair.
+        for subnet_id in report.removed:
+            # A subnet with an address allocated since the first comparison stays until the next repair.
             with contextlib.suppress(errors.WrongStateError):
-                tables.remove_subnet(gone)
+                tables.remove_subnet(subnet_id)
 
 
-def _look() -> Report:
+def _compare() -> Report:
     with _tables(api.CONTEXT_READER) as (tables, session):
-        theirs = frozenset(_subnets(session))
-        ours = frozenset(tables.subnets())
-        removed = {subnet.id for subnet in ours} - {subnet.id for subnet in theirs}
-        found = tables.check(_allocations(session))
-        # A cluster of ours that uses the same database keeps its own in order.
-        clusters = {one for one in found.surplus if one.owner.startswith(sharing.CLUSTERS)}
-        surplus = tuple(one for one in found.surplus if one not in clusters)
-        removed -= {one.subnet for one in clusters}
-        return Report(theirs - ours, frozenset(removed), dataclasses.replace(found, surplus=surplus))
+        neutron_subnets = frozenset(_subnets(session))
+        stored_subnets = frozenset(tables.subnets())
+        removed = {subnet.id for subnet in stored_subnets} - {subnet.id for subnet in neutron_subnets}
+        difference = tables.check(_allocations(session))
+        # A Gantry cluster that uses the same database manages its own allocations.
+        clusters = {each for each in difference.surplus if each.owner.startswith(sharing.CLUSTERS)}
+        surplus = tuple(each for each in difference.surplus if each not in clusters)
+        removed -= {each.subnet for each in clusters}
+        return Report(
+            neutron_subnets - stored_subnets, frozenset(removed), dataclasses.replace(difference, surplus=surplus)
+        )
 
 
 @contextlib.contextmanager
 def _tables(manager: api.CONTEXT_WRITER) -> Iterator[tuple[driver.Driver, Session]]:
-    """Open Neutron's database, and the driver's tables wherever they are."""
+    """Open Neutron's database, and the driver's tables in this or their own database."""
     admin = context.get_admin_context()
     with manager.using(admin):
         yield settings.own() or settings.within(admin.session), admin.session
@@ -100,12 +102,14 @@ def _tables(manager: api.CONTEXT_WRITER) -> Iterator[tuple[driver.Driver, Sessio
 
 def _subnets(session: Session) -> Iterator[records.Subnet]:
     pools = defaultdict(list)
-    held = models_v2.IPAllocationPool.__table__.c
-    for subnet, first, last in session.execute(select(held.subnet_id, held.first_ip, held.last_ip)):
+    pool_columns = models_v2.IPAllocationPool.__table__.c
+    for subnet, first, last in session.execute(
+        select(pool_columns.subnet_id, pool_columns.first_ip, pool_columns.last_ip)
+    ):
         pools[subnet].append(f"{first}-{last}")
     columns = models_v2.Subnet.__table__.c
     for subnet, cidr in session.execute(select(columns.id, columns.cidr)):
-        yield records.described(subnet, cidr, pools=pools[subnet], gateway="")
+        yield records.canonical_subnet(subnet, cidr, pools=pools[subnet], gateway="")
 
 
 def _allocations(session: Session) -> Iterator[records.Allocation]:

@@ -1,8 +1,8 @@
-"""What Neutron calls: pools of subnets, subnets and their addresses.
+"""The classes that Neutron calls: pools of subnets, subnets and their addresses.
 
-Neutron makes a ``Pool`` for each call and hands it its context. Subnet pools are the business of Neutron's own
-allocator, which ``Pool`` extends; what it gives out lives in the ``ledger``. Errors come out as Neutron's, which
-answers its clients with their status: a race that was lost too often becomes a request to repeat the whole call.
+Neutron creates a ``Pool`` for each call and passes its context. ``Pool`` extends Neutron's own allocator, which handles
+subnet pools; the ``ledger`` has the subnets and addresses. Errors are translated to Neutron's exceptions, whose status
+Neutron returns to its clients; a BusyError becomes a request to repeat the whole call.
 
 See contracts/neutron-ipam-driver.md#driver-interface.
 """
@@ -24,13 +24,13 @@ from sqlalchemy import select
 from gantry import errors
 from gantry.address import ranges
 from gantry.ipam.neutron import following, ledger, settings
-from gantry.ipam.sql import requests as wishes
+from gantry.ipam.sql import requests as sql_requests
 
 LOG = log.getLogger(__name__)
 
 
 class AddressRequestFactory(requests.AddressRequestFactory):
-    """Makes Neutron's requests, and notes on each for which port it is."""
+    """Creates Neutron's address requests, and adds the port's id to each."""
 
     @classmethod
     def get_request(
@@ -43,10 +43,10 @@ class AddressRequestFactory(requests.AddressRequestFactory):
 
 
 class Pool(subnet_alloc.SubnetAllocator):
-    """The driver: subnets, from a subnet pool of Neutron's or from nowhere."""
+    """The driver: subnets, with or without a subnet pool of Neutron."""
 
     def allocate_subnet(self, request: requests.SubnetRequest) -> "Subnet":
-        """Take in the subnet that is asked for, from the subnet pool if there is one."""
+        """Add the requested subnet, allocated from the subnet pool if there is one."""
         if self._subnetpool:
             request = super().allocate_subnet(request).get_details()
         if not isinstance(request, requests.SpecificSubnetRequest):
@@ -60,16 +60,16 @@ class Pool(subnet_alloc.SubnetAllocator):
         return Subnet(self._context, request.subnet_id, details)
 
     def get_subnet(self, subnet_id: str) -> "Subnet":
-        """Return the subnet without a look at it; its methods say if none is.
+        """Return the subnet without reading it; its methods fail if it does not exist.
 
         See contracts/neutron-ipam-driver.md#driver-interface.
         """
         return Subnet(self._context, subnet_id)
 
     def update_subnet(self, request: requests.SpecificSubnetRequest) -> "Subnet | None":
-        """Take over pools and CIDR; the CIDR changes when a prefix is delegated."""
+        """Update pools and CIDR; prefix delegation changes the CIDR."""
         if not request.subnet_id:
-            raise exceptions.InvalidSubnetRequest(reason="an update of a subnet must say which")
+            raise exceptions.InvalidSubnetRequest(reason="the update does not have the id of the subnet")
         if request.allocation_pools is None:
             return None
         with _ledger(self._context, request.subnet_id) as book:
@@ -78,23 +78,23 @@ class Pool(subnet_alloc.SubnetAllocator):
         return Subnet(self._context, request.subnet_id, request)
 
     def remove_subnet(self, subnet_id: str) -> None:
-        """Forget a subnet of which no port has an address any more."""
+        """Remove a subnet of which no port has an address."""
         with _ledger(self._context, subnet_id) as book:
-            if port := _user(self._context, subnet_id):
+            if port := _port_with_address(self._context, subnet_id):
                 raise general.SubnetInUse(subnet_id=subnet_id, reason=f"port {port} has an address of it")
             book.remove(subnet_id)
 
     def get_address_request_factory(self) -> type[AddressRequestFactory]:
-        """Return what makes requests of this driver."""
+        """Return the class that creates address requests for this driver."""
         return AddressRequestFactory
 
     def needs_rollback(self) -> bool:
-        """Tell Neutron that the driver follows its transaction by itself."""
+        """Return False: the driver itself follows Neutron's transaction."""
         return False
 
 
 class Subnet(interface.Subnet):
-    """One subnet of Neutron's."""
+    """A subnet of Neutron."""
 
     def __init__(self, context: Context, subnet_id: str, details: requests.SpecificSubnetRequest | None = None) -> None:
         self._context = context
@@ -102,26 +102,26 @@ class Subnet(interface.Subnet):
         self._details = details
 
     def allocate(self, address_request: requests.AddressRequest) -> str:
-        """Return the address that is asked for, or any."""
+        """Allocate and return the requested address, or any address."""
         address = str(getattr(address_request, "address", ""))
         with _ledger(self._context, self._id, address) as book:
-            wish = self._wish(book, address_request)
-            return book.allocate(self._id, wish, owner=getattr(address_request, "port_id", None) or "")
+            sql_request = self._sql_request(book, address_request)
+            return book.allocate(self._id, sql_request, owner=getattr(address_request, "port_id", None) or "")
 
     def bulk_allocate(self, address_request: requests.AddressRequest) -> list[str]:
-        """Return several addresses in one transaction."""
+        """Allocate and return several addresses in one transaction."""
         if not isinstance(address_request, requests.BulkAddressRequest):
             return [self.allocate(address_request)]
         with _ledger(self._context, self._id) as book:
             return book.allocate_many(self._id, address_request.num_addresses)
 
     def deallocate(self, address: str) -> None:
-        """Give an address back."""
+        """Release an address."""
         with _ledger(self._context, self._id) as book:
-            book.deallocate(self._id, _written(address))
+            book.deallocate(self._id, _canonical(address))
 
     def get_details(self) -> requests.SpecificSubnetRequest:
-        """Return the subnet as Neutron asks for subnets."""
+        """Return the subnet as a subnet request of Neutron."""
         if self._details is None:
             with _ledger(self._context, self._id) as book:
                 known = book.subnet(self._id)
@@ -129,32 +129,32 @@ class Subnet(interface.Subnet):
             self._details = requests.SpecificSubnetRequest(None, self._id, known.cidr, allocation_pools=pools)
         return self._details
 
-    def _wish(self, book: ledger.Ledger, request: requests.AddressRequest) -> wishes.Request:
+    def _sql_request(self, book: ledger.Ledger, request: requests.AddressRequest) -> sql_requests.Request:
         if isinstance(request, requests.SpecificAddressRequest):
-            address = _written(request.address)
-            # Outside the pools is allowed, the ends of an IPv4 subnet are not.
+            address = _canonical(request.address)
+            # Addresses outside the pools are allowed, the first and last address of an IPv4 subnet are not.
             if not utils.check_subnet_ip(book.subnet(self._id).cidr, address):
                 raise exceptions.InvalidIpForSubnet(subnet_id=self._id, ip=address)
-            return wishes.SpecificAddress(address)
+            return sql_requests.SpecificAddress(address)
         if isinstance(request, requests.PreferNextAddressRequest):
-            return wishes.NextAddress()
-        return wishes.AnyAddress()
+            return sql_requests.NextAddress()
+        return sql_requests.AnyAddress()
 
 
-def _user(context: Context, subnet: str) -> str | None:
-    """Return a port that has an address of a subnet, as Neutron knows it."""
+def _port_with_address(context: Context, subnet: str) -> str | None:
+    """Return a port that has an address of a subnet, by Neutron's own tables; None if there is none."""
     columns = models_v2.IPAllocation.__table__.c
     port: str | None = context.session.scalar(select(columns.port_id).where(columns.subnet_id == subnet).limit(1))
     return port
 
 
-def _written(address: str | netaddr.IPAddress) -> str:
-    """Return an address as the driver writes it: netaddr has another way for some of IPv6."""
+def _canonical(address: str | netaddr.IPAddress) -> str:
+    """Return an address as the driver writes it; netaddr writes some IPv6 addresses differently."""
     return str(ranges.parse_address(str(address)))
 
 
 def _texts(pools: list[netaddr.IPRange], cidr: netaddr.IPNetwork) -> list[str]:
-    """Return pools as texts; netaddr takes the first addresses of IPv6 for IPv4 unless it is told the version."""
+    """Return pools as texts; without the version, netaddr takes the lowest IPv6 addresses for IPv4."""
     return [
         f"{netaddr.IPAddress(pool.first, cidr.version)}-{netaddr.IPAddress(pool.last, cidr.version)}" for pool in pools
     ]
@@ -162,17 +162,17 @@ def _texts(pools: list[netaddr.IPRange], cidr: netaddr.IPNetwork) -> list[str]:
 
 @contextlib.contextmanager
 def _ledger(context: Context, subnet: str, address: str = "") -> Iterator[ledger.Ledger]:
-    """Open the ledger within the caller's transaction, one is begun if there is none; errors come out as Neutron's."""
-    with _as_neutron_says(subnet, address), api.CONTEXT_WRITER.using(context):
+    """Open the ledger in the caller's transaction, or in a new one; translate errors to Neutron's exceptions."""
+    with _neutron_errors(subnet, address), api.CONTEXT_WRITER.using(context):
         tables = settings.own()
         if tables:
-            yield ledger.Beside(tables, following.of(context.session))
+            yield ledger.SeparateLedger(tables, following.of_session(context.session))
         else:
-            yield ledger.Within(settings.within(context.session))
+            yield ledger.NeutronLedger(settings.within(context.session))
 
 
 @contextlib.contextmanager
-def _as_neutron_says(subnet: str, address: str) -> Iterator[None]:
+def _neutron_errors(subnet: str, address: str) -> Iterator[None]:
     try:
         yield
     except errors.NotUniqueError as problem:

@@ -1,11 +1,11 @@
-"""Follows a session of Neutron's: what was done beside its transaction stays only if that transaction does.
+"""Follows a session of Neutron: undoes the driver's changes in separate tables if Neutron's transaction fails.
 
-In tables of its own the driver commits before Neutron does. Neutron asks a driver to take things back in few of the
-places where its transaction can fail, so the driver does not wait to be asked, it hangs on the session. A deed that
-was done at once is undone when its transaction ends without a commit; one that was put off, such as freeing an address,
-is done after the outermost commit. A savepoint is a transaction whose commit hands its deeds on to the one around it.
+With tables in a separate database, the driver commits before Neutron does. Neutron asks a driver to undo its changes in
+few of the cases where its transaction can fail, so the driver listens to the events of the session. An immediate change
+is undone when its transaction ends without a commit; a deferred change, such as the release of an address, is made
+after the outermost commit. A savepoint is a transaction whose commit passes its changes on to the outer transaction.
 
-A process that dies between the two commits leaves its allocations behind; ``consistency`` finds them.
+A process that dies between the two commits leaves allocations behind; ``consistency`` detects them.
 """
 
 import functools
@@ -25,8 +25,8 @@ Action = Callable[[], object]
 
 
 @dataclass(eq=False, frozen=True)
-class Deed:
-    """Something done at once, with its ``undo``, or put off, with what it comes to at last (``finish``)."""
+class Change:
+    """A change: an immediate change has ``undo``, a deferred change has ``finish``, which makes it after the commit."""
 
     what: str
     undo: Action | None = None
@@ -34,74 +34,78 @@ class Deed:
 
 
 @dataclass(eq=False, frozen=True)
-class Free(Deed):
-    """An address that is free after the outermost commit; until then the same session may have it again."""
+class Release(Change):
+    """The deferred release of an address; until the outermost commit the same session may allocate it again."""
 
     subnet: str = ""
     address: str = ""
 
 
-class Following:
-    """The deeds of one session in their order, each with the transaction or savepoint that it stands and falls with."""
+class Follower:
+    """The changes of a session in order, each with the transaction or savepoint that it belongs to."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._deeds: list[tuple[SessionTransaction, Deed]] = []
+        self._changes: list[tuple[SessionTransaction, Change]] = []
         event.listen(session, "after_commit", self._committed)
         event.listen(session, "after_transaction_end", self._ended)
 
-    def add(self, deed: Deed) -> None:
-        """Let a deed follow the innermost transaction; without a transaction it is settled at once."""
+    def add(self, change: Change) -> None:
+        """Add a change to the innermost transaction; without a transaction, finish the change at once."""
         transaction = self._innermost()
         if transaction is not None:
-            self._deeds.append((transaction, deed))
-        elif deed.finish:
-            _settle(deed.what, deed.finish)
+            self._changes.append((transaction, change))
+        elif change.finish:
+            _settle(change.what, change.finish)
 
-    def frees(self, subnet: str) -> Iterator[str]:
-        """Yield the addresses of a subnet that this session has freed and not yet taken again."""
-        return (deed.address for _, deed in self._deeds if isinstance(deed, Free) and deed.subnet == subnet)
+    def released_addresses(self, subnet: str) -> Iterator[str]:
+        """Yield the addresses of a subnet that this session has released and not allocated again."""
+        return (
+            change.address for _, change in self._changes if isinstance(change, Release) and change.subnet == subnet
+        )
 
-    def take_again(self, subnet: str, address: str) -> bool:
-        """Keep an address after all that this session has freed; false if it has not."""
-        for entry in self._deeds:
-            deed = entry[1]
-            if isinstance(deed, Free) and (deed.subnet, deed.address) == (subnet, address):
-                self._deeds.remove(entry)
-                self.add(Deed(f"take {address} again", undo=functools.partial(self._deeds.append, entry)))
+    def cancel_release(self, subnet: str, address: str) -> bool:
+        """Cancel the release of an address; return False if this session has not released the address."""
+        for entry in self._changes:
+            change = entry[1]
+            if isinstance(change, Release) and (change.subnet, change.address) == (subnet, address):
+                self._changes.remove(entry)
+                self.add(Change(f"allocate {address} again", undo=functools.partial(self._changes.append, entry)))
                 return True
         return False
 
     def _innermost(self) -> SessionTransaction | None:
-        found: SessionTransaction | None = self._session.get_nested_transaction() or self._session.get_transaction()
-        return found
+        innermost: SessionTransaction | None = self._session.get_nested_transaction() or self._session.get_transaction()
+        return innermost
 
     def _committed(self, session: Session) -> None:
         ended = self._innermost()
         if ended is not None and ended.nested:
-            around = next(outer for outer in _around(ended) if outer.nested or outer.parent is None)
-            self._deeds = [(around if owner is ended else owner, deed) for owner, deed in self._deeds]
+            outer_transaction = next(outer for outer in _around(ended) if outer.nested or outer.parent is None)
+            self._changes = [
+                (outer_transaction if owner is ended else owner, change) for owner, change in self._changes
+            ]
             return
-        deeds, self._deeds = self._deeds, []
-        for _, deed in deeds:
-            if deed.finish:
-                _settle(deed.what, deed.finish)
+        changes, self._changes = self._changes, []
+        for _, change in changes:
+            if change.finish:
+                _settle(change.what, change.finish)
 
     def _ended(self, session: Session, transaction: SessionTransaction) -> None:
-        # An undo may put a deed back, which is then the last of the list.
-        while mine := [entry for entry in self._deeds if entry[0] is transaction]:
-            self._deeds.remove(mine[-1])
-            deed = mine[-1][1]
-            if deed.undo:
-                _settle(f"undo: {deed.what}", deed.undo)
+        # An undo may restore another change, at the end of the list.
+        while entries := [entry for entry in self._changes if entry[0] is transaction]:
+            self._changes.remove(entries[-1])
+            change = entries[-1][1]
+            if change.undo:
+                _settle(f"undo '{change.what}'", change.undo)
 
 
-def of(session: Session) -> Following:
-    """Return what follows this session."""
-    found = session.info.get(KEY)
-    if not isinstance(found, Following):
-        found = session.info[KEY] = Following(session)
-    return found
+def of_session(session: Session) -> Follower:
+    """Return the follower of this session."""
+    follower = session.info.get(KEY)
+    if not isinstance(follower, Follower):
+        follower = session.info[KEY] = Follower(session)
+    return follower
 
 
 def _around(transaction: SessionTransaction) -> Iterator[SessionTransaction]:
@@ -111,8 +115,8 @@ def _around(transaction: SessionTransaction) -> Iterator[SessionTransaction]:
 
 
 def _settle(what: str, action: Action) -> None:
-    """Do what is left to do once Neutron's transaction is over: it can no longer fail, so this must not either."""
+    """Run an action after the end of Neutron's transaction, which cannot fail any more: log errors."""
     try:
         action()
     except errors.GantryError as problem:
-        LOG.error("%s: %s; gantry-neutron-ipam repair puts it right", what, problem)
+        LOG.error("cannot %s in the IPAM driver's tables: %s; run gantry-neutron-ipam repair", what, problem)

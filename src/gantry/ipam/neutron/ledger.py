@@ -1,8 +1,8 @@
-"""Who writes allocations down, beside Neutron's transaction or within it.
+"""Writes subnets and allocations, in Neutron's transaction or in a separate database.
 
-``Within`` works in Neutron's own database: its transaction is ours, and nothing is left to do. ``Beside`` has tables of
-its own: what it takes is taken for all at once, what it gives back it gives back when Neutron has committed
-(``following``), and until then the same transaction may have it again, as it might in Neutron's own tables.
+``NeutronLedger`` works in Neutron's own database and transaction, and needs no undo. ``SeparateLedger`` has tables in a
+separate database: an allocation is visible to all at once, and a release happens after Neutron has committed
+(``following``). Until then the same transaction may allocate the address again, as in Neutron's own tables.
 """
 
 from collections.abc import Iterable
@@ -17,14 +17,14 @@ from gantry.ipam.sql import checks, driver, records, requests
 
 
 class Ledger(Protocol):
-    """Subnets and their allocations, as one transaction of Neutron's sees them."""
+    """Subnets and their allocations, as a transaction of Neutron sees them."""
 
     def subnet(self, subnet: str) -> records.Subnet:
-        """Return what is known of a subnet; NotFoundError."""
+        """Return a subnet; NotFoundError."""
         ...
 
     def add(self, subnet: str, *, cidr: str, pools: Iterable[str]) -> None:
-        """Take a subnet in."""
+        """Add a subnet."""
         ...
 
     def update(self, subnet: str, *, cidr: str, pools: Iterable[str]) -> None:
@@ -32,26 +32,26 @@ class Ledger(Protocol):
         ...
 
     def remove(self, subnet: str) -> None:
-        """Forget a subnet that no port has an address of, with what is allocated in it all the same.
+        """Remove a subnet of which no port has an address, and its remaining allocations.
 
-        Neutron does not give the addresses back that ports have given themselves in a subnet that goes.
+        When Neutron deletes a subnet, it does not release addresses that ports have configured automatically.
         """
         ...
 
     def allocate(self, subnet: str, request: requests.Request, *, owner: str) -> str:
-        """Return the address that now belongs to the owner."""
+        """Allocate an address for the owner and return it."""
         ...
 
     def allocate_many(self, subnet: str, count: int) -> list[str]:
-        """Return so many addresses, or raise and take none."""
+        """Allocate and return ``count`` addresses, or raise an error and allocate none."""
         ...
 
     def deallocate(self, subnet: str, address: str) -> None:
-        """Give an address back; one that is free already stays free."""
+        """Release an address, if it is allocated."""
         ...
 
 
-class Within:
+class NeutronLedger:
     """The ledger in Neutron's database."""
 
     def __init__(self, tables: driver.Driver) -> None:
@@ -59,7 +59,7 @@ class Within:
         self.subnet = tables.subnet
 
     def add(self, subnet: str, *, cidr: str, pools: Iterable[str]) -> None:
-        """Take a subnet in."""
+        """Add a subnet."""
         self._tables.add_subnet(subnet, cidr=cidr, pools=pools)
 
     def update(self, subnet: str, *, cidr: str, pools: Iterable[str]) -> None:
@@ -67,81 +67,81 @@ class Within:
         self._tables.update_subnet(subnet, cidr=cidr, pools=pools)
 
     def remove(self, subnet: str) -> None:
-        """Forget a subnet and what is left in it."""
+        """Remove a subnet and its remaining allocations."""
         _remove(self._tables, subnet)
 
     def allocate(self, subnet: str, request: requests.Request, *, owner: str) -> str:
-        """Return the address that now belongs to the owner."""
+        """Allocate an address for the owner and return it."""
         return self._tables.allocate(subnet, request, owner=owner, key=_key())
 
     def allocate_many(self, subnet: str, count: int) -> list[str]:
-        """Return so many addresses, or raise and take none."""
+        """Allocate and return ``count`` addresses, or raise an error and allocate none."""
         return self._tables.allocate_many(subnet, count)
 
     def deallocate(self, subnet: str, address: str) -> None:
-        """Give an address back; one that is free already stays free."""
+        """Release an address, if it is allocated."""
         self._tables.deallocate(subnet, address)
 
 
-class Beside:
-    """The ledger in tables of its own, in step with the session of a transaction of Neutron's."""
+class SeparateLedger:
+    """The ledger in a separate database, synchronized with a session of Neutron."""
 
-    def __init__(self, tables: driver.Driver, follower: following.Following) -> None:
+    def __init__(self, tables: driver.Driver, follower: following.Follower) -> None:
         self._tables = tables
         self._follower = follower
         self.subnet = tables.subnet
 
     def add(self, subnet: str, *, cidr: str, pools: Iterable[str]) -> None:
-        """Take a subnet in; it goes again if the transaction fails."""
+        """Add a subnet; undone if the transaction fails."""
         self._tables.add_subnet(subnet, cidr=cidr, pools=pools)
         self._follower.add(
-            following.Deed(f"add subnet {subnet}", undo=lambda: self._tables.remove_subnet(subnet)),
+            following.Change(f"add subnet {subnet}", undo=lambda: self._tables.remove_subnet(subnet)),
         )
 
     def update(self, subnet: str, *, cidr: str, pools: Iterable[str]) -> None:
-        """Change pools and CIDR; they change back if the transaction fails."""
+        """Change pools and CIDR; undone if the transaction fails."""
         before = self._tables.subnet(subnet)
         if self._tables.update_subnet(subnet, cidr=cidr, pools=pools) != before:
             self._follower.add(
-                following.Deed(
+                following.Change(
                     f"update subnet {subnet}",
                     undo=lambda: self._tables.update_subnet(subnet, cidr=before.cidr, pools=before.pools),
                 )
             )
 
     def remove(self, subnet: str) -> None:
-        """Forget a subnet and what is left in it after the commit."""
+        """Remove a subnet and its remaining allocations after the commit."""
         self._tables.subnet(subnet)
         self._follower.add(
-            following.Deed(f"remove subnet {subnet}", finish=lambda: _remove(self._tables, subnet)),
+            following.Change(f"remove subnet {subnet}", finish=lambda: _remove(self._tables, subnet)),
         )
 
     def allocate(self, subnet: str, request: requests.Request, *, owner: str) -> str:
-        """Return the address that now belongs to the owner; it is free again if the transaction fails."""
-        if isinstance(request, requests.SpecificAddress) and self._follower.take_again(subnet, request.address):
+        """Allocate an address for the owner and return it; undone if the transaction fails."""
+        if isinstance(request, requests.SpecificAddress) and self._follower.cancel_release(subnet, request.address):
             return request.address
         try:
             address = self._tables.allocate(subnet, request, owner=owner, key=_key())
         except errors.NoRoomError:
-            return self._freed_one(subnet)
+            return self._reallocate(subnet)
         self._follow(subnet, address, owner=owner)
         return address
 
     def allocate_many(self, subnet: str, count: int) -> list[str]:
-        """Return so many addresses, or raise and take none; they are free again if the transaction fails."""
+        """Allocate and return ``count`` addresses, or fail and allocate none; undone if the transaction fails."""
         addresses = self._tables.allocate_many(subnet, count)
         for address in addresses:
             self._follow(subnet, address, owner="")
         return addresses
 
     def deallocate(self, subnet: str, address: str) -> None:
-        """Give an address back after the commit, unless somebody else has got it by then."""
-        held = self._tables.allocation(subnet, address)
-        if held and address not in self._follower.frees(subnet):
+        """Release an address after the commit, unless it has another owner by then."""
+        allocation = self._tables.allocation(subnet, address)
+        if allocation and address not in self._follower.released_addresses(subnet):
             self._follower.add(
-                following.Free(
-                    f"free {address} of subnet {subnet}",
-                    finish=lambda: self._tables.deallocate(subnet, address, owner=held.owner),
+                following.Release(
+                    f"release {address} of subnet {subnet}",
+                    finish=lambda: self._tables.deallocate(subnet, address, owner=allocation.owner),
                     subnet=subnet,
                     address=address,
                 )
@@ -149,29 +149,29 @@ class Beside:
 
     def _follow(self, subnet: str, address: str, *, owner: str) -> None:
         self._follower.add(
-            following.Deed(
+            following.Change(
                 f"allocate {address} of subnet {subnet}",
                 undo=lambda: self._tables.deallocate(subnet, address, owner=owner),
             )
         )
 
-    def _freed_one(self, subnet: str) -> str:
-        """Return an address of the full pools that this very session has freed; NoRoomError."""
+    def _reallocate(self, subnet: str) -> str:
+        """Allocate again an address of the full pools that this session has released; NoRoomError."""
         pools = [ranges.parse_range(pool)[1] for pool in self._tables.subnet(subnet).pools]
-        for address in self._follower.frees(subnet):
+        for address in self._follower.released_addresses(subnet):
             number = ranges.parse_address(address).value
-            if any(number in pool for pool in pools) and self._follower.take_again(subnet, address):
+            if any(number in pool for pool in pools) and self._follower.cancel_release(subnet, address):
                 return address
-        raise errors.NoRoomError(f"no address of subnet {subnet} is free")
+        raise errors.NoRoomError(f"subnet {subnet} has no free address")
 
 
 def _remove(tables: driver.Driver, subnet: str) -> None:
-    left = tables.allocations(subnet)
-    if left:
-        tables.repair(checks.Difference(surplus=tuple(left)))
+    allocations = tables.allocations(subnet)
+    if allocations:
+        tables.repair(checks.Difference(surplus=tuple(allocations)))
     tables.remove_subnet(subnet)
 
 
 def _key() -> str:
-    """Return a key that no allocation has: a port may have several addresses of a subnet."""
+    """Return a new unique key, as a port may have several addresses of a subnet."""
     return str(uuidutils.generate_uuid())

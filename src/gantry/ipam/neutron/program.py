@@ -1,7 +1,8 @@
 """``gantry-neutron-ipam check|repair``: compares the driver's tables with Neutron's ports.
 
-It runs where a neutron-server runs, and reads the same neutron.conf. Exit codes: 0 for no difference left, 1 for
-differences that ``check`` found, 2 when the two could not be compared or mended.
+The command runs where a neutron-server runs, and reads the same neutron.conf. Exit codes: 0 when no difference remains,
+1 when ``check`` found differences, 2 when the
+comparison or the repair failed.
 """
 
 import argparse
@@ -11,21 +12,19 @@ from collections.abc import Sequence
 
 from gantry import errors
 
-PAUSE = 60.0
+INTERVAL_SECONDS = 60.0
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; the reference page is made from it too."""
+    """Return the parser of the arguments, which also generates the reference page."""
     parser = argparse.ArgumentParser(
-        prog="gantry-neutron-ipam", description="The IPAM driver's tables beside Neutron's."
+        prog="gantry-neutron-ipam", description="Compare the IPAM driver's tables with Neutron's ports."
     )
-    parser.add_argument("command", choices=("check", "repair"), help="print the differences, or do away with them")
+    parser.add_argument("command", choices=("check", "repair"), help="print the differences, or also repair them")
+    parser.add_argument("--config-file", action="append", required=True, help="path of neutron.conf; may be repeated")
     parser.add_argument(
-        "--config-file", action="append", required=True, help="neutron.conf; may be given several times"
-    )
-    parser.add_argument(
-        "--pause", type=float, default=PAUSE, metavar="SECONDS",
-        help="how long a difference must last to count; longer than a request to the server (default: %(default)g)",
+        "--pause", type=float, default=INTERVAL_SECONDS, metavar="SECONDS",
+        help="interval between the two comparisons, longer than a request to the server (default: %(default)g)",
     )  # fmt: skip
     return parser
 
@@ -33,7 +32,7 @@ def command_line() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     options = command_line().parse_args(arguments)
-    # The help, and the reference page made from it, need no neutron-server.
+    # The help and the reference page must work without Neutron's libraries.
     from neutron.common import config
 
     from gantry.ipam.neutron import consistency

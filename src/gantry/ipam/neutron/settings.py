@@ -1,11 +1,11 @@
-"""The driver's section of neutron.conf, and the database that it names.
+"""The section of the driver in neutron.conf, and the database that this section names.
 
     [DEFAULT]
     ipam_driver = gantry
     [gantry]
     connection = postgresql://gantry@db.example/ipam
 
-Without ``connection`` the tables live in Neutron's own database, and every statement runs in Neutron's transaction.
+Without ``connection`` the tables are in Neutron's own database, and every statement runs in Neutron's transaction.
 """
 
 import functools
@@ -25,8 +25,8 @@ OPTIONS = [
     cfg.StrOpt(
         "connection",
         secret=True,
-        help="Where the IPAM driver keeps its tables: postgresql://USER@HOST/DATABASE or sqlite:////PATH, the same on "
-        "every server. Not set: in Neutron's own database, which must then be PostgreSQL or SQLite.",
+        help="Database of the IPAM driver's tables, the same on every server: postgresql://USER@HOST/DATABASE or "
+        "sqlite:////PATH. If not set, the tables are in Neutron's own database, which must be PostgreSQL or SQLite.",
     )
 ]
 ENGINES = ("postgresql", "sqlite")
@@ -35,17 +35,17 @@ cfg.CONF.register_opts(OPTIONS, GROUP)
 
 
 def own() -> driver.Driver | None:
-    """Return the driver over tables of its own, none if they live in Neutron's database."""
+    """Return the driver over tables in a separate database, None if they are in Neutron's database."""
     url: str | None = cfg.CONF[GROUP].connection
     return _own(url, os.getpid()) if url else None
 
 
 def within(session: Session) -> driver.Driver:
-    """Return the driver over the connection of a session to Neutron's database, in whose transaction it works."""
+    """Return the driver on a session's connection to Neutron's database, in the session's transaction."""
     return _prepared(os.getpid()).on(_borrowed(session.connection()))
 
 
-# Connections do not survive a fork, so each process has its own. Two threads that come first do the same twice.
+# Connections do not survive a fork, so each process has its own. Two threads may create them at the same time.
 @functools.cache
 def _own(url: str, process: int) -> driver.Driver:
     database = engines.open_database(url)
@@ -55,11 +55,13 @@ def _own(url: str, process: int) -> driver.Driver:
 
 @functools.cache
 def _prepared(process: int) -> driver.Driver:
-    """Return a worker; each caller moves it to the connection of its own transaction."""
+    """Return a driver, which each caller uses on the connection of its own transaction (``on``)."""
     neutron = api.CONTEXT_WRITER.get_engine()
     if neutron.dialect.name not in ENGINES:
-        message = f"the IPAM driver cannot keep its tables in a database of the kind {neutron.dialect.name}"
-        raise errors.ConfigurationError(message, hint=f"set connection in the section [{GROUP}] of neutron.conf")
+        message = f"the IPAM driver does not support Neutron's database, which is {neutron.dialect.name}"
+        raise errors.ConfigurationError(
+            message, hint=f"set connection, to a PostgreSQL or SQLite database, in section [{GROUP}] of neutron.conf"
+        )
     with neutron.begin() as connection:
         borrowed = _borrowed(connection)
         schema.prepare(borrowed)

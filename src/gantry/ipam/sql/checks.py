@@ -1,7 +1,8 @@
-"""Checks: all allocations against another list, such as the ports of a server, and repair of what differs.
+"""Compares all allocations with another list, such as the ports of a server, and repairs the differences.
 
-The list is read at another moment than the database, so a difference may be an address on its way: two checks with a
-pause between them have in ``common`` what is really wrong. No clock is asked.
+The list and the database are read at different times, so a difference may be an address that is just being allocated or
+released. The differences that two checks, with an interval between them, have in ``common`` are real. This module does
+not use a clock.
 """
 
 from collections.abc import Iterable
@@ -14,9 +15,9 @@ from gantry.ipam.sql.records import Allocation
 
 @dataclass(frozen=True)
 class Difference:
-    """What the other list has more, what the database has more, and subnets whose ranges are not what they should be.
+    """Allocations missing in the database, surplus allocations there, and subnets with wrong availability ranges.
 
-    A difference is true if there is any.
+    A difference is false if it is empty.
     """
 
     missing: tuple[Allocation, ...] = ()
@@ -27,26 +28,26 @@ class Difference:
         return bool(self.missing or self.surplus or self.ranges)
 
     def common(self, other: "Difference") -> "Difference":
-        """Return what both differences have."""
+        """Return what is in both differences."""
         missing, surplus, subnets = set(other.missing), set(other.surplus), set(other.ranges)
         return Difference(
-            tuple(one for one in self.missing if one in missing),
-            tuple(one for one in self.surplus if one in surplus),
-            tuple(one for one in self.ranges if one in subnets),
+            tuple(each for each in self.missing if each in missing),
+            tuple(each for each in self.surplus if each in surplus),
+            tuple(subnet for subnet in self.ranges if subnet in subnets),
         )
 
 
-def compare(db: statements.Statements, truth: Iterable[Allocation]) -> Difference:
+def compare(db: statements.Statements, allocations: Iterable[Allocation]) -> Difference:
     """Return how the database differs from a list of allocations; owners and keys are not compared."""
-    wanted = {(one.subnet, records.digits(ranges.parse_address(one.address))): one for one in truth}
+    expected = {(each.subnet, records.digits(ranges.parse_address(each.address))): each for each in allocations}
     stored = {
         (subnet, address): Allocation(subnet, str(records.read(address)), owner, key)
-        for subnet, address, owner, key in db.all("everything")
+        for subnet, address, owner, key in db.all_rows("everything")
     }
     return Difference(
-        missing=tuple(wanted[place] for place in sorted(wanted.keys() - stored.keys())),
-        surplus=tuple(stored[place] for place in sorted(stored.keys() - wanted.keys())),
-        ranges=tuple(row.id for row in map(_row, db.all("subnets")) if not _fits(db, row)),
+        missing=tuple(expected[key] for key in sorted(expected.keys() - stored.keys())),
+        surplus=tuple(stored[key] for key in sorted(stored.keys() - expected.keys())),
+        ranges=tuple(row.id for row in map(_row, db.all_rows("subnets")) if not _fits(db, row)),
     )
 
 
@@ -55,21 +56,21 @@ def _row(row: statements.Row) -> records.SubnetRow:
 
 
 def _fits(db: statements.Statements, row: records.SubnetRow) -> bool:
-    """Tell whether a subnet's ranges are what they have to be: none that overlap, pools without allocations."""
-    found = [records.read_range(first, last) for first, last in db.all("ranges", subnet=row.id)]
+    """Return whether a subnet's ranges are correct: its pools without its allocations, without overlaps."""
+    stored = [records.read_range(first, last) for first, last in db.all_rows("ranges", subnet=row.id)]
     if row.stale:
-        return not found
+        return not stored
     family = ranges.parse_cidr(row.cidr).family
-    return not ranges.first_overlap(found) and ranges.union(found) == availability.free(db, row.id, family)
+    return not ranges.first_overlap(stored) and ranges.union(stored) == availability.free(db, row.id, family)
 
 
 def repair(db: statements.Statements, difference: Difference) -> None:
-    """Make the difference good; ranges are calculated anew when the next address is asked for.
+    """Repair a difference; ranges are recalculated at the next request for an address.
 
-    NotFoundError if an allocation is missing in a subnet that the database does not have. What somebody else has taken
-    or left meanwhile stays theirs.
+    NotFoundError if an allocation is missing in a subnet that the database does not have. Allocations that others have
+    made or released meanwhile are kept.
     """
-    touched = {one.subnet for one in (*difference.missing, *difference.surplus)} | set(difference.ranges)
+    touched = {each.subnet for each in (*difference.missing, *difference.surplus)} | set(difference.ranges)
     for subnet in sorted(touched):
         records.subnet_row(db, "lock", subnet)
         availability.close(db, subnet)

@@ -1,10 +1,10 @@
 """Engines: where statements run and who commits.
 
-``Database`` has connections of its own, made when they are needed and kept for use again; each operation is one short
-transaction, and the work of one that lost against another is done anew, a few times. ``Borrowed`` runs in the
-transaction of whoever called, and leaves it to them.
+``Database`` has its own connections, opened on demand and then reused. Each operation is one short transaction; the
+work of a transaction that the database rolled back is repeated, a few times. ``Borrowed`` runs in the caller's
+transaction, which the caller commits or rolls back.
 
-Work is a function of ``Statements`` that touches nothing else, so that it can be repeated.
+Work is a function of ``Statements`` that changes nothing else, so that it can be repeated.
 
 Invariant: work whose transaction may have been committed is never repeated; its caller gets an error that says so.
 """
@@ -23,32 +23,32 @@ from gantry.ipam.sql import faults, statements
 T = TypeVar("T")
 Work = Callable[[statements.Statements], T]
 
-TRIES = 8
-"""How often a transaction is begun that the database rolled back on its own."""
+ATTEMPTS = 8
+"""How many times to begin a transaction that the database rolls back on its own."""
 
-PATIENCE = 10
-"""How many seconds to wait for a connection, and for another writer of SQLite."""
+TIMEOUT_SECONDS = 10
+"""How long to wait for a connection, and for another writer of SQLite."""
 
-_NOTICING = {
-    "connect_timeout": PATIENCE,
-    "keepalives_idle": PATIENCE,
+_LIBPQ_DEFAULTS = {
+    "connect_timeout": TIMEOUT_SECONDS,
+    "keepalives_idle": TIMEOUT_SECONDS,
     "keepalives_interval": 5,
     "keepalives_count": 3,
-    "tcp_user_timeout": PATIENCE * 1000,
+    "tcp_user_timeout": TIMEOUT_SECONDS * 1000,
 }
-"""What libpq is told unless the URL says else, so that a machine that has gone is noticed within half a minute."""
+"""libpq parameters, unless the URL sets them: a server that is gone is detected within half a minute."""
 
 _LOGIN = re.compile(r"//[^/]*@")
 
-URLS = "write sqlite:///var/lib/gantry/ipam.db or postgresql://USER@HOST/DATABASE"
+URL_HINT = "write sqlite:///var/lib/gantry/ipam.db or postgresql://USER@HOST/DATABASE"
 
 
 class Connection(Protocol):
     """A connection of the Python Database API (PEP 249), with its optional ``Error``."""
 
     @property
-    def Error(self) -> type[Exception]:  # noqa: N802 - PEP 249 writes it so
-        """The root of the errors that it raises."""
+    def Error(self) -> type[Exception]:  # noqa: N802 - the name is from PEP 249
+        """The base class of the errors that the connection raises."""
         ...
 
     def cursor(self) -> statements.Cursor:
@@ -64,24 +64,24 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         ...
 
 
 class Engine(Protocol):
-    """Where the driver's statements run."""
+    """An environment in which the driver's statements run."""
 
     def change(self, work: Work[T]) -> T:
         """Run work that writes."""
         ...
 
     def read(self, work: Work[T]) -> T:
-        """Run work that only reads; what a database of its own tells is all of one moment."""
+        """Run work that only reads; a ``Database`` reads all of it from one snapshot."""
         ...
 
 
 class Kind(Protocol):
-    """What differs between the databases that a URL can name."""
+    """A kind of database that a URL can name."""
 
     name: str
     dialect: statements.Dialect
@@ -96,7 +96,7 @@ class Kind(Protocol):
 
 
 class Sqlite:
-    """A file of SQLite, for the processes of one machine."""
+    """An SQLite file, for the processes of one machine."""
 
     dialect = statements.Dialect.SQLITE
 
@@ -105,9 +105,11 @@ class Sqlite:
         self._path = path
 
     def connect(self) -> Connection:
-        """Return a new connection; a commit is on the disk when it returns."""
+        """Return a new connection, whose commits are on the disk when they return."""
         try:
-            connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                self._path, timeout=TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+            )
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
@@ -115,12 +117,12 @@ class Sqlite:
         return connection
 
     def begin(self, work: statements.Statements, *, write: bool) -> None:
-        """Begin to write at once: who reads first and writes then may find that another one wrote between."""
+        """Begin a transaction; if it writes, take the write lock first, as others could write after its reads."""
         work.script("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 class Postgresql:
-    """A database of PostgreSQL, for many servers."""
+    """A PostgreSQL database, for many servers."""
 
     dialect = statements.Dialect.POSTGRESQL
 
@@ -134,27 +136,28 @@ class Postgresql:
             import psycopg
         except ImportError:
             raise errors.EnvironmentFaultError(
-                f"{self.name} needs the library psycopg", hint="pip install 'gantry[postgresql]'"
+                f"the library psycopg, which {self.name} requires, is not installed",
+                hint="pip install 'gantry[postgresql]'",
             ) from None
         try:
-            settings = _NOTICING | psycopg.conninfo.conninfo_to_dict(self._url)
+            settings = _LIBPQ_DEFAULTS | psycopg.conninfo.conninfo_to_dict(self._url)
             connection = psycopg.connect(psycopg.conninfo.make_conninfo("", **settings))
         except psycopg.ProgrammingError as error:
-            raise errors.InvalidError(f"the URL of {self.name} cannot be read: {error}", hint=URLS) from error
+            raise errors.InvalidError(f"the URL of {self.name} is invalid: {error}", hint=URL_HINT) from error
         except psycopg.Error as error:
             raise faults.translate(error, self.name) from error
-        # What is compared and set must be compared with what others have committed meanwhile.
+        # Compare-and-set must see what others have committed meanwhile.
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         return connection
 
     def begin(self, work: statements.Statements, *, write: bool) -> None:
-        """Let the library begin with the first statement."""
+        """Begin a transaction: the library begins a writing transaction with its first statement."""
         if not write:
             work.run("snapshot")
 
 
 class Database:
-    """A database with connections of its own, one for each thread that is at work; one per process, made after fork."""
+    """A database with its own connections, one for each active thread; create it in each process, after a fork."""
 
     def __init__(self, kind: Kind) -> None:
         self.name = kind.name
@@ -162,28 +165,29 @@ class Database:
         self._idle: collections.deque[Connection] = collections.deque()
 
     def change(self, work: Work[T]) -> T:
-        """Run work that writes, in a transaction of its own; it is durable when this returns."""
+        """Run work that writes, in a transaction of its own, which is durable when this returns."""
         return self._repeated(work, write=True)
 
     def read(self, work: Work[T]) -> T:
-        """Run work that only reads, all of one moment."""
+        """Run work that only reads, from one snapshot."""
         return self._repeated(work, write=False)
 
     def close(self) -> None:
-        """Close the connections that are not at work."""
+        """Close the idle connections."""
         with contextlib.suppress(IndexError):
             while True:
                 _close(self._idle.pop())
 
     def _repeated(self, work: Work[T], *, write: bool) -> T:
-        for _ in range(TRIES):
+        for _ in range(ATTEMPTS):
             try:
                 return self._once(work, write=write)
-            except _RolledBackError as again:
-                failed = again.error
+            except _RolledBackError as rollback:
+                last_error = rollback.error
         raise errors.BusyError(
-            f"{self.name} is busy: the operation was begun {TRIES} times, at last: {failed}", hint="try again later"
-        ) from failed
+            f"{self.name} is busy: the transaction failed {ATTEMPTS} times, the last time with: {last_error}",
+            hint="try again later",
+        ) from last_error
 
     def _once(self, work: Work[T], *, write: bool) -> T:
         connection = self._connection()
@@ -196,17 +200,17 @@ class Database:
             connection.commit()
         except connection.Error as error:
             _close(connection)
-            raise self._failure(error, unknown=committing and write) from error
-        except BaseException:  # ours, or the thread's end: the work refused, the connection is good
+            raise self._translated(error, unknown=committing and write) from error
+        except BaseException:  # an error of the work or the end of the thread: the connection is good
             self._roll_back(connection)
             raise
         self._idle.append(connection)
         return result
 
-    def _failure(self, error: Exception, *, unknown: bool) -> Exception:
+    def _translated(self, error: Exception, *, unknown: bool) -> Exception:
         reaction = faults.reaction(error)
         if reaction is faults.Reaction.LOST:
-            # Those that wait for work are most likely gone with it.
+            # The idle connections are most likely lost too.
             self.close()
             return faults.unknown_outcome(error, self.name) if unknown else _RolledBackError(error)
         return _RolledBackError(error) if reaction is faults.Reaction.AGAIN else faults.translate(error, self.name)
@@ -227,7 +231,7 @@ class Database:
 
 
 class _RolledBackError(Exception):
-    """The transaction was not carried out and can be begun anew."""
+    """The transaction was rolled back and can be repeated."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -240,7 +244,7 @@ def _close(connection: Connection) -> None:
 
 
 class Borrowed:
-    """A connection of the caller: what is done belongs to their transaction, whose end is theirs."""
+    """A caller's connection: the work is a part of the caller's transaction, which only the caller ends."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -259,7 +263,7 @@ class Borrowed:
         try:
             running = statements.Statements(self._connection.cursor(), self._dialect)
             if write and isinstance(self._connection, sqlite3.Connection) and not self._connection.in_transaction:
-                # By itself the library begins with the first change, after what it was decided by has been read.
+                # By itself the library begins with the first change, after the reads that the change depends on.
                 running.script("BEGIN IMMEDIATE")
             return work(running)
         except self._connection.Error as error:
@@ -267,13 +271,14 @@ class Borrowed:
 
 
 def open_database(url: str) -> Database:
-    """Return the database that a URL names; nothing is opened before it is used. InvalidError for other URLs.
+    """Return the database that a URL names; it connects on first use. InvalidError for other URLs.
 
-    ``sqlite:///var/lib/gantry/ipam.db`` is the file /var/lib/gantry/ipam.db; ``postgresql://`` is what libpq reads.
+    ``sqlite:///var/lib/gantry/ipam.db`` is the file /var/lib/gantry/ipam.db; ``postgresql://`` URLs are
+    those of libpq.
     """
-    scheme, _, rest = url.partition("://")
-    if scheme in ("postgresql", "postgres") and rest:
+    scheme, _, path = url.partition("://")
+    if scheme in ("postgresql", "postgres") and path:
         return Database(Postgresql(url))
-    if scheme == "sqlite" and rest.startswith("/") and rest.strip("/"):
-        return Database(Sqlite("/" + parse.unquote(rest).lstrip("/")))
-    raise errors.InvalidError(f"'{url}' names no database", hint=URLS)
+    if scheme == "sqlite" and path.startswith("/") and path.strip("/"):
+        return Database(Sqlite("/" + parse.unquote(path).lstrip("/")))
+    raise errors.InvalidError(f"'{url}' is not the URL of a database", hint=URL_HINT)

@@ -1,7 +1,7 @@
-"""Errors of databases, as ours: which reaction each asks for.
+"""Translates errors of databases to Gantry's errors, and determines the reaction to each.
 
-PostgreSQL's drivers tell a SQLSTATE (none when the connection is gone), SQLite a result code. Whether an operation is
-tried again depends on the reaction alone, never on the text.
+PostgreSQL's drivers report a SQLSTATE (none when the connection is lost), SQLite a result code. Whether an operation is
+repeated depends on the reaction alone, never on the text.
 """
 
 import sqlite3
@@ -9,15 +9,15 @@ from enum import Enum
 
 from gantry import errors
 
-PREPARE = "gantry-ipam prepare makes and upgrades its tables"
+PREPARE_HINT = "create or upgrade its tables: gantry-ipam prepare"
 
 
 class Reaction(Enum):
-    """What may be done about an error of the database."""
+    """The reaction to an error of the database."""
 
-    AGAIN = "the transaction lost against another one and was rolled back: try it again"
-    LOST = "the connection is gone: try again with another one"
-    FINAL = "tell the caller"
+    AGAIN = "the database rolled back the transaction because of another transaction: repeat it"
+    LOST = "the connection is lost: repeat the transaction with another connection"
+    FINAL = "report the error to the caller"
 
 
 _AGAIN = {"40001", "40P01", "55P03"}
@@ -36,7 +36,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002"}
 
 
 def _code(error: Exception) -> str | int:
-    """Return the SQLSTATE, empty where the connection is gone, or the result code of SQLite without its extension."""
+    """Return the SQLSTATE, empty if the connection is lost, or the result code of SQLite without its extension."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", -1) & 0xFF
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
@@ -46,7 +46,7 @@ def _code(error: Exception) -> str | int:
 
 
 def reaction(error: Exception) -> Reaction:
-    """Return what may be done about an error of a driver."""
+    """Return the reaction to an error of a database driver."""
     code = _code(error)
     if code in _AGAIN:
         return Reaction.AGAIN
@@ -54,26 +54,32 @@ def reaction(error: Exception) -> Reaction:
 
 
 def translate(error: Exception, where: str) -> errors.GantryError:
-    """Return our error for one of a driver; ``where`` names the database, without its password."""
+    """Return Gantry's error for an error of a database driver; ``where`` names the database, without its password."""
     code, text = _code(error), str(error).strip() or type(error).__name__
     if code in _AGAIN | _LOCKED:
         return errors.BusyError(f"{where} is busy: {text}", hint="try again later")
     if code in _LOST:
-        return errors.EnvironmentFaultError(f"{where} cannot be reached: {text}", hint="is it running?")
+        return errors.EnvironmentFaultError(
+            f"{where} cannot be reached: {text}", hint="check that the database server runs"
+        )
     if code in _REFUSED:
         return errors.EnvironmentFaultError(
-            f"{where} refuses it: {text}", hint="grant the rights, or mend the settings"
+            f"{where} refused access: {text}", hint="grant the permissions, or correct the settings"
         )
     if code in _UNPREPARED:
-        return errors.ConfigurationError(f"{where} does not have the driver's tables: {text}", hint=PREPARE)
+        return errors.ConfigurationError(
+            f"{where} does not have the tables of the IPAM driver: {text}", hint=PREPARE_HINT
+        )
     if code in _DAMAGED:
-        return errors.ConfigurationError(f"{where} is damaged or no database: {text}", hint="restore it from a backup")
+        return errors.ConfigurationError(
+            f"{where} is damaged or is not a database: {text}", hint="restore it from a backup"
+        )
     return errors.StorageError(f"{where} failed: {text}")
 
 
 def unknown_outcome(error: Exception, where: str) -> errors.GantryError:
-    """Return the error for a connection that was lost while the transaction was being committed."""
+    """Return the error for a connection that was lost during a commit."""
     return errors.EnvironmentFaultError(
-        f"the connection to {where} was lost while it committed: the change was made or not: {error}".strip(),
-        hint="ask again with the same owner and key; a check finds what nobody uses",
+        f"the connection to {where} was lost during a commit, whose outcome is unknown: {error}".strip(),
+        hint="repeat the request with the same owner and key; a check finds unused allocations",
     )

@@ -1,4 +1,4 @@
-"""``gantry-ipam``: makes and upgrades the tables of a database, for those who run servers on it."""
+"""``gantry-ipam``: creates and upgrades the tables of a database, for administrators of servers that use it."""
 
 import argparse
 import sys
@@ -9,28 +9,28 @@ from gantry.ipam.sql import engines, schema
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; the reference page is made from it too."""
-    parser = argparse.ArgumentParser(prog="gantry-ipam", description="Tables of the SQL IPAM driver.")
+    """Return the parser of the arguments, which also generates the reference page."""
+    parser = argparse.ArgumentParser(prog="gantry-ipam", description="Manage the tables of the SQL IPAM driver.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text in (
-        ("prepare", "make the tables, or change them so that this version can work on them; older ones still can"),
-        ("finish", "take away what only older versions used, when none is left"),
-        ("check", "tell whether this version can work on the database"),
+        ("prepare", "create the tables, or upgrade them for this version; older versions can still work on them"),
+        ("finish", "remove what only older versions use, once none of them runs any more"),
+        ("check", "check whether this version can work on the database"),
     ):
-        actions.add_parser(name, help=text, description=text).add_argument("url", metavar="URL", help=engines.URLS)
+        actions.add_parser(name, help=text, description=text).add_argument("url", metavar="URL", help=engines.URL_HINT)
     return parser
 
 
 def _act(action: str, database: engines.Database) -> str:
     if action == "check":
         schema.check(database)
-        return f"{database.name} fits"
+        return f"{database.name} can be used by this version"
     applied = schema.prepare(database) if action == "prepare" else schema.finish(database)
     return f"{database.name}: {', '.join(applied) or 'nothing to do'}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one action; its exit code is that of the error, if there is one."""
+    """Run one action; return its exit code: that of the error, or 0."""
     options = command_line().parse_args(arguments)
     try:
         print(_act(options.action, engines.open_database(options.url)))

@@ -1,7 +1,7 @@
-"""What the driver stores: subnets, allocations, and addresses as text that databases order rightly.
+"""What the driver stores: subnets, allocations, and addresses as text that databases sort by number.
 
-An address is stored in hexadecimal digits, eight for IPv4 and 32 for IPv6: ``0a000005`` is 10.0.0.5. In texts of one
-length the order of bytes is that of numbers, so one statement serves both families on both engines.
+An address is stored in hexadecimal digits, eight for IPv4 and 32 for IPv6: ``0a000005`` is 10.0.0.5. For
+texts of equal length, byte order is number order, so one statement serves both families on both engines.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _FAMILY = {family.bits // 4: family for family in ranges.Family}
 
 @dataclass(frozen=True)
 class Subnet:
-    """A subnet; ``pools`` are what may be handed out: never the gateway nor the ends that no host can have."""
+    """A subnet; ``pools`` has the allocatable ranges, without the gateway and the reserved first and last addresses."""
 
     id: str
     cidr: str
@@ -28,7 +28,7 @@ class Subnet:
 
 
 class SubnetRow(NamedTuple):
-    """A subnet as it is stored; ``stale`` is empty for no."""
+    """A stored subnet; an empty ``stale`` means no."""
 
     id: str
     cidr: str
@@ -38,7 +38,7 @@ class SubnetRow(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class Allocation:
-    """An address of a subnet that is taken; an owner has one for each of its keys."""
+    """An allocated address of a subnet; an owner has one address for each of its keys."""
 
     subnet: str
     address: str
@@ -47,31 +47,31 @@ class Allocation:
 
 
 def digits(address: ranges.Address) -> str:
-    """Return how an address is stored."""
+    """Return the stored text of an address."""
     return f"{address.value:0{address.family.bits // 4}x}"
 
 
 def read(text: str) -> ranges.Address:
-    """Return the address that ``digits`` wrote."""
+    """Return the address of a stored text (``digits``)."""
     return ranges.Address(_FAMILY[len(text)], int(text, 16))
 
 
 def read_range(first: str, last: str) -> ranges.Range:
-    """Return the numbers between two stored addresses."""
+    """Return the range from one stored address to another."""
     return ranges.Range(int(first, 16), int(last, 16))
 
 
 def rows(subnet: str, family: ranges.Family, runs: Iterable[ranges.Range]) -> Iterator[dict[str, str]]:
-    """Yield ranges of a subnet's addresses as the statements take them."""
+    """Yield the statement parameters for ranges of a subnet's addresses."""
     for run in runs:
         first, last = (digits(ranges.Address(family, end)) for end in (run.first, run.last))
         yield {"subnet": subnet, "first": first, "last": last}
 
 
-def described(subnet: str, cidr: str, *, pools: Iterable[str], gateway: str) -> Subnet:
-    """Return a subnet as it is to be stored, canonically written.
+def canonical_subnet(subnet: str, cidr: str, *, pools: Iterable[str], gateway: str) -> Subnet:
+    """Return a subnet in canonical form for storage.
 
-    InvalidError for a pool outside the subnet, for two that overlap, and for a gateway of another family.
+    InvalidError for a pool outside the subnet, for pools that overlap, and for a gateway of another family.
     """
     whole = ranges.parse_cidr(cidr)
     parts = [_inside(whole, text) for text in pools]
@@ -93,21 +93,21 @@ def _inside(cidr: ranges.Cidr, pool: str) -> ranges.Range:
     return run
 
 
-def pool_rows(described: Subnet) -> Iterator[dict[str, str]]:
-    """Yield the pools of a subnet as the statements take them."""
-    for text in described.pools:
+def pool_rows(subnet: Subnet) -> Iterator[dict[str, str]]:
+    """Yield the statement parameters for the pools of a subnet."""
+    for text in subnet.pools:
         family, run = ranges.parse_range(text)
-        yield from rows(described.id, family, [run])
+        yield from rows(subnet.id, family, [run])
 
 
 def entry(allocation: Allocation) -> dict[str, str]:
-    """Return an allocation as the statements take it."""
+    """Return the statement parameters for an allocation."""
     return dataclasses.asdict(allocation) | {"address": digits(ranges.parse_address(allocation.address))}
 
 
 def subnet_row(db: statements.Statements, statement: str, subnet: str) -> SubnetRow:
-    """Return a subnet as a statement reads it; NotFoundError."""
-    row = db.one(statement, subnet=subnet)
+    """Return the row of a subnet that a statement reads; NotFoundError."""
+    row = db.first_row(statement, subnet=subnet)
     if row is None:
         raise not_found(subnet)
     return SubnetRow(*row)
@@ -117,21 +117,21 @@ def subnet(db: statements.Statements, subnet: str) -> Subnet:
     """Read a subnet; NotFoundError."""
     row = subnet_row(db, "subnet", subnet)
     family = ranges.parse_cidr(row.cidr).family
-    runs = (read_range(first, last) for first, last in db.all("pools", subnet=subnet))
+    runs = (read_range(first, last) for first, last in db.all_rows("pools", subnet=subnet))
     return Subnet(row.id, row.cidr, row.gateway, tuple(ranges.format_range(family, run) for run in runs))
 
 
 def allocations(db: statements.Statements, subnet: str) -> list[Allocation]:
-    """Read what is allocated in a subnet, by address."""
-    rows = db.all("allocations", subnet=subnet)
+    """Read the allocations of a subnet, by address."""
+    rows = db.all_rows("allocations", subnet=subnet)
     return [Allocation(subnet, str(read(address)), owner, key) for address, owner, key in rows]
 
 
 def not_found(subnet: str) -> errors.NotFoundError:
-    """Return the error for a subnet that the database does not have."""
-    return errors.NotFoundError(f"the database has no subnet {subnet}")
+    """Return the error for a subnet that does not exist in the database."""
+    return errors.NotFoundError(f"subnet {subnet} does not exist in the database")
 
 
-def by(owner: str) -> str:
-    """Return who holds an address, for messages."""
-    return f" by {owner}" if owner else ""
+def to_owner(owner: str) -> str:
+    """Return the text for an owner in messages, empty without an owner."""
+    return f" to {owner}" if owner else ""

@@ -1,7 +1,6 @@
-"""What a subnet is asked for (contracts/neutron-ipam-driver.md#requests).
+"""Requests for an address of a subnet (contracts/neutron-ipam-driver.md#requests).
 
-``ipam.driver`` says what a network of the cluster is asked for, these what one subnet is; the texts are those of
-``model.network``.
+``ipam.driver`` has the requests for an address of a cluster's network. The texts are those of ``model.network``.
 """
 
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AnyAddress:
-    """Any free address of the pools; workers begin at places of their own."""
+    """Any free address of the pools; each worker begins at another position."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class NextAddress:
 
 @dataclass(frozen=True)
 class SpecificAddress:
-    """This address of the subnet's CIDR; with ``pools_only`` only if a pool has it."""
+    """This address of the subnet's CIDR; with ``pools_only``, only if a pool contains it."""
 
     address: str
     pools_only: bool = False
@@ -27,7 +26,7 @@ class SpecificAddress:
 
 @dataclass(frozen=True)
 class AutomaticAddress:
-    """The address that a host with this MAC gives itself (``address.automatic``)."""
+    """The address that a host with this MAC address assigns to itself (``address.automatic``)."""
 
     mac: str
 

@@ -1,12 +1,13 @@
-"""The driver's tables: made and changed by the numbered steps in migrations/, each applied once, in order.
+"""The driver's tables: created and changed by the numbered steps in migrations/, each applied once, in order.
 
-A ``before`` step goes ahead of the new program: the old one works on with what it leaves. An ``after`` step takes away
-what only the old program used, when no old one is left. So servers are upgraded one by one::
+A ``before`` step is applied before the upgrade of programs: the old program still works with the new tables. An
+``after`` step removes what only the old program used, when no old program runs any more. So servers are upgraded one by
+one::
 
     prepare (before steps)  ->  each server gets the new program  ->  finish (after steps)
 
-Who calls it: whoever opens a database, at the start, and ``gantry-ipam``. A program refuses a database of which it does
-not know an ``after`` step: it is newer, and no longer fits.
+Programs that open a database call this module at their start, and so does ``gantry-ipam``. A program refuses a
+database with an ``after`` step that the program does not know: the database is newer and incompatible.
 """
 
 import importlib.resources
@@ -22,23 +23,26 @@ def steps() -> list[str]:
 
 
 def prepare(engine: engines.Engine) -> list[str]:
-    """Make the tables in an empty database, or apply the steps that go before this program; return what was applied.
+    """Create the tables in an empty database, or apply the ``before`` steps of this program; return the applied steps.
 
-    Many processes may do it at once. ConfigurationError if the database is newer, or the last upgrade is not finished.
+    Many processes may call this at once. ConfigurationError if the database is newer, or the last upgrade is not
+    finished.
     """
     return engine.change(_prepare)
 
 
 def finish(engine: engines.Engine) -> list[str]:
-    """Apply all steps that are left, when no older program works on the database; return what was applied."""
+    """Apply all remaining steps, once no older program uses the database; return the applied steps."""
     return engine.change(lambda db: _apply(db, _pending(db)))
 
 
 def check(engine: engines.Engine) -> None:
-    """Raise ConfigurationError if this program does not fit the database."""
-    waiting = [step for step in engine.read(_pending) if _is_before(step)]
-    if waiting:
-        raise errors.ConfigurationError(f"the database lacks {', '.join(waiting)}", hint=faults.PREPARE)
+    """Raise ConfigurationError if this program cannot work on the database."""
+    missing = [step for step in engine.read(_pending) if _is_before(step)]
+    if missing:
+        raise errors.ConfigurationError(
+            f"the database lacks the migration steps {', '.join(missing)}", hint=faults.PREPARE_HINT
+        )
 
 
 def _is_before(step: str) -> bool:
@@ -47,33 +51,35 @@ def _is_before(step: str) -> bool:
 
 def _prepare(db: statements.Statements) -> list[str]:
     if db.dialect is statements.Dialect.POSTGRESQL:
-        db.one("alone")
+        db.first_row("alone")
     pending, known = _pending(db), steps()
     if pending == known:
         return _apply(db, known)
-    wanted = [step for step in pending if _is_before(step)]
-    if wanted and (left := [step for step in pending if step < wanted[-1] and not _is_before(step)]):
+    before_steps = [step for step in pending if _is_before(step)]
+    if before_steps and (unfinished := [step for step in pending if step < before_steps[-1] and not _is_before(step)]):
         raise errors.ConfigurationError(
-            f"the last upgrade is not finished, {', '.join(left)} is left", hint="gantry-ipam finish does it"
+            f"the last upgrade of the database is not finished: steps {', '.join(unfinished)} are missing",
+            hint="apply them with gantry-ipam finish",
         )
-    return _apply(db, wanted)
+    return _apply(db, before_steps)
 
 
 def _pending(db: statements.Statements) -> list[str]:
-    """Return the steps that were not applied."""
-    if not db.one(f"steps_of_{db.dialect.value}"):
+    """Return the steps that are not applied yet."""
+    if not db.first_row(f"steps_of_{db.dialect.value}"):
         return steps()
-    applied = {name for (name,) in db.all("applied")}
+    applied = {name for (name,) in db.all_rows("applied")}
     newer = sorted(step for step in applied.difference(steps()) if not _is_before(step))
     if newer:
         raise errors.ConfigurationError(
-            f"the database was made by a newer program, by its steps {', '.join(newer)}", hint="upgrade this program"
+            f"the database was upgraded by a newer program, with the steps {', '.join(newer)}",
+            hint="upgrade this program",
         )
     return [step for step in steps() if step not in applied]
 
 
-def _apply(db: statements.Statements, wanted: list[str]) -> list[str]:
-    for step in wanted:
+def _apply(db: statements.Statements, pending: list[str]) -> list[str]:
+    for step in pending:
         db.script(statements.resource("migrations", f"{step}.sql"))
         db.run("apply", name=step)
-    return wanted
+    return pending

@@ -1,7 +1,7 @@
--- The tables as the program of this version wants them. Databases are made by the steps in migrations/; a test proves
--- that all of them in order give exactly this.
+-- The tables that this version of the program uses. The steps in migrations/ create databases; a test proves that all
+-- steps in order result in exactly this schema.
 
--- A subnet that is stale has no ranges: they are calculated when the next address is asked for.
+-- A stale subnet has no ranges: the next request for an address calculates them.
 CREATE TABLE gantry_subnets (
     id TEXT NOT NULL PRIMARY KEY,
     cidr TEXT NOT NULL,
@@ -9,7 +9,7 @@ CREATE TABLE gantry_subnets (
     stale BOOLEAN NOT NULL
 );
 
--- What may be handed out. Ranges that do not overlap are in the order of their ends as well as of their beginnings.
+-- The allocatable addresses. As the ranges do not overlap, the order by last is also the order by first.
 CREATE TABLE gantry_pools (
     subnet TEXT NOT NULL,
     first TEXT COLLATE "C" NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE gantry_pools (
     CHECK (first <= last)
 );
 
--- What is free: pools without allocations. Addresses are taken from the beginning, so no index changes with them.
+-- The free addresses: pools without allocations. Allocation changes only the first address, so no index changes.
 CREATE TABLE gantry_ranges (
     subnet TEXT NOT NULL,
     first TEXT COLLATE "C" NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE gantry_ranges (
     CHECK (first <= last)
 );
 
--- What is taken. When it was made is for people: no statement reads it.
+-- The allocated addresses. The time "made" is for administrators: no statement reads it.
 CREATE TABLE gantry_allocations (
     subnet TEXT NOT NULL,
     address TEXT COLLATE "C" NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE gantry_allocations (
 -- An owner has one address for each of its keys.
 CREATE UNIQUE INDEX gantry_allocations_owner ON gantry_allocations (owner, subnet, key) WHERE owner <> '';
 
--- The steps that were applied.
+-- The applied steps.
 CREATE TABLE gantry_migrations (
     name TEXT NOT NULL PRIMARY KEY
 );

@@ -1,10 +1,10 @@
-"""A master's part in a database that others use too: secure what its plans take, give back, compare with its state.
+"""A master's functions on a database that others use too: secure addresses, release them, compare with the state.
 
-``ipam.shared`` calls it in threads. Each function is work for one transaction of an engine. The owner of an allocation
-of a cluster begins with that cluster's ``mark``; an address that somebody else holds is never touched.
+``ipam.shared`` calls this module in threads. Each function is work for one transaction of an engine. The owner of a
+cluster's allocation begins with that cluster's ``mark``; an allocation of another owner is never touched.
 
-Invariant: a master that secures an address holds it in its ledger, so an allocation with the master's own mark that it
-meets there is one that was left behind, and is taken over.
+Invariant: a master that secures an address holds it in its ledger. So an allocation of that address with the master's
+own mark is a leftover, and the master takes it over.
 """
 
 import contextlib
@@ -19,23 +19,23 @@ from gantry.ipam.sql import availability, checks, driver, engines, records, requ
 T = TypeVar("T")
 
 CLUSTERS = "gantry/"
-"""What the marks of all clusters begin with."""
+"""The beginning of the marks of all clusters."""
 
 ATTEMPTS = 3
-"""How often an address is asked for that was free again when its holder was looked for."""
+"""How many times to request an address that was in use, but had no owner when that was read."""
 
 
 class HeldError(Exception):
-    """Others hold addresses that were to be secured, so nothing was; ``near`` are these, and some behind them."""
+    """Other owners have addresses to be secured, so none was; ``near`` has these allocations and some after them."""
 
     def __init__(self, near: Sequence[records.Allocation]) -> None:
         self.near = near
-        super().__init__(f"{len(near)} addresses are held by others")
+        super().__init__(f"{len(near)} addresses are allocated to other owners")
 
 
 @dataclass(frozen=True)
 class _Within:
-    """An engine inside of a transaction that runs: what a driver does on it is a part of that."""
+    """An engine inside of a running transaction: a driver's work on it is a part of that transaction."""
 
     db: statements.Statements
 
@@ -50,83 +50,96 @@ def _inside(db: statements.Statements) -> driver.Driver:
     return driver.Driver(_Within(db), below=lambda _: 0)
 
 
-def secure(db: statements.Statements, wanted: Iterable[records.Allocation], *, mark: str, ahead: int) -> None:
-    """Allocate addresses, all of them; HeldError tells who holds one, and ``ahead`` allocations from there on."""
-    taken = [held for one in sorted(wanted) if (held := _held(db, one, mark))]
-    if taken:
-        near = dict.fromkeys(one for held in taken for one in (held, *_others_from(db, held, mark, ahead=ahead)))
+def secure(db: statements.Statements, allocations: Iterable[records.Allocation], *, mark: str, ahead: int) -> None:
+    """Allocate all addresses; HeldError has the conflicting allocations, and ``ahead`` allocations after each."""
+    conflicts = [conflict for each in sorted(allocations) if (conflict := _conflict(db, each, mark))]
+    if conflicts:
+        near = dict.fromkeys(
+            each for conflict in conflicts for each in (conflict, *_foreign_from(db, conflict, mark, ahead=ahead))
+        )
         raise HeldError([*near])
 
 
-def _held(db: statements.Statements, one: records.Allocation, mark: str) -> records.Allocation | None:
-    """Allocate an address, or return who else holds it."""
+def _conflict(db: statements.Statements, allocation: records.Allocation, mark: str) -> records.Allocation | None:
+    """Allocate an address, or return the allocation of another owner that prevents it."""
     inside = _inside(db)
     for _ in range(ATTEMPTS):
         try:
-            inside.allocate(one.subnet, requests.SpecificAddress(one.address), owner=one.owner, key=one.key)
+            inside.allocate(
+                allocation.subnet,
+                requests.SpecificAddress(allocation.address),
+                owner=allocation.owner,
+                key=allocation.key,
+            )
         except errors.NotUniqueError:
-            held = inside.allocation(one.subnet, one.address)
-            if held and not held.owner.startswith(mark):
-                return held
-            if held:
-                inside.deallocate(one.subnet, one.address, owner=held.owner)
+            existing = inside.allocation(allocation.subnet, allocation.address)
+            if existing and not existing.owner.startswith(mark):
+                return existing
+            if existing:
+                inside.deallocate(allocation.subnet, allocation.address, owner=existing.owner)
         else:
             return None
-    raise errors.BusyError(f"address {one.address} came and went while it was asked for", hint="try again")
+    raise errors.BusyError(
+        f"address {allocation.address} of subnet {allocation.subnet} was allocated and released repeatedly "
+        "during the request",
+        hint="try again",
+    )
 
 
-def _others_from(
-    db: statements.Statements, held: records.Allocation, mark: str, *, ahead: int
+def _foreign_from(
+    db: statements.Statements, conflict: records.Allocation, mark: str, *, ahead: int
 ) -> Iterator[records.Allocation]:
-    start = records.digits(ranges.parse_address(held.address))
-    for address, owner, key in db.all("allocations_from", subnet=held.subnet, start=start, count=ahead):
+    start = records.digits(ranges.parse_address(conflict.address))
+    for address, owner, key in db.all_rows("allocations_from", subnet=conflict.subnet, start=start, count=ahead):
         if not owner.startswith(mark):
-            yield records.Allocation(held.subnet, str(records.read(address)), owner, key)
+            yield records.Allocation(conflict.subnet, str(records.read(address)), owner, key)
 
 
-def release(db: statements.Statements, places: Iterable[tuple[str, str]], *, mark: str) -> None:
-    """Give addresses back, by subnet and text, where the cluster has them."""
+def release(db: statements.Statements, addresses: Iterable[tuple[str, str]], *, mark: str) -> None:
+    """Release the addresses, by subnet and text, that belong to the cluster."""
     inside = _inside(db)
-    for subnet, address in sorted(places):
-        held = inside.allocation(subnet, address)
-        if held and held.owner.startswith(mark):
-            inside.deallocate(subnet, address, owner=held.owner)
+    for subnet, address in sorted(addresses):
+        allocation = inside.allocation(subnet, address)
+        if allocation and allocation.owner.startswith(mark):
+            inside.deallocate(subnet, address, owner=allocation.owner)
 
 
-def describe(db: statements.Statements, wanted: records.Subnet, *, mark: str, join: bool = False) -> None:
-    """Make a subnet known as it is wanted; to ``join`` one that has its CIDR already, leave its pools as they are.
+def describe(db: statements.Statements, subnet: records.Subnet, *, mark: str, join: bool = False) -> None:
+    """Add or update a subnet; with ``join``, keep the pools of a stored subnet that has the same CIDR.
 
-    WrongStateError if somebody else holds an address that the subnet would not have.
+    WrongStateError if another owner has an address that the new CIDR does not contain.
     """
     inside = _inside(db)
-    row = db.one("lock", subnet=wanted.id)
+    row = db.first_row("lock", subnet=subnet.id)
     if row is None:
-        inside.add_subnet(wanted.id, cidr=wanted.cidr, pools=wanted.pools, gateway=wanted.gateway)
+        inside.add_subnet(subnet.id, cidr=subnet.cidr, pools=subnet.pools, gateway=subnet.gateway)
         return
-    known = records.SubnetRow(*row)
-    if known.cidr == wanted.cidr and join:
+    stored = records.SubnetRow(*row)
+    if stored.cidr == subnet.cidr and join:
         return
-    whole = ranges.parse_cidr(wanted.cidr)
-    for one in inside.allocations(wanted.id) if known.cidr != wanted.cidr else ():
-        address = ranges.parse_address(one.address)
-        if not one.owner.startswith(mark) and (address.family is not whole.family or address.value not in whole.range):
+    whole = ranges.parse_cidr(subnet.cidr)
+    for allocation in inside.allocations(subnet.id) if stored.cidr != subnet.cidr else ():
+        address = ranges.parse_address(allocation.address)
+        if not allocation.owner.startswith(mark) and (
+            address.family is not whole.family or address.value not in whole.range
+        ):
             raise errors.WrongStateError(
-                f"subnet {wanted.id} cannot be {whole} in the database, where it is {known.cidr}: {one.address} is held"
-                f"{records.by(one.owner)}",
-                hint="give that address back first, or use another database",
+                f"subnet {subnet.id} cannot change from {stored.cidr} to {whole} in the database: "
+                f"{allocation.address} is allocated{records.to_owner(allocation.owner)}",
+                hint="release that address first, or use another database",
             )
-    inside.update_subnet(wanted.id, cidr=wanted.cidr, pools=wanted.pools, gateway=wanted.gateway)
+    inside.update_subnet(subnet.id, cidr=subnet.cidr, pools=subnet.pools, gateway=subnet.gateway)
 
 
 def drop(db: statements.Statements, subnet: str) -> None:
-    """Remove a subnet, unless others hold addresses of it, or it is gone."""
+    """Remove a subnet, unless it has allocated addresses, or does not exist."""
     with contextlib.suppress(errors.NotFoundError, errors.WrongStateError):
         _inside(db).remove_subnet(subnet)
 
 
 @dataclass(frozen=True)
-class Truth:
-    """What the state of a cluster says: its subnets by id, and its allocations by subnet and stored address."""
+class Expected:
+    """The expected content: a cluster's subnets by id, and its allocations by subnet and stored address."""
 
     mark: str
     subnets: Mapping[str, records.Subnet]
@@ -135,7 +148,7 @@ class Truth:
 
 @dataclass
 class Part:
-    """What differs in one subnet; ``unknown`` if it is not there, or with another CIDR."""
+    """The differences of a subnet; ``unknown`` if it is not in the database, or has another CIDR there."""
 
     missing: list[records.Allocation] = field(default_factory=list)
     surplus: list[records.Allocation] = field(default_factory=list)
@@ -144,54 +157,57 @@ class Part:
 
 @dataclass(frozen=True)
 class Survey:
-    """How a database differs from the truth: by subnet; ``others`` hold addresses of our subnets, ``doubles`` ours."""
+    """How a database differs from the expected content: ``parts`` by subnet id.
+
+    ``foreign`` has other owners' allocations in the cluster's subnets, ``conflicts`` those of the cluster's addresses.
+    """
 
     parts: dict[str, Part]
-    others: list[records.Allocation]
-    doubles: list[records.Allocation]
+    foreign: list[records.Allocation]
+    conflicts: list[records.Allocation]
 
 
-def survey(db: statements.Statements, truth: Truth) -> Survey:
-    """Compare a database with the truth. Cost: all that both hold."""
-    found = Survey({}, [], [])
-    known = {row.id: row.cidr for row in (records.SubnetRow(*row) for row in db.all("subnets"))}
-    for subnet in truth.subnets.values():
-        if known.get(subnet.id) != subnet.cidr:
-            found.parts.setdefault(subnet.id, Part()).unknown = subnet
-    missing = dict(truth.allocations)
-    for subnet_id, address, owner, key in db.all("everything"):
-        one = records.Allocation(subnet_id, str(records.read(address)), owner, key)
-        wanted = missing.pop((subnet_id, address), None)
-        if not owner.startswith(truth.mark):
-            if wanted:
-                found.doubles.append(one)
-            elif subnet_id in truth.subnets:
-                found.others.append(one)
-        elif wanted is None:
-            found.parts.setdefault(subnet_id, Part()).surplus.append(one)
-    for wanted in missing.values():
-        found.parts.setdefault(wanted.subnet, Part()).missing.append(wanted)
-    return found
+def survey(db: statements.Statements, expected: Expected) -> Survey:
+    """Compare a database with the expected content. Cost: all allocations of both."""
+    result = Survey({}, [], [])
+    stored_cidrs = {row.id: row.cidr for row in (records.SubnetRow(*row) for row in db.all_rows("subnets"))}
+    for subnet in expected.subnets.values():
+        if stored_cidrs.get(subnet.id) != subnet.cidr:
+            result.parts.setdefault(subnet.id, Part()).unknown = subnet
+    missing = dict(expected.allocations)
+    for subnet_id, address, owner, key in db.all_rows("everything"):
+        stored = records.Allocation(subnet_id, str(records.read(address)), owner, key)
+        allocation = missing.pop((subnet_id, address), None)
+        if not owner.startswith(expected.mark):
+            if allocation:
+                result.conflicts.append(stored)
+            elif subnet_id in expected.subnets:
+                result.foreign.append(stored)
+        elif allocation is None:
+            result.parts.setdefault(subnet_id, Part()).surplus.append(stored)
+    for allocation in missing.values():
+        result.parts.setdefault(allocation.subnet, Part()).missing.append(allocation)
+    return result
 
 
 def settle(db: statements.Statements, subnet: str, part: Part, *, mark: str) -> list[records.Allocation]:
-    """Make one subnet what the truth says; return what others have taken of it since the survey."""
+    """Correct a subnet; return the missing allocations that other owners have got since the survey."""
     if part.unknown:
         describe(db, part.unknown, mark=mark, join=True)
     if not (part.missing or part.surplus):
         return []
     checks.repair(db, checks.Difference(missing=tuple(part.missing), surplus=tuple(part.surplus)))
-    ours = {one.address for one in part.missing}
-    found = _inside(db).allocations(subnet) if ours else []
-    return [one for one in found if one.address in ours and not one.owner.startswith(mark)]
+    missing = {each.address for each in part.missing}
+    stored = _inside(db).allocations(subnet) if missing else []
+    return [each for each in stored if each.address in missing and not each.owner.startswith(mark)]
 
 
 def clear(db: statements.Statements, *, subnets: Iterable[str], mark: str) -> None:
-    """Take all of the cluster's allocations out of subnets, and those subnets of which nobody else has any address."""
+    """Remove the cluster's allocations from subnets, and those subnets that then have no allocation."""
     for subnet in subnets:
-        if db.one("lock", subnet=subnet) is None:
+        if db.first_row("lock", subnet=subnet) is None:
             continue
-        gone = [one for one in _inside(db).allocations(subnet) if one.owner.startswith(mark)]
+        allocations = [each for each in _inside(db).allocations(subnet) if each.owner.startswith(mark)]
         availability.close(db, subnet)
-        db.many("leave_surplus", map(records.entry, gone))
+        db.many("leave_surplus", map(records.entry, allocations))
         drop(db, subnet)

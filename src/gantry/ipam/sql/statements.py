@@ -1,7 +1,7 @@
-"""The SQL of the driver, by name: read from statements.sql once, written for the engine at hand.
+"""The SQL statements of the driver, by name: read from statements.sql once, and translated for the engine.
 
-One text serves both engines. Parameters are ``:name`` there and for SQLite, ``%(name)s`` for PostgreSQL; locks of rows
-and the order of texts (COLLATE "C") are said to PostgreSQL alone: SQLite has one writer at a time, and orders by bytes.
+One text serves both engines. Parameters are ``:name`` in the file and for SQLite, ``%(name)s`` for PostgreSQL. Row
+locks and the sort order (COLLATE "C") are for PostgreSQL only: SQLite has one writer at a time, and sorts by bytes.
 Every value that a statement reads is text.
 """
 
@@ -22,13 +22,13 @@ _POSTGRESQL_ONLY = re.compile(r' COLLATE "C"| FOR (SHARE|UPDATE)')
 
 
 class Dialect(Enum):
-    """What an engine wants to read."""
+    """The SQL dialect of an engine."""
 
     SQLITE = "sqlite"
     POSTGRESQL = "postgresql"
 
     def write(self, text: str) -> str:
-        """Return a text of statements.sql or of the schema for this engine."""
+        """Translate a text of statements.sql or of the schema for this engine."""
         if self is Dialect.SQLITE:
             return _POSTGRESQL_ONLY.sub("", text)
         return _PARAMETER.sub(r"%(\1)s", text)
@@ -47,7 +47,7 @@ class Cursor(Protocol):
         ...
 
     def executemany(self, text: str, values: Sequence[Values], /) -> object:
-        """Run one statement for each of many values."""
+        """Run one statement with each of the values."""
         ...
 
     def fetchone(self) -> Row | None:
@@ -80,12 +80,12 @@ class Statements:
         self._cursor = cursor
         self._texts = texts(dialect)
 
-    def one(self, name: str, /, **values: str | int) -> Row | None:
+    def first_row(self, name: str, /, **values: str | int) -> Row | None:
         """Return the first row of a statement, or None."""
         self._cursor.execute(self._texts[name], values)
         return self._cursor.fetchone()
 
-    def all(self, name: str, /, **values: str | int) -> Sequence[Row]:
+    def all_rows(self, name: str, /, **values: str | int) -> Sequence[Row]:
         """Return all rows of a statement."""
         self._cursor.execute(self._texts[name], values)
         return self._cursor.fetchall()
@@ -96,7 +96,7 @@ class Statements:
         return self._cursor.rowcount
 
     def many(self, name: str, rows: Iterable[Values]) -> int:
-        """Run a statement for each of the rows; return how many rows it changed in all."""
+        """Run a statement with each of the rows; return how many rows it changed in total."""
         values = list(rows)
         if not values:
             return 0
@@ -104,6 +104,6 @@ class Statements:
         return self._cursor.rowcount
 
     def script(self, text: str) -> None:
-        """Run the statements of a text in which each ends with its line."""
+        """Run the statements of a text, each of which ends with a semicolon at the end of a line."""
         for statement in filter(str.strip, _COMMENT.sub("", text).split(";\n")):
             self._cursor.execute(self.dialect.write(statement))

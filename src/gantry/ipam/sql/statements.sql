@@ -1,9 +1,9 @@
--- All statements of the driver, for both engines. For SQLite, which has one writer at a time, the locks are left out
--- (statements.py). What compares and sets says so.
+-- All statements of the driver, for both engines. statements.py removes the locks for SQLite, which has one writer at a
+-- time. Compare-and-set statements have a comment.
 
 -- name: pick
--- What to take: the owner's address if it has one, else a range of free addresses at or behind the worker's place,
--- else the lowest one. Three look-ups in indexes, however full the subnet is.
+-- Returns the owner's address if it has one, else a range of free addresses at or after the worker's position, else the
+-- lowest range. Three index look-ups, however full the subnet is.
 SELECT turn, first, last FROM (
     SELECT '0' AS turn, address AS first, address AS last FROM gantry_allocations
      WHERE subnet = :subnet AND owner = :owner AND key = :key AND owner <> ''
@@ -19,15 +19,15 @@ SELECT turn, first, last FROM (
 ) AS found ORDER BY turn LIMIT 1
 
 -- name: shorten
--- Compare and set: only a range that nobody has touched since it was read.
+-- Compare-and-set: only if no other transaction has changed the range since it was read.
 UPDATE gantry_ranges SET first = :next WHERE subnet = :subnet AND last = :last AND first = :first
 
 -- name: use_up
--- Compare and set: as above, and nothing is left of it.
+-- Compare-and-set, as above, for a range with one address.
 DELETE FROM gantry_ranges WHERE subnet = :subnet AND last = :last AND first = :first
 
 -- name: enter
--- The primary key is what makes a double impossible. Waits for whoever is about to take or to leave the address.
+-- The primary key prevents a double allocation. Waits for transactions that allocate or release the address.
 INSERT INTO gantry_allocations (subnet, address, owner, key) VALUES (:subnet, :address, :owner, :key)
 ON CONFLICT DO NOTHING
 
@@ -38,7 +38,7 @@ DELETE FROM gantry_allocations WHERE subnet = :subnet AND address = :address AND
 DELETE FROM gantry_allocations WHERE subnet = :subnet AND address = :address AND owner = :owner AND key = :key
 
 -- name: give
--- Makes an address free again where a pool has it and nobody holds it. A stale subnet has no ranges.
+-- Returns an address to the ranges if a pool has it and it is not allocated. A stale subnet has no ranges.
 INSERT INTO gantry_ranges (subnet, first, last)
 SELECT :subnet, :address, :address FROM gantry_subnets
  WHERE id = :subnet AND NOT stale
@@ -47,15 +47,15 @@ SELECT :subnet, :address, :address FROM gantry_subnets
 ON CONFLICT DO NOTHING
 
 -- name: upcoming
--- Where a run of ranges ends that has enough addresses: each has one at least.
+-- Each range has at least one address, so :count ranges have enough addresses.
 SELECT first, last FROM gantry_ranges WHERE subnet = :subnet AND last >= :start ORDER BY last LIMIT :count OFFSET :skip
 
 -- name: take_all
--- Takes what there is between two places, and tells what that was.
+-- Removes and returns all ranges between two positions.
 DELETE FROM gantry_ranges WHERE subnet = :subnet AND last >= :start AND last <= :end RETURNING first, last
 
 -- name: share
--- Whoever makes ranges or takes addresses without one keeps those away who change the pools.
+-- Transactions that add ranges, or allocate without a range, lock out changes of the pools.
 SELECT cidr FROM gantry_subnets WHERE id = :subnet FOR SHARE
 
 -- name: lock
@@ -132,11 +132,11 @@ INSERT INTO gantry_ranges (subnet, first, last) VALUES (:subnet, :first, :last)
 DELETE FROM gantry_ranges WHERE subnet = :subnet
 
 -- name: snapshot
--- All that one transaction reads is of one moment; SQLite does so by itself.
+-- The transaction reads from one snapshot; SQLite always does.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 -- name: alone
--- One process at a time makes tables; SQLite has one writer anyway.
+-- Only one process at a time creates tables; SQLite has one writer anyway.
 SELECT 'alone' FROM pg_advisory_xact_lock(7030918253)
 
 -- name: steps_of_postgresql

@@ -20,19 +20,19 @@ RUNS_LIMIT = 256
 
 def _used(context: cells.Context, one: network.SegmentRange) -> dict[str, str]:
     """Return the ids in use, with the project of the network that has each."""
-    key, state = ledgers.key_of(one), context.state
-    place = context.ledger.segments.place(one)
+    key, state = ledgers.scope_of(one), context.state
+    place = context.ledger.segments.ids_of(one)
     numbers = (number for run in place.used.used_runs(ledgers.run_of(one)) for number in range(run.first, run.last + 1))
     return {str(number): state.networks[state.segments[(*key, number)]].project for number in numbers}
 
 
 def _used_count(context: cells.Context, one: network.SegmentRange) -> int:
-    return context.ledger.segments.place(one).used.count(ledgers.run_of(one))
+    return context.ledger.segments.ids_of(one).used.count(ledgers.run_of(one))
 
 
 def _free(context: cells.Context, one: network.SegmentRange) -> Iterator[tuple[int, int]]:
     """Yield first and last id of each run of free ids."""
-    runs = context.ledger.segments.place(one).used.free_runs(ledgers.run_of(one))
+    runs = context.ledger.segments.ids_of(one).used.free_runs(ledgers.run_of(one))
     return ((run.first, run.last) for run in runs)
 
 

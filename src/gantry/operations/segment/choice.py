@@ -30,7 +30,7 @@ def chosen(
     if not (op.network_type or op.physical_network or op.segment is not None or op.segmented):
         return None
     ledger = environment.ledger.segments
-    wish = ledgers.Wish(op.network_type, op.physical_network)
+    wish = ledgers.Request(op.network_type, op.physical_network)
     _check(ledger, snapshot, wish)
     if op.segment is None:
         return ledger.pick(snapshot.the_cluster, wish, project=project)
@@ -45,7 +45,7 @@ def chosen(
     return wanted
 
 
-def _check(ledger: ledgers.Segments, snapshot: states.Snapshot, wish: ledgers.Wish) -> None:
+def _check(ledger: ledgers.Segments, snapshot: states.Snapshot, wish: ledgers.Request) -> None:
     """Refuse a type that does not exist, and a physical network that nothing names: it would be a slip of the pen."""
     physical = wish.physical_network
     if wish.network_type:
@@ -69,7 +69,7 @@ def changed(
     environment: base.Environment, snapshot: states.Snapshot, net: network.Network, op: opcodes.NetworkSetParams
 ) -> network.Segment | None:
     """Return the segment that a network has after a change: its own, where that is what the opcode asks for."""
-    own, wish = net.segment, ledgers.Wish(op.network_type, op.physical_network)
+    own, wish = net.segment, ledgers.Request(op.network_type, op.physical_network)
     asked = op.network_type or op.physical_network or op.segment is not None
     if asked and op.segmented is False:
         raise errors.InvalidError(f"network {net.name} is to have a segment and none", hint="ask for one of both")

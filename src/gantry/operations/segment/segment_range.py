@@ -24,7 +24,7 @@ SHOWN = 5
 """How many ranges a message names that stand against a request."""
 
 
-def _locks(keys: Iterable[ledgers.Key]) -> lock.LockSet:
+def _locks(keys: Iterable[ledgers.Scope]) -> lock.LockSet:
     """Take places; their locks have names, as places have no UUID."""
     return {(lock.Level.NETWORK, "/".join(("segments", *filter(None, key)))): lock.Mode.EXCLUSIVE for key in keys}
 
@@ -58,9 +58,9 @@ def _check_apart(
 ) -> None:
     """Refuse a range that shares an id with another one, of the state or of ``others``; default ones do not count."""
     run = ledgers.run_of(one)
-    claims = environment.ledger.segments.place(one).overlapping(run)
+    claims = environment.ledger.segments.ids_of(one).overlapping(run)
     found = [snapshot.segmentranges[claim.key] for claim in claims if claim.key != one.uuid]
-    found += [it for it in others if ledgers.key_of(it) == ledgers.key_of(one) and ledgers.run_of(it).overlaps(run)]
+    found += [it for it in others if ledgers.scope_of(it) == ledgers.scope_of(one) and ledgers.run_of(it).overlaps(run)]
     if found:
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise errors.NotUniqueError(
@@ -75,11 +75,11 @@ def _check_unused(
     environment: base.Environment, snapshot: states.Snapshot, one: network.SegmentRange, gone: Iterable[ranges.Range]
 ) -> None:
     """Refuse that a range loses ids which a network has, or a running job is about to give to one."""
-    place = environment.ledger.segments.place(one)
+    place = environment.ledger.segments.ids_of(one)
     for run in gone:
         used = next(place.used.used_runs(run), None)
         if used is not None:
-            holder = snapshot.segments[(*ledgers.key_of(one), used.first)]
+            holder = snapshot.segments[(*ledgers.scope_of(one), used.first)]
             raise errors.WrongStateError(
                 f"segment range {_called(one)} is in use: network {snapshot.networks[holder].name} has id {used.first}",
                 hint=f"remove the network first, or keep {used.first} in the range",
@@ -149,7 +149,7 @@ class _OfRange(base.Planned[Op]):
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Take the place."""
-        return _locks([ledgers.key_of(snapshot.segment_range(self.op.range))])
+        return _locks([ledgers.scope_of(snapshot.segment_range(self.op.range))])
 
     def _own(self, snapshot: states.Snapshot) -> network.SegmentRange:
         """Return the range; WrongStateError while the feature is off, InvalidError for one of the file."""

@@ -1,4 +1,4 @@
-"""The hold time: addresses rest after their release, for all but who had them, over a change of the master too."""
+"""The hold time: after its release an address is in quarantine for all but its last owner, also for a new master."""
 
 import pytest
 from hypothesis import given, settings
@@ -7,7 +7,7 @@ from tests.ipam import test_embedded as embedding
 
 from gantry import errors
 from gantry.address import ranges
-from gantry.ipam import driver, embedded, resting
+from gantry.ipam import driver, embedded, quarantine
 from gantry.model import cluster, network
 from gantry.state import snapshot as states
 
@@ -26,7 +26,7 @@ class House(embedding.House):
         self.change(states.Put(cluster.Cluster(uuid="c", name="c", master_node="n", ipam_hold_time=hold)))
 
     def commit(self, *changes: states.Change, undo: bool = False) -> None:
-        self.change(*changes, *self.ledger.resting.changes(self.state, changes, undo=undo))
+        self.change(*changes, *self.ledger.quarantine.changes(self.state, changes, undo=undo))
 
     def free(self) -> int:
         net = self.state.networks["net"]
@@ -36,14 +36,15 @@ class House(embedding.House):
         return self.ledger.allocations(self.state, owner=owner).allocate(self.state.networks["net"], request)
 
 
-def test_an_address_that_was_given_back_rests_for_the_hold_time_and_is_free_then() -> None:
+def test_a_released_address_is_in_quarantine_for_the_hold_time_and_free_then() -> None:
     house = House()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
     house.time += HOLD - 1
     assert (house.pick(ANY), house.free()) == (["10.0.0.2"], 2)
     with pytest.raises(
-        errors.BusyError, match=r"10\.0\.0\.1 of network net1 was given back by instance v\.example and rests .* 1 s"
+        errors.BusyError,
+        match=r"10\.0\.0\.1 of network net1 was released by instance v\.example and is in quarantine for another 1 s",
     ):
         house.pick(embedding.specific("10.0.0.1"))
     assert house.pick(embedding.specific("10.0.0.1", force=True)) == ["10.0.0.1"]
@@ -52,19 +53,21 @@ def test_an_address_that_was_given_back_rests_for_the_hold_time_and_is_free_then
     assert house.pick(embedding.specific("10.0.0.1")) == ["10.0.0.1"]
 
 
-def test_what_a_port_gave_back_rests_but_for_that_port() -> None:
+def test_an_address_that_a_port_released_is_in_quarantine_for_all_but_that_port() -> None:
     house = House()
     house.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
     house.commit(states.Put(embedding.port("p", "10.0.0.2")))
     assert house.pick(ANY) == ["10.0.0.3"]
-    with pytest.raises(errors.BusyError, match=r"10\.0\.0\.1 of network net1 was given back by port p and rests"):
+    with pytest.raises(
+        errors.BusyError, match=r"10\.0\.0\.1 of network net1 was released by port p and is in quarantine"
+    ):
         house.pick(embedding.specific("10.0.0.1"))
     assert house.pick_for("p", embedding.specific("10.0.0.1")) == "10.0.0.1"
     house.commit(states.Put(embedding.port("p", "10.0.0.1", "10.0.0.2")))
     assert not list(house.state.resting)
 
 
-def test_nothing_rests_without_a_hold_time() -> None:
+def test_without_a_hold_time_nothing_is_in_quarantine() -> None:
     house = House(hold=0)
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
@@ -72,7 +75,7 @@ def test_nothing_rests_without_a_hold_time() -> None:
     assert not list(house.state.resting)
 
 
-def test_the_instance_itself_has_its_address_back_at_any_time() -> None:
+def test_an_instance_can_reallocate_its_own_address_at_any_time() -> None:
     house = House()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1", "10.0.0.2")))
     house.commit(states.Put(embedding.vm("v", "10.0.0.2")))
@@ -83,7 +86,7 @@ def test_the_instance_itself_has_its_address_back_at_any_time() -> None:
     assert house.pick(ANY) == ["10.0.0.3"]
 
 
-def test_a_failed_job_leaves_nothing_at_rest() -> None:
+def test_a_failed_job_leaves_nothing_in_quarantine() -> None:
     house = House()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
@@ -93,7 +96,7 @@ def test_a_failed_job_leaves_nothing_at_rest() -> None:
     assert house.pick(ANY) == ["10.0.0.1"]
 
 
-def test_a_new_master_knows_what_rests() -> None:
+def test_a_new_master_knows_the_quarantined_addresses() -> None:
     house = House()
     house.commit(states.Put(embedding.vm("v", "10.0.0.1")))
     house.commit(states.Delete("instances", "v"))
@@ -104,26 +107,26 @@ def test_a_new_master_knows_what_rests() -> None:
     assert house.pick(ANY) == ["10.0.0.1"]
 
 
-def test_a_full_pool_of_resting_addresses_is_full_until_the_first_has_rested() -> None:
+def test_a_pool_of_quarantined_addresses_is_full_until_the_first_quarantine_ends() -> None:
     house = House()
     for number in range(3):
         house.commit(states.Put(embedding.vm(f"v{number}", *house.pick(ANY))))
     for number in (1, 0, 2):
         house.time += 1
         house.commit(states.Delete("instances", f"v{number}"))
-    with pytest.raises(errors.NoRoomError, match=r"is full; tried 10\.0\.0\.1-10\.0\.0\.3"):
+    with pytest.raises(errors.NoRoomError, match=r"is full: 10\.0\.0\.1-10\.0\.0\.3"):
         house.pick(ANY)
     house.time += HOLD - 2
     assert house.pick(ANY) == ["10.0.0.2"]
 
 
-def test_records_of_what_has_rested_are_swept_by_later_transactions() -> None:
+def test_later_transactions_delete_expired_records() -> None:
     house = House(pool="10.0.0.1-10.0.0.14")
     for number in range(10):
         house.commit(states.Put(embedding.vm(f"v{number}", f"10.0.0.{number + 1}")))
     for number in range(10):
         house.commit(states.Delete("instances", f"v{number}"))
-    assert len(house.state.resting) == 10 < resting.SWEPT
+    assert len(house.state.resting) == 10 < quarantine.MAX_EXPIRED
     house.time += HOLD
     house.commit(states.Put(embedding.vm("w", *house.pick(ANY))))
     assert not list(house.state.resting)
@@ -134,9 +137,11 @@ MOVES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, HOLD
 
 @settings(deadline=None)
 @given(MOVES, st.integers(0, 40))
-def test_no_address_is_given_again_before_its_time(moves: list[tuple[int, bool, int]], restart: int) -> None:
+def test_no_address_is_allocated_again_before_its_quarantine_ends(
+    moves: list[tuple[int, bool, int]], restart: int
+) -> None:
     house = House(pool="10.0.0.1-10.0.0.5")
-    given: dict[str, str] = {}
+    allocated: dict[str, str] = {}
     freed: dict[str, float] = {}
     for step, (number, takes, seconds) in enumerate(moves):
         name = f"v{number}"
@@ -144,20 +149,20 @@ def test_no_address_is_given_again_before_its_time(moves: list[tuple[int, bool, 
         if step == restart:
             house.ledger = embedded.Ledger(lambda: house.time)
             house.ledger.follow(house.state, house.state, ())
-        if takes and name not in given:
-            usable = [f"10.0.0.{n}" for n in range(1, 6) if f"10.0.0.{n}" not in given.values()]
+        if takes and name not in allocated:
+            usable = [f"10.0.0.{n}" for n in range(1, 6) if f"10.0.0.{n}" not in allocated.values()]
             usable = [ip for ip in usable if freed.get(ip, -HOLD) + HOLD <= house.time]
             assert house.free() == len(usable)
             if usable:
-                given[name] = house.pick(ANY)[0]
-                assert given[name] == usable[0]
-                house.commit(states.Put(embedding.vm(name, given[name])))
-        elif not takes and name in given:
-            freed[given.pop(name)] = house.time
+                allocated[name] = house.pick(ANY)[0]
+                assert allocated[name] == usable[0]
+                house.commit(states.Put(embedding.vm(name, allocated[name])))
+        elif not takes and name in allocated:
+            freed[allocated.pop(name)] = house.time
             house.commit(states.Delete("instances", name))
-        resters = {rest.ip for rest in house.state.resting.values()}
-        assert not resters & set(given.values())
-        assert _used(house) == {*given.values(), *(ip for ip, at in freed.items() if at + HOLD > house.time)}
+        quarantined = {record.ip for record in house.state.resting.values()}
+        assert not quarantined & set(allocated.values())
+        assert _used(house) == {*allocated.values(), *(ip for ip, at in freed.items() if at + HOLD > house.time)}
 
 
 def _used(house: House) -> set[str]:
@@ -166,6 +171,6 @@ def _used(house: House) -> set[str]:
     return {f"10.0.0.{number}" for number in range(16) if numbers.is_used(first + number)}
 
 
-def test_a_rest_is_kept_by_its_place() -> None:
-    rest = network.Rest(network="net", ip="10.0.0.1", until=5.0, instance="v", name="v.example")
-    assert states.Put(rest).key == "net/10.0.0.1"
+def test_the_key_of_a_record_is_network_and_address() -> None:
+    record = network.Rest(network="net", ip="10.0.0.1", until=5.0, instance="v", name="v.example")
+    assert states.Put(record).key == "net/10.0.0.1"
