@@ -42,7 +42,7 @@ def test_a_system_is_installed_again_and_another_with_its_parameters(pair: lab.L
         (("-o", "scripted"), "OS scripted needs a variant"),
         (("-o", "scripted+smal"), "OS scripted has no variant smal; did you mean small?"),
         (("-o", "scripted+small", "-O", "greetin=x"), "greetin; did you mean greeting?"),
-        (("-o", "scripted+small", "-O", "greeting=rude"), "OS scripted refuses its parameters: no manners"),
+        (("-o", "scripted+small", "-O", "greeting=rude"), "OS scripted rejects its parameters: no manners"),
     ],
 )
 @pytest.mark.parametrize("command", ["add", "reinstall"])

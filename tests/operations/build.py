@@ -225,7 +225,7 @@ class Machine:
                 return True
             case calls.BlockdevSnapshot():
                 if not self.keeps_snapshots:
-                    raise errors.WrongStateError("the file system keeps no snapshots")
+                    raise errors.WrongStateError("the file system does not support snapshots")
                 self.disks[call.name.removesuffix(".snap")] = call.disk.size
                 return "file", ("file", f"/file/{call.name}")
             case calls.BlockdevRename():

@@ -1,1 +1,1 @@
-"""What happens on one machine: the agent that answers the master's calls, and one driver per file."""
+"""The node's part of Gantry: the daemon that answers the master's calls, and the drivers, one per file."""

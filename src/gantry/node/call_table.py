@@ -1,6 +1,6 @@
 """The table of a node's calls: which handler answers which call of ``rpc.calls``.
 
-The parts of a node add their calls to it; ``daemon.server`` looks up the call of each request.
+The components of a node add their calls to the table; ``daemon.server`` looks up the call of each request.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,14 +15,14 @@ AnyCall = TypeVar("AnyCall", bound=calls.Call[object])
 
 
 class Table:
-    """Which handler answers which call; the first thing a handler gets is the decoded call."""
+    """Which handler answers which call; a handler's only argument is the decoded call."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Callable[[bytes], Awaitable[object]]] = {}
         self._fenced: dict[str, bool] = {}
 
     def add(self, call: type[AnyCall], handler: Callable[[AnyCall], Awaitable[object]]) -> None:
-        """Let ``handler`` answer ``call``."""
+        """Register the handler of a call."""
         decoder = msgspec.json.Decoder(call)
 
         async def answer(body: bytes) -> object:
@@ -36,15 +36,15 @@ class Table:
         self._fenced[call.procedure()] = call.FENCED
 
     def procedures(self) -> set[str]:
-        """Return the names of all calls that are answered."""
+        """Return the names of all registered calls."""
         return set(self._handlers)
 
     def is_fenced(self, procedure: str) -> bool:
-        """Tell whether only the newest master may make the call (``calls.Call.FENCED``)."""
+        """Return whether only the newest master may make the call (``calls.Call.FENCED``); True if it is unknown."""
         return self._fenced.get(procedure, True)
 
     async def answer(self, procedure: str, body: bytes) -> object:
-        """Run the handler; ProtocolError for a call that is not in the table, or cannot be read."""
+        """Run the handler of a call; ProtocolError if the call is not in the table or cannot be decoded."""
         if procedure not in self._handlers:
-            raise errors.ProtocolError(f"there is no call {procedure!r} here")
+            raise errors.ProtocolError(f"this node has no call {procedure!r}")
         return await self._handlers[procedure](body)

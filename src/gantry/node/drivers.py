@@ -1,8 +1,8 @@
-"""The interfaces of a node's drivers, and the registry that finds one by name.
+"""The interfaces of a node's drivers, and the registry that finds a driver by its name.
 
-A driver is one class in one file; ``node.daemon.handlers`` calls it, ``node.daemon.wiring`` puts the registry together,
-and ``tests/conformance`` holds one suite per interface that every driver passes. Drivers get filled structures and know
-no defaults. All methods can be repeated: to start what runs, or to remove what is gone, is no error.
+A driver is one class in one file. ``node.daemon.handlers`` calls it, ``node.daemon.wiring`` creates the registry, and
+``tests/conformance`` has a suite for each interface that every driver passes. Drivers receive filled structures and
+have no defaults. All methods are idempotent: starting a running instance or removing a missing object is not an error.
 """
 
 import contextlib
@@ -20,55 +20,58 @@ class Hypervisor(Protocol):
     """Runs instances."""
 
     async def validate(self, hvparams: Mapping[str, calls.Value]) -> None:
-        """Check what only the node can tell of filled parameters (a kernel's file); InvalidError or HypervisorError."""
+        """Check filled parameters against the node, such as a kernel's file; InvalidError or HypervisorError."""
         ...
 
     async def start(self, instance: calls.Instance, *, paused: bool) -> None:
-        """Start an instance, its processors stopped when ``paused``; return when its hypervisor answers."""
+        """Start an instance, with its processors stopped if ``paused``; return when its hypervisor answers."""
         ...
 
     async def stop(self, name: str, *, timeout: float) -> None:
-        """Ask for a power-off, cut the power after ``timeout`` seconds; what ran for it is gone afterwards."""
+        """Request a power-off, cut the power after ``timeout`` seconds; no process of the instance remains."""
         ...
 
     async def reboot(self, name: str, *, kind: str, timeout: float) -> None:
-        """Restart ``soft`` (the guest shuts down first) or ``hard``; HypervisorError when it does not run."""
+        """Restart ``soft`` (the guest shuts down first) or ``hard``; HypervisorError if the instance does not run."""
         ...
 
     async def info(self, name: str) -> calls.RunningInstance | None:
-        """Describe a running instance, one as well that a migration brings."""
+        """Describe a running instance, which may be arriving by a migration; None if it does not run."""
         ...
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """List what runs, by name, without what a migration still brings."""
+        """Return the running instances, sorted by name, without those that are still arriving by a migration."""
         ...
 
     async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
-        """Plug a NIC into a running instance, all of it or nothing; HypervisorError."""
+        """Plug a NIC into a running instance, completely or not at all; HypervisorError."""
         ...
 
     async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
-        """Take a NIC out of a running instance; HypervisorError when the guest does not release it."""
+        """Unplug a NIC from a running instance; HypervisorError if the guest does not release it."""
         ...
 
     async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
-        """Connect the node's end of a NIC anew, for what it is now; False when the instance runs without that NIC."""
+        """Reconnect the tap of a NIC after the NIC's change; False if the instance runs without that NIC."""
         ...
 
     async def plug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
-        """Plug an active disk into a running instance, all of it or nothing; HypervisorError."""
+        """Plug an active disk into a running instance, completely or not at all; HypervisorError."""
         ...
 
     async def unplug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
-        """Take a disk out of a running instance; HypervisorError when the guest does not release it."""
+        """Unplug a disk from a running instance; HypervisorError if the guest does not release it."""
         ...
 
     async def resize_disk(self, instance: calls.Instance, disk: calls.Disk) -> bool:
-        """Tell a running instance that a disk has grown; False when it runs without that disk."""
+        """Notify a running instance that a disk has grown; False if it runs without that disk."""
         ...
 
     async def balloon(self, instance: calls.Instance, memory: int) -> int:
-        """Give a running instance ``memory`` MiB, return what it has then (``calls.InstanceBalloonMemory``)."""
+        """Set the memory of a running instance to ``memory`` MiB; return the amount that it then has.
+
+        See ``calls.InstanceBalloonMemory``.
+        """
         ...
 
     async def migration_info(self, instance: calls.Instance) -> str:
@@ -76,73 +79,74 @@ class Hypervisor(Protocol):
         ...
 
     async def accept(self, instance: calls.Instance, info: str, *, address: str, mirror: bool) -> calls.Reception:
-        """Wait for a migrating instance; ExistsError when it runs here (``calls.InstanceAccept``)."""
+        """Listen for a migrating instance; ExistsError if it runs on this node (``calls.InstanceAccept``)."""
         ...
 
     async def migrate(self, instance: calls.Instance, reception: calls.Reception, *, live: bool) -> None:
-        """Begin to send a running instance (``calls.InstanceMigrate``)."""
+        """Begin to migrate a running instance to another node (``calls.InstanceMigrate``)."""
         ...
 
     async def migration_status(self, instance: calls.Instance, *, wait: float) -> calls.MigrationStatus:
-        """Tell how far that is, after ``wait`` seconds or as soon as it is final; HypervisorError."""
+        """Return the progress of an outgoing migration after ``wait`` seconds, or when it ends; HypervisorError."""
         ...
 
     async def cancel_migration(self, instance: calls.Instance) -> calls.MigrationStatus:
-        """Give the sending up; the instance runs on, unless it is too late."""
+        """Cancel an outgoing migration; the instance keeps running here, unless the migration has already ended."""
         ...
 
     async def finalize_source(self, instance: calls.Instance, *, success: bool) -> None:
-        """End a migration where it came from (``calls.InstanceFinalizeMigrationSrc``); WrongStateError."""
+        """End a migration on its source node (``calls.InstanceFinalizeMigrationSrc``); WrongStateError."""
         ...
 
     async def finalize_target(self, instance: calls.Instance, *, success: bool) -> None:
-        """End a migration where it goes to (``calls.InstanceFinalizeMigrationDst``); WrongStateError."""
+        """End a migration on its target node (``calls.InstanceFinalizeMigrationDst``); WrongStateError."""
         ...
 
     async def endings(self) -> tuple[calls.Ending, ...]:
-        """List how instances ended that nobody stopped."""
+        """Return how instances ended that ended by themselves, not by ``stop``."""
         ...
 
     async def console(self, name: str) -> calls.Console:
-        """Tell how to reach an instance's console."""
+        """Return how to reach an instance's console."""
         ...
 
     async def verify(self) -> list[str]:
-        """Return what is wrong with the hypervisor on this node."""
+        """Return the faults of the hypervisor on this node; empty if there are none."""
         ...
 
     async def memory(self) -> tuple[int, int] | None:
-        """Return total and free MiB of a machine that the hypervisor has under itself; None where the kernel has it."""
+        """Return total and free MiB of the machine if the hypervisor manages them; None if the kernel does."""
         ...
 
 
 class BlockDevice(Protocol):
-    """Makes disks. A disk is made, activated where it is used, and then has a path that programs open.
+    """Creates disks. A disk is created, then activated on the node that uses it; programs open its path.
 
-    A disk may be asked for again after a lost answer, but never twice at once (``daemon.disk_calls`` sees to that).
+    A method may be called again for the same disk after a lost answer, but never concurrently: ``daemon.disk_calls``
+    runs the calls for a disk one after another.
     """
 
     def logical_id(self, instance: str, uuid: str, *, index: int) -> str:
-        """Return the last part of the logical id of a disk that is to be made."""
+        """Return the last part of the logical id of a disk to be created."""
         ...
 
     def path(self, disk: calls.Disk) -> str:
-        """Return where a disk is found on this node; InvalidError when its logical id does not lead to one."""
+        """Return the path of a disk on this node; InvalidError if its logical id does not lead to a path."""
         ...
 
-    async def place(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
-        """Choose physical volumes for disks that belong together, empty where there is no choice; NoRoomError."""
+    async def choose_volumes(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
+        """Choose physical volumes for the disks of an instance; empty if there is no choice. NoRoomError."""
         ...
 
     async def create(self, disk: calls.Disk, *, owner: str, on: Sequence[str] = ()) -> str:
-        """Make a disk and return its path; ExistsError, NoRoomError, InvalidError.
+        """Create a disk and return its path; ExistsError, NoRoomError, InvalidError.
 
-        ``on`` are physical volumes to use while they have room. Nothing is left of a disk that cannot be made.
+        ``on`` are physical volumes to use while they have free space. After a failure nothing of the disk remains.
         """
         ...
 
     async def adopt(self, disk: calls.Disk, source: str, *, owner: str) -> int:
-        """Take what is there as ``source`` for a disk and return its size; NotFoundError, WrongStateError."""
+        """Turn the existing volume ``source`` into a disk, return its size in MiB; NotFoundError, WrongStateError."""
         ...
 
     async def remove(self, disk: calls.Disk) -> None:
@@ -150,7 +154,7 @@ class BlockDevice(Protocol):
         ...
 
     async def find(self, disk: calls.Disk) -> calls.DiskState | None:
-        """Describe a disk; None when it is not there."""
+        """Describe a disk; None if it does not exist on this node."""
         ...
 
     async def activate(self, disk: calls.Disk, *, primary: bool) -> str:
@@ -158,27 +162,27 @@ class BlockDevice(Protocol):
         ...
 
     async def deactivate(self, disk: calls.Disk) -> None:
-        """Take a disk out of use; WrongStateError while somebody has it open."""
+        """Shut a disk down; WrongStateError while a program has it open."""
         ...
 
     async def open(self, disk: calls.Disk, *, force: bool) -> None:
-        """Become the one that writes to a mirrored disk; WrongStateError. Nothing happens to one without a mirror."""
+        """Make this node the writer (primary) of a mirrored disk; WrongStateError. Other disks do not change."""
         ...
 
     async def close(self, disk: calls.Disk) -> None:
-        """Give up writing to a mirrored disk; WrongStateError while somebody has it open."""
+        """Make this node secondary for a mirrored disk; WrongStateError while a program has it open."""
         ...
 
     async def expose(self, disk: calls.Disk) -> str:
-        """Return where a program reads and writes what the guest would, while no guest runs; ``conceal`` ends it."""
+        """Return a path where programs read and write the guest's data while no guest runs; undo with ``conceal``."""
         ...
 
     async def conceal(self, disk: calls.Disk) -> None:
-        """Take away what ``expose`` made."""
+        """Undo ``expose``."""
         ...
 
     async def set_mode(self, disk: calls.Disk) -> None:
-        """Let an active disk be written to, or not, as its mode says."""
+        """Make an active disk writable or read-only, according to its mode."""
         ...
 
     async def grow(self, disk: calls.Disk, size: int, *, backing: bool, dry_run: bool) -> None:
@@ -186,15 +190,15 @@ class BlockDevice(Protocol):
         ...
 
     async def snapshot(self, disk: calls.Disk, name: str) -> tuple[str, tuple[str, ...]]:
-        """Keep what a disk holds now as the disk ``name``, return that one's type and logical id; WrongStateError."""
+        """Copy a disk's present content to the new disk ``name``; return its type and logical id. WrongStateError."""
         ...
 
     async def rename(self, disk: calls.Disk, to: tuple[str, ...]) -> None:
-        """Give a disk that is not in use another logical id."""
+        """Change the logical id of a disk that is not in use."""
         ...
 
     async def set_info(self, disk: calls.Disk, owner: str) -> None:
-        """Write the name of a disk's instance down with the disk."""
+        """Record the name of a disk's instance with the disk."""
         ...
 
     async def wipe(self, disk: calls.Disk, *, offset: int, size: int) -> None:
@@ -202,62 +206,62 @@ class BlockDevice(Protocol):
         ...
 
     async def storage(self, name: str) -> calls.StorageInfo:
-        """Return the room in a storage place (``calls.StorageUnit``); OSError, EnvironmentFaultError: out of order."""
+        """Return the capacity of a storage unit (``calls.StorageUnit``); OSError, EnvironmentFaultError if unusable."""
         ...
 
     async def verify(self, name: str) -> list[str]:
-        """Return what is wrong with a storage place, and what to do about it."""
+        """Return the faults of a storage unit, and what to do about them; empty if there are none."""
         ...
 
 
 class Mirror(Protocol):
-    """What mirrored disks can do beside (``calls.DrbdAttachNet`` and its neighbours)."""
+    """The additional methods for mirrored disks (``calls.DrbdAttachNet`` and the calls beside it)."""
 
     async def connect(self, disk: calls.Disk, *, multimaster: bool, discard: bool) -> None:
         """Connect a disk to its peer."""
         ...
 
     async def disconnect(self, disk: calls.Disk) -> None:
-        """Part a disk from its peer."""
+        """Disconnect a disk from its peer."""
         ...
 
     async def attach(self, disk: calls.Disk) -> None:
-        """Give a disk the local disks that it names."""
+        """Attach to a disk the local block devices that it names."""
         ...
 
     async def detach(self, disk: calls.Disk) -> None:
-        """Take a disk's local disks away."""
+        """Detach a disk's local block devices."""
         ...
 
     async def pause(self, disk: calls.Disk, *, pause: bool) -> None:
-        """Let the resynchronisation wait, or go on."""
+        """Pause the resynchronization, or resume it."""
         ...
 
 
 class NicDriver(Protocol):
-    """Plugs NICs in."""
+    """Plugs NICs into a network of the node."""
 
     async def validate(self, nic: calls.Nic) -> None:
-        """Raise EnvironmentFaultError that names what the node lacks."""
+        """Raise EnvironmentFaultError if the node lacks something for the NIC; the error names it."""
         ...
 
     async def plug(self, instance: calls.Instance, nic: calls.Nic) -> str:
-        """Make the node's end of a NIC and return its interface name."""
+        """Create the tap of a NIC and return its interface name."""
         ...
 
     async def update(self, instance: calls.Instance, nic: calls.Nic, *, interface: str = "") -> None:
-        """Connect the node's end, which stays, anew: to another link, for other addresses; EnvironmentFaultError.
+        """Reconnect the existing tap, to another link or for other addresses; EnvironmentFaultError.
 
-        ``interface`` is its name where it is another than ``interface_name``, because ``plug`` did not make it.
+        ``interface`` is the tap's name if it differs from ``interface_name``, because ``plug`` did not create it.
         """
         ...
 
     async def unplug(self, interface: str) -> None:
-        """Take the node's end away."""
+        """Remove a tap."""
         ...
 
     def interface_name(self, nic: calls.Nic) -> str:
-        """Return the interface name that a NIC has when it is plugged in."""
+        """Return the name of a NIC's tap."""
         ...
 
 
@@ -291,23 +295,23 @@ class Registry:
         return self._find(self.nics, mode, kind="NIC mode")
 
     def disk_path(self, disk: calls.Disk) -> str:
-        """Return where a disk is found on this node."""
+        """Return the path of a disk on this node."""
         return self.block_device(disk.dev_type).path(disk)
 
     @contextlib.asynccontextmanager
     async def exposed(self, disks: Sequence[calls.Disk]) -> AsyncIterator[dict[str, str]]:
-        """Show disks to programs of the node; the paths, by the disks' UUIDs, are good inside the context."""
-        async with contextlib.AsyncExitStack() as shown:
-            found: dict[str, str] = {}
+        """Make disks readable by programs of the node; the paths, by disk UUID, are valid inside the context."""
+        async with contextlib.AsyncExitStack() as stack:
+            disk_paths: dict[str, str] = {}
             for disk in disks:
                 driver = self.block_device(disk.dev_type)
-                found[disk.uuid] = await driver.expose(disk)
-                shown.push_async_callback(driver.conceal, disk)
-            yield found
+                disk_paths[disk.uuid] = await driver.expose(disk)
+                stack.push_async_callback(driver.conceal, disk)
+            yield disk_paths
 
     def _find(self, known: Mapping[str, Driver], name: str, *, kind: str) -> Driver:
         if name not in known:
             raise errors.InvalidError(
-                f"node {self.node} has no {kind} {name}", hint=f"it has {', '.join(sorted(known)) or 'none'}"
+                f"node {self.node} has no {kind} {name}", hint=f"available: {', '.join(sorted(known)) or 'none'}"
             )
         return known[name]

@@ -20,7 +20,7 @@ class Slow(file.FileStorage):
     """Files whose making takes a while, and counts how many are made at once."""
 
     def __init__(self, runtime: RealRuntime, folder: Path) -> None:
-        super().__init__(runtime, str(folder / "files"), shown=qcow2_export.Views(runtime, str(folder / "views")))
+        super().__init__(runtime, str(folder / "files"), views=qcow2_export.Views(runtime, str(folder / "views")))
         self.busy: dict[str, int] = {}
         self.most = 0
         self.begun = asyncio.Event()

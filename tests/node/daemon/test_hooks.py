@@ -91,13 +91,13 @@ async def test_of_much_output_the_end_is_kept(scripts: hooks.Hooks, write: Write
 async def test_a_script_that_hangs_is_stopped_and_those_after_it_have_failed_too(
     scripts: hooks.Hooks, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hooks, "PATIENCE", 0.3)
+    monkeypatch.setattr(hooks, "TIMEOUT_SECONDS", 0.3)
     write("10-hangs", "sleep 60")
     write("20-late", "exit 0")
     found = await scripts.run(CALL)
     assert [one.outcome for one in found] == ["failed", "failed"]
-    assert "was stopped after" in found[0].output
-    assert "was not run" in found[1].output
+    assert "timed out: killed after" in found[0].output
+    assert "not run: " in found[1].output
 
 
 async def test_a_file_that_cannot_be_run_has_failed(scripts: hooks.Hooks, write: Write) -> None:
@@ -119,5 +119,5 @@ async def test_a_value_that_no_environment_can_hold_does_not_get_round_a_script(
 
 @pytest.mark.parametrize("path", ["../etc", "instance_add", "", "a/b"])
 async def test_a_path_leads_nowhere_but_to_hooks(scripts: hooks.Hooks, path: str) -> None:
-    with pytest.raises(errors.InvalidError, match="is no path of hooks"):
+    with pytest.raises(errors.InvalidError, match="is not a valid hooks path"):
         await scripts.run(calls.HooksRun(path=path, phase="pre", environment={}))

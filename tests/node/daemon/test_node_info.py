@@ -32,7 +32,7 @@ def test_what_the_kernel_tells_is_told_on() -> None:
             accelerators = accelerator_probe.Accelerators(machine, where, bootid="")
             registry = wiring.registry(machine, where, accelerators=accelerators)
             plain, probing = [
-                await node_info.status(machine.disk, registry, accelerators=accelerators, wanted=wanted)
+                await node_info.status(machine.disk, registry, accelerators=accelerators, request=wanted)
                 for wanted in (calls.NodeInfo(), calls.NodeInfo(probe=True))
             ]
             return plain, probing
@@ -63,7 +63,7 @@ def test_memory_is_what_the_hypervisor_has_that_the_kernel_runs_on() -> None:
             accelerators = accelerator_probe.Accelerators(machine, where, bootid="")
             registry = wiring.registry(machine, where, accelerators=accelerators)
             status = await node_info.status(
-                machine.disk, registry, accelerators=accelerators, wanted=calls.NodeInfo(storage=())
+                machine.disk, registry, accelerators=accelerators, request=calls.NodeInfo(storage=())
             )
             return status.memory_total, status.memory_free
 
@@ -90,9 +90,9 @@ async def test_verification_names_what_is_wrong_and_nothing_else(folders: paths.
         ssconf={"master_node": calls.digest_of("n2")},
         now=now - 1000,
     )
-    found = await node_info.verify(runtime, registry, files=files, wanted=good)
+    found = await node_info.verify(runtime, registry, files=files, request=good)
     assert found == {"hypervisor": [], "bridges": [], "filelist": [], "time": [], "storage": []}
-    found = await node_info.verify(runtime, registry, files=files, wanted=bad)
+    found = await node_info.verify(runtime, registry, files=files, request=bad)
     assert [len(complaints) for complaints in found.values()] == [1, 2, 1, 1, 0]
     assert "no hypervisor vax" in found["hypervisor"][0]
     assert "no bridge br9" in found["bridges"][0]

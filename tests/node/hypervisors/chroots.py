@@ -28,7 +28,7 @@ esac
 
 def driver(folders: paths.Paths) -> chroot.Chroot:
     runtime = samples.runtime()
-    storage = file.FileStorage(runtime, folders.file_storage, shown=qcow2_export.Views(runtime, folders.run))
+    storage = file.FileStorage(runtime, folders.file_storage, views=qcow2_export.Views(runtime, folders.run))
     return chroot.Chroot(runtime, folders, parts=drivers.Registry("node1", storage={"file": storage}))
 
 

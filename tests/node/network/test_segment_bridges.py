@@ -57,8 +57,8 @@ class Node:
     def restart(self) -> None:
         runtime = samples.runtime(namespace=self.namespace)
         made = segment_bridges.Segments(runtime)
-        self.bridged = network_taps.Bridged(runtime, self.folders.etc, made=made)
-        self.routed = network_taps.Routed(runtime, self.folders.etc, made=made)
+        self.bridged = network_taps.Bridged(runtime, self.folders.etc, segments=made)
+        self.routed = network_taps.Routed(runtime, self.folders.etc, segments=made)
 
     async def plug(self, one: calls.Nic) -> str:
         return await self.bridged.plug(samples.instance(), one)
@@ -170,7 +170,7 @@ async def test_what_a_killed_daemon_left_empty_goes_with_the_next_nic(node: Node
         (
             ("link", "set", "under", "mtu", "1400"),
             "under",
-            r"carries 1400 bytes over under, .* 1450 needs 1500; ip link",
+            r"has MTU 1400 on under, .* MTU 1450 needs 1500; ip link",
         ),
     ],
 )
@@ -216,9 +216,11 @@ async def test_types_that_nodes_do_not_make_and_routed_nics_are_refused(node: No
             index=0, uuid="u", mac="aa:00:00:00:00:01", mode="bridged", link="under",
             network=calls.Network(name="n", uuid="u", segment=segment),
         )  # fmt: skip
-        with pytest.raises(errors.EnvironmentFaultError, match=f"makes no {kind} segments; it makes those of"):
+        with pytest.raises(
+            errors.EnvironmentFaultError, match=f"does not support {kind} segments; use a segment of type"
+        ):
             await node.bridged.validate(other)
-    with pytest.raises(errors.EnvironmentFaultError, match="cannot route it into a VLAN or segment"):
+    with pytest.raises(errors.EnvironmentFaultError, match="cannot route a NIC into a VLAN or segment"):
         await node.routed.validate(card(1))
 
 

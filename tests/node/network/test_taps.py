@@ -31,7 +31,7 @@ def routes(namespace: str, family: str, *, table: str = "main") -> str:
 
 def driver(kind: type[taps.Taps], namespace: str, folders: paths.Paths) -> taps.Taps:
     runtime = samples.runtime(namespace=namespace)
-    return kind(runtime, folders.etc, made=segment_bridges.Segments(runtime))
+    return kind(runtime, folders.etc, segments=segment_bridges.Segments(runtime))
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class Node:
         self.kernel.devices[CARD] = kernel.Device(up=True)
         made = segment_bridges.Segments(self.machine)
         self.bridged, self.routed = (
-            kind(self.machine, "/etc/gantry", made=made) for kind in (taps.Bridged, taps.Routed)
+            kind(self.machine, "/etc/gantry", segments=made) for kind in (taps.Bridged, taps.Routed)
         )
 
     def plug(self, one: calls.Nic) -> kernel.Device:
@@ -113,7 +113,7 @@ def test_a_nic_moves_from_vlan_to_vlan_and_is_left_alone_where_it_stays(node: No
 def test_a_bridge_that_does_not_tell_vlans_apart_is_not_made_to(node: Node) -> None:
     node.kernel.bridge(BRIDGE, **kernel.PLAIN)
     said = node.refused(card("5", index=2))
-    assert "NIC 2: bridge br0 of node node1 does not tell VLANs apart; ip link set dev br0 type bridge" in said
+    assert "NIC 2: bridge br0 of node node1 is not VLAN-aware; ip link set dev br0 type bridge" in said
 
 
 def test_a_kernel_without_the_feature_is_named(node: Node) -> None:
@@ -123,7 +123,7 @@ def test_a_kernel_without_the_feature_is_named(node: Node) -> None:
 
 def test_a_vlan_that_does_not_leave_the_node_is_refused(node: Node) -> None:
     said = node.refused(card(":6:8"))
-    assert "no way out of bridge br0 of node node1 carries VLAN 8; bridge vlan add dev eth0 vid 8" in said
+    assert "no uplink of bridge br0 of node node1 carries VLAN 8; bridge vlan add dev eth0 vid 8" in said
     node.kernel.port("eth2", BRIDGE, 8)
     assert node.plug(card(":6:8")).vlans == {6: False, 8: False}
 
@@ -158,23 +158,25 @@ def test_two_cards_have_two_vlans_of_one_number(node: Node) -> None:
 
 
 def test_tagged_frames_need_a_bridge_that_tells_vlans_apart(node: Node) -> None:
-    assert "has no bridge eth1 for VLANs :5:6; tagged frames need a bridge" in node.refused(card(":5:6", link=CARD))
+    assert "has no bridge eth1 for VLANs :5:6; tagged frames need a VLAN-aware bridge" in node.refused(
+        card(":5:6", link=CARD)
+    )
 
 
 def test_a_missing_link_and_a_routed_nic_are_named(node: Node) -> None:
     assert "NIC 0: node node1 has no bridge nowhere" in node.refused(card("5", link="nowhere"))
     node.bridged = node.routed
-    assert "cannot route it into a VLAN or segment; NICs of mode bridged" in node.refused(card("5"))
+    assert "cannot route a NIC into a VLAN or segment; use a NIC of mode bridged" in node.refused(card("5"))
 
 
 def test_a_kernel_without_tunnels_is_named_before_anything_is_made(node: Node) -> None:
     cable = calls.Network(name="n", uuid="n", segment=calls.Segment(network_type="vxlan", segmentation_id=7))
     said = node.refused(msgspec.structs.replace(card(link=CARD), network=cable, mtu=1450))
-    assert "NIC 0: node node1 cannot make the device of its segment: " in said
-    assert "Unknown device type.; its kernel needs the module vxlan or 8021q" in said
+    assert "NIC 0: node node1 cannot create the device for its segment: " in said
+    assert "Unknown device type.; load the kernel module vxlan or 8021q" in said
     assert node.kernel.changes == []
 
 
 def test_a_vlan_that_no_master_would_send_is_an_error_all_the_same() -> None:
     with pytest.raises(errors.InvalidError, match="VLAN x is not valid"):
-        vlans.wanted("x")
+        vlans.parse("x")

@@ -79,7 +79,10 @@ def test_what_a_definition_declares_is_listed(definitions: os_definitions.Defini
         ({}, "the script create is missing"),
         ({"create": "no script"}, "the script create is not executable"),
         ({"create": SCRIPT, "export": "no script"}, "the script export is not executable"),
-        ({"create": SCRIPT, "ganeti_api_version": "5\n"}, "ganeti_api_version names none of 20, 15, 10"),
+        (
+            {"create": SCRIPT, "ganeti_api_version": "5\n"},
+            "ganeti_api_version has none of the supported versions 20, 15, 10",
+        ),
     ],
 )
 async def test_an_invalid_definition_is_listed_with_its_problem_and_not_used(
@@ -200,7 +203,7 @@ async def test_a_verify_script_refuses_with_its_words(
     definitions: os_definitions.Definitions, folders: paths.Paths, write: Write
 ) -> None:
     write(create=SCRIPT, verify=SCRIPT + '[ "$OSP_MIRROR" = mine ] || { echo "$1: not mine" >&2; exit 1; }\n')
-    with pytest.raises(errors.InvalidError, match="OS busybox refuses its parameters: parameters: not mine"):
+    with pytest.raises(errors.InvalidError, match="OS busybox rejects its parameters: parameters: not mine"):
         await definitions.verify(vm(folders))
 
 
@@ -219,7 +222,7 @@ async def test_a_script_that_hangs_is_killed_with_its_children(
     while "pid" not in os.listdir(folder):  # a busy machine may not come so far in a second
         assert seconds < 60, "the script does not begin"
         monkeypatch.setattr(calls.OsAdd, "LIMIT", float(seconds))
-        with pytest.raises(errors.ExecutionError, match=f"took longer than {seconds} s and was killed"):
+        with pytest.raises(errors.ExecutionError, match=f"timed out after {seconds} s and was killed"):
             await definitions.create(vm(folders), reinstall=False, debug=0)
         seconds *= 3
     await until_gone(int(samples.read(f"{folder}/pid")))
@@ -237,7 +240,7 @@ async def test_a_script_that_is_canceled_is_killed_with_its_children(
     assert not running.done()
     for _ in range(2):
         await definitions.cancel(whole.uuid)
-    with pytest.raises(errors.ExecutionError, match=f"the create script of OS busybox for {whole.name} was killed"):
+    with pytest.raises(errors.ExecutionError, match=f"the create script of OS busybox for {whole.name} was cancelled"):
         await running
     await until_gone(int(samples.read(f"{folder}/pid")))
 

@@ -73,7 +73,7 @@ def runtime() -> RealRuntime:
 
 def file_storage(folder: Path, name: str, *, kind: str = file.OWN) -> file.FileStorage:
     shown = qcow2_export.Views(runtime(), str(folder / "views"))
-    return file.FileStorage(runtime(), str(folder / name), shown=shown, kind=kind)
+    return file.FileStorage(runtime(), str(folder / name), views=shown, kind=kind)
 
 
 @contextlib.contextmanager
@@ -126,7 +126,7 @@ def command(*arguments: str) -> None:
 def provider(folder: Path) -> Iterator[Storage]:
     where = paths.Paths.below(str(folder))
     home = folder / "srv/extstorage/files"
-    write_provider(home, (*external.NEEDED, "snapshot"))
+    write_provider(home, (*external.MANDATORY, "snapshot"))
     driver = external.External(runtime(), where, providers=external.Providers(runtime(), where.storage_providers))
     yield Storage(external.KIND, driver, "files", unit="files", params={"provider": "files", "pool": "fast"})
 

@@ -173,7 +173,7 @@ def test_what_has_the_minor_is_taken_down_first(show: str) -> None:
 @pytest.fixture
 def with_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Volumes that are there already when a disk is made."""
-    monkeypatch.setattr(plain.Plain, "make", AsyncMock(return_value=False))
+    monkeypatch.setattr(plain.Plain, "ensure_volume", AsyncMock(return_value=False))
 
 
 @pytest.mark.usefixtures("with_volumes")
@@ -191,7 +191,7 @@ def test_what_has_the_minor_and_is_in_use_is_left_alone(new: bool) -> None:
     with simulated.World(seed=1) as world:
         node = Node(world, CONNECTED, show=SHOW)
         node.fails["down"] = ["1: State change failed: (-12) Device is held open by someone"]
-        with pytest.raises(errors.WrongStateError, match=r"drbd1 on node node1 cannot be taken down: .* held open"):
+        with pytest.raises(errors.WrongStateError, match=r"drbd1 on node node1 cannot be shut down: .* held open"):
             world.run(node.driver.create(disk(), owner="vm1") if new else node.driver.activate(disk(), primary=False))
     assert node.commands == ["down"]
 
@@ -256,8 +256,8 @@ def test_a_resource_that_a_crash_left_without_a_minor_is_made_anew() -> None:
 @pytest.mark.parametrize(
     "proc, said",
     [
-        ("", "node node1 has DRBD unknown; 8.4, which comes with Linux, is needed"),
-        ("version: 9.1.4 (api:2/proto:110-121)\n", "node node1 has DRBD 9.1; 8.4"),
+        ("", "node node1 has DRBD of an unknown version; use DRBD 8.4, which is a part of Linux"),
+        ("version: 9.1.4 (api:2/proto:110-121)\n", "node node1 has DRBD 9.1; use DRBD 8.4"),
     ],
 )
 def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, said: str) -> None:
@@ -266,7 +266,7 @@ def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, sai
         with pytest.raises(errors.EnvironmentFaultError, match=said):
             node.activate(disk())
         world.run(node.machine.disk.remove("/proc/drbd"))
-        with pytest.raises(errors.EnvironmentFaultError, match="no DRBD in its kernel; load it: modprobe drbd"):
+        with pytest.raises(errors.EnvironmentFaultError, match="no DRBD module loaded; load it: modprobe drbd"):
             node.activate(disk())
     assert node.called == []
 
@@ -274,8 +274,8 @@ def test_a_kernel_that_cannot_is_named_before_anything_is_changed(proc: str, sai
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        (disk(mirror=None), "nothing says with whom"),
-        (disk(children=()), "has not two volumes under it"),
+        (disk(mirror=None), "does not name its peer"),
+        (disk(children=()), "needs two volumes, the call has 0"),
         (disk(params={}), "missing required field"),
         (disk(params={**PARAMS, "resync-rate": "fast"}), "Expected `int`"),
     ],

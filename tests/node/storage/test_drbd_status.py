@@ -1,7 +1,7 @@
 import pytest
 
 from gantry.node.storage.drbd import setup, status
-from gantry.node.storage.drbd.status import Minor, Shown
+from gantry.node.storage.drbd.status import Configuration, Minor
 
 PROC = """version: 8.4.11 (api:1/proto:86-101)
 srcversion: 059B1B470318F053F5077D5
@@ -59,8 +59,8 @@ def test_a_table_without_minors_has_none(text: str) -> None:
 
 
 def test_how_a_minor_is_set_up_is_read() -> None:
-    found = status.shown(SHOW)
-    assert found == Shown(
+    found = status.configuration(SHOW)
+    assert found == Configuration(
         resource="resource1",
         data="/dev/xenvg/a_data",
         meta="/dev/xenvg/a_meta",
@@ -68,21 +68,21 @@ def test_how_a_minor_is_set_up_is_read() -> None:
         remote="192.0.2.2:11001",
         net={"cram-hmac-alg": "sha256", "shared-secret": "s3 {cret", "timeout": "60"},
     )
-    assert status.shown("") is None
+    assert status.configuration("") is None
 
 
 def test_a_minor_without_disk_or_peer_has_neither() -> None:
     bare = "resource r0 {\n    options {\n    }\n    _this_host {\n        volume 0 {\n  device minor 3;\n }\n }\n}\n"
-    assert status.shown(bare) == Shown(resource="r0", net={})
+    assert status.configuration(bare) == Configuration(resource="r0", net={})
 
 
 @pytest.mark.parametrize(
     "line, reason",
     [
-        ("drbd resource1: Authentication of peer failed", "does not know the same secret"),
+        ("drbd resource1: Authentication of peer failed", "has another shared secret"),
         ("block drbd1: Split-Brain detected but unresolved, dropping connection!", "split brain"),
         ("block drbd1: Unrelated data, aborting!", "data of another disk"),
-        ("drbd resource1: incompatible after-sb-0pri settings", "other settings"),
+        ("drbd resource1: incompatible after-sb-0pri settings", "incompatible settings"),
         ("block drbd11: Split-Brain detected but unresolved", ""),
         ("drbd resource1: conn( StandAlone -> Unconnected )", ""),
     ],

@@ -76,7 +76,7 @@ async def test_a_parameter_that_the_provider_refuses_is_said_and_nothing_made(fi
 
 
 async def test_what_a_failed_script_wrote_is_kept(files: Storage, tmp_path: Path) -> None:
-    with pytest.raises(errors.ExecutionError, match=r"no volume d0\.ext\.disk0; all that it wrote is in (.*)\.log"):
+    with pytest.raises(errors.ExecutionError, match=r"no volume d0\.ext\.disk0; its whole output is in (.*)\.log"):
         await files.driver.activate(files.disk(), primary=True)
     (log,) = (tmp_path / "log/extstorage").iterdir()
     assert b"no volume d0.ext.disk0" in samples.read(str(log))
@@ -84,7 +84,7 @@ async def test_what_a_failed_script_wrote_is_kept(files: Storage, tmp_path: Path
 
 async def test_a_provider_that_attaches_nothing_is_found_out(files: Storage, home: Path) -> None:
     samples.write(str(home / "files/attach"), "#!/bin/sh\necho /dev/nowhere\n", mode=0o755)
-    with pytest.raises(errors.ExecutionError, match="named no device on node node1 but '/dev/nowhere'"):
+    with pytest.raises(errors.ExecutionError, match="printed '/dev/nowhere' on node node1, not the path of a device"):
         await files.driver.activate(files.disk(), primary=True)
 
 
@@ -94,12 +94,12 @@ async def test_a_provider_without_a_script_that_may_be_missing_refuses_only_what
     disk = files.disk()
     await files.driver.create(disk, owner=OWNER)
     (home / "files/snapshot").unlink()
-    with pytest.raises(errors.WrongStateError, match="storage provider files keeps no snapshots"):
+    with pytest.raises(errors.WrongStateError, match="storage provider files does not support snapshots"):
         await files.driver.snapshot(disk, "kept")
     await files.driver.open(disk, force=False)
 
 
-@pytest.mark.parametrize("script", external.NEEDED)
+@pytest.mark.parametrize("script", external.MANDATORY)
 def test_a_provider_without_a_script_that_is_needed_is_not_valid(files: Storage, home: Path, script: str) -> None:
     providers = external.Providers(storages.runtime(), [str(home)])
     (found,) = providers.diagnose()
@@ -114,5 +114,5 @@ def test_a_provider_without_a_script_that_is_needed_is_not_valid(files: Storage,
 def test_a_provider_that_is_not_there_is_named_with_where_to_put_it(files: Storage, home: Path) -> None:
     providers = external.Providers(storages.runtime(), [str(home)])
     for name in ("nothing", "..", "", "a/b"):
-        with pytest.raises(errors.NotFoundError, match=f"put it into {home}"):
+        with pytest.raises(errors.NotFoundError, match=f"install it in {home}"):
             providers.find(name)

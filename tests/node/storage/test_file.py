@@ -31,7 +31,7 @@ async def test_a_path_outside_the_storage_is_refused_whatever_is_asked(
     storage: file.FileStorage, tmp_path: Path, path: str
 ) -> None:
     wrong = at(path.replace("ROOT", str(tmp_path / "fs")))
-    with pytest.raises(errors.InvalidError, match="no place for a disk on node node1"):
+    with pytest.raises(errors.InvalidError, match="is not a valid path of a disk on node node1"):
         await storage.create(wrong, owner="vm1")
     with pytest.raises(errors.InvalidError):
         await storage.remove(wrong)
@@ -94,7 +94,7 @@ async def test_a_qcow2_file_is_one_for_its_reader_and_takes_no_room_until_it_is_
 
 
 async def test_a_format_that_does_not_exist_is_refused(storage: file.FileStorage, tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidError, match="disk 0: 'vmdk' is no format; raw and qcow2 are"):
+    with pytest.raises(errors.InvalidError, match="disk 0: 'vmdk' is not a disk format; use raw or qcow2"):
         await storage.create(at(storage.logical_id("vm1", "d", index=0), image="vmdk"), owner="vm1")
     assert not (tmp_path / "fs").exists()
 
@@ -146,7 +146,7 @@ async def test_a_snapshot_is_made_or_refused_with_a_reason(storage: file.FileSto
     try:
         kind, name = await storage.snapshot(disk, "kept")
     except errors.WrongStateError as error:
-        assert "keeps no snapshots" in str(error)  # noqa: PT017 - which of the two is the file system's choice
+        assert "does not support snapshots" in str(error)  # noqa: PT017 - which of the two is the file system's choice
         assert [one.name for one in Path(path).parent.iterdir()] == [Path(path).name]
     else:
         write(path, b"after!")

@@ -39,7 +39,7 @@ async def test_volumes_that_are_made_together_share_a_physical_volume_and_spill_
     group: Storage,
 ) -> None:
     disks = [group.disk(size=24, uuid=f"d{number}") for number in range(2)]
-    places = await group.driver.place(disks)
+    places = await group.driver.choose_volumes(disks)
     for disk, on in zip(disks, places, strict=True):
         await group.driver.create(disk, owner=OWNER, on=on)
     states = [await group.driver.find(disk) for disk in disks]
@@ -52,7 +52,7 @@ async def test_volumes_that_are_made_together_share_a_physical_volume_and_spill_
 async def test_more_than_the_group_has_is_not_placed(group: Storage) -> None:
     disks = [group.disk(size=100, uuid=f"d{number}") for number in range(2)]
     with pytest.raises(errors.NoRoomError, match=r"200 MiB does not fit, 180 MiB are free in gt\w+ on node node1"):
-        await group.driver.place(disks)
+        await group.driver.choose_volumes(disks)
 
 
 async def test_a_disk_carries_the_name_of_its_instance_and_only_the_last_one(group: Storage) -> None:
@@ -94,7 +94,7 @@ async def test_a_physical_volume_is_kept_from_new_volumes_and_given_back(group: 
     assert first not in found.on
     assert all(one.size >= one.free > 0 for one in found.physical)
     disk = group.disk(size=24)
-    (on,) = await group.driver.place([disk])
+    (on,) = await group.driver.choose_volumes([disk])
     await group.driver.create(disk, owner=OWNER, on=on)
     assert first not in on
     await volumes(group).allocate(first, allocatable=True)
@@ -111,7 +111,7 @@ async def test_a_missing_disk_is_complained_of_and_taken_out_of_its_group(group:
     pull(second)
 
     (complaint,) = await group.driver.verify(group.unit)
-    assert f"misses 1 of its physical volumes, and with them {lost.logical_id[1]}; bring the disk back" in complaint
+    assert f"misses 1 of its physical volumes, and with them {lost.logical_id[1]}; reconnect the disk" in complaint
     state = await group.driver.find(lost)
     assert state is not None
     assert (state.degraded, "is missing" in state.problem) == (True, True)
@@ -120,7 +120,7 @@ async def test_a_missing_disk_is_complained_of_and_taken_out_of_its_group(group:
     with pytest.raises(errors.EnvironmentFaultError, match="a physical volume is missing on node node1"):
         await group.driver.create(group.disk(uuid="new"), owner=OWNER)
 
-    with pytest.raises(errors.WrongStateError, match=f"that is missing: {lost.logical_id[1]}; bring the disk back"):
+    with pytest.raises(errors.WrongStateError, match=f"that is missing: {lost.logical_id[1]}; reconnect the disk"):
         await volumes(group).reduce(group.place, force=False)
     assert await volumes(group).reduce(group.place, force=True) == (lost.logical_id[1],)
     assert await volumes(group).reduce(group.place, force=True) == ()

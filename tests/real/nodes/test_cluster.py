@@ -241,8 +241,8 @@ def test_a_minor_that_somebody_else_has_is_taken_back_unless_it_is_in_use(cluste
     storage.hold(node, "/dev/drbd0")
     try:
         said = vm.refused("replace-disks", "-n", three)
-        assert f"drbd0 on node {three} cannot be taken down" in said
-        assert "stop what uses it" in said
+        assert f"drbd0 on node {three} cannot be shut down" in said
+        assert "stop the program that uses it" in said
         assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, two, "running"), True, before)
         assert lying(cluster, three, vm.name) == {}
         assert storage.checksum(node, "/dev/drbd0") == theirs
@@ -267,10 +267,10 @@ def test_a_peer_with_another_secret_is_told_of_and_let_in_with_the_right_one(clu
     )
     commands.wait_until(lambda: "StandAlone" in node.sh("cat /proc/drbd"), "the end of the connection")
     before = vm.write()
-    assert "does not know the same secret" in vm.sides()[1]
+    assert "has another shared secret" in vm.sides()[1]
     said = vm.refused("failover", "-f")
     assert "not connected to the one that is written to" in said
-    assert "its peer does not know the same secret" in said
+    assert "authentication failed, as its peer has another shared secret" in said
     assert vm.place == (one, two, "running")
     vm.gnt("activate-disks", "--wait-for-sync")
     vm.gnt("failover", "-f")

@@ -68,11 +68,11 @@ def answers(address: str) -> bool:
 def test_guests_of_a_vlan_reach_each_other_over_a_bridge_here_and_a_card_there(nodes: Lab) -> None:
     first, second = nodes.nodes
     red = cables.card(1, link="br0", segment=RED, index=1)
-    with pytest.raises(errors.EnvironmentFaultError, match="bridge br0 of node node1 does not tell VLANs apart"):
+    with pytest.raises(errors.EnvironmentFaultError, match="bridge br0 of node node1 is not VLAN-aware"):
         nodes.call(first, calls.NicValidate(nics=(red,)))
     first.sh("ip link set dev br0 type bridge vlan_filtering 1")
     with pytest.raises(
-        errors.EnvironmentFaultError, match=r"no way out of bridge br0 .* bridge vlan add dev eth0 vid 101"
+        errors.EnvironmentFaultError, match=r"no uplink of bridge br0 .* bridge vlan add dev eth0 vid 101"
     ):
         nodes.call(first, calls.NicValidate(nics=(red,)))
     first.sh("bridge vlan add dev eth0 vid 2-4094")

@@ -1,1 +1,1 @@
-"""The node daemon: its server, the table of calls, and what answers them."""
+"""The node daemon: its server, the table of calls, and their handlers."""

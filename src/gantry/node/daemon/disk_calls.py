@@ -1,7 +1,7 @@
-"""The calls about disks: which driver answers, and that calls for one disk wait for each other.
+"""The calls about disks: finds the driver of each disk, and runs the calls for the same disk one after another.
 
-``handlers`` adds them to its table. A master that has lost an answer asks again while the first attempt may still run;
-the lock of the disk makes the second one meet what the first has done.
+``handlers`` adds them to its table. A master that has lost an answer repeats the call, perhaps while the first attempt
+still runs; with the disk's lock, the second attempt begins after the first has ended and sees its effect.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from gantry.rpc import calls
 
 
 class Disks:
-    """The calls about disks of one node."""
+    """The disk calls of a node."""
 
     def __init__(self, registry: drivers.Registry, *, volumes: lvm.Lvm, providers: external.Providers) -> None:
         self._registry = registry
@@ -26,7 +26,7 @@ class Disks:
     def add_to(self, table: call_table.Table) -> None:
         """Add all calls to a table."""
         table.add(calls.BlockdevPath, self._path)
-        table.add(calls.BlockdevPlace, self._place)
+        table.add(calls.BlockdevPlace, self._choose_volumes)
         table.add(calls.BlockdevCreate, self._create)
         table.add(calls.BlockdevAdopt, self._adopt)
         table.add(calls.BlockdevRemove, self._remove)
@@ -54,7 +54,7 @@ class Disks:
         table.add(calls.ExtstorageDiagnose, self._diagnose)
 
     @contextlib.asynccontextmanager
-    async def _held(self, disk: calls.Disk) -> AsyncIterator[drivers.BlockDevice]:
+    async def _locked_driver(self, disk: calls.Disk) -> AsyncIterator[drivers.BlockDevice]:
         driver = self._registry.block_device(disk.dev_type)
         lock = self._locks.setdefault(disk.uuid, asyncio.Lock())
         async with lock:
@@ -66,19 +66,19 @@ class Disks:
             driver.logical_id(call.instance, uuid, index=index) for index, uuid in enumerate(call.uuids, call.first)
         )
 
-    async def _place(self, call: calls.BlockdevPlace) -> tuple[tuple[str, ...], ...]:
-        return await self._registry.block_device(call.dev_type).place(call.disks)
+    async def _choose_volumes(self, call: calls.BlockdevPlace) -> tuple[tuple[str, ...], ...]:
+        return await self._registry.block_device(call.dev_type).choose_volumes(call.disks)
 
     async def _create(self, call: calls.BlockdevCreate) -> str:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             return await driver.create(call.disk, owner=call.owner, on=call.on)
 
     async def _adopt(self, call: calls.BlockdevAdopt) -> int:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             return await driver.adopt(call.disk, call.source, owner=call.owner)
 
     async def _remove(self, call: calls.BlockdevRemove) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.remove(call.disk)
 
     async def _find(self, disk: calls.Disk) -> calls.DiskState | None:
@@ -88,64 +88,64 @@ class Disks:
         return tuple(await asyncio.gather(*(self._find(disk) for disk in call.disks)))
 
     async def _assemble(self, call: calls.BlockdevAssemble) -> str:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             return await driver.activate(call.disk, primary=call.primary)
 
     async def _shutdown(self, call: calls.BlockdevShutdown) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.deactivate(call.disk)
 
     async def _open(self, call: calls.BlockdevOpen) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.open(call.disk, force=call.force)
 
     async def _close(self, call: calls.BlockdevClose) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.close(call.disk)
 
     async def _set_mode(self, call: calls.BlockdevSetMode) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.set_mode(call.disk)
 
     async def _grow(self, call: calls.BlockdevGrow) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.grow(call.disk, call.size, backing=call.backing, dry_run=call.dry_run)
 
     async def _snapshot(self, call: calls.BlockdevSnapshot) -> tuple[str, tuple[str, ...]]:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             return await driver.snapshot(call.disk, call.name)
 
     async def _rename(self, call: calls.BlockdevRename) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.rename(call.disk, call.to)
 
     async def _set_info(self, call: calls.BlockdevSetinfo) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.set_info(call.disk, call.owner)
 
     async def _wipe(self, call: calls.BlockdevWipe) -> None:
-        async with self._held(call.disk) as driver:
+        async with self._locked_driver(call.disk) as driver:
             await driver.wipe(call.disk, offset=call.offset, size=call.size)
 
     async def _connect(self, call: calls.DrbdAttachNet) -> None:
-        async with self._held(call.disk):
+        async with self._locked_driver(call.disk):
             mirror = self._registry.mirror(call.disk.dev_type)
             await mirror.connect(call.disk, multimaster=call.multimaster, discard=call.discard)
 
     async def _disconnect(self, call: calls.DrbdDisconnectNet) -> None:
-        async with self._held(call.disk):
+        async with self._locked_driver(call.disk):
             await self._registry.mirror(call.disk.dev_type).disconnect(call.disk)
 
     async def _attach(self, call: calls.BlockdevAddchildren) -> None:
-        async with self._held(call.disk):
+        async with self._locked_driver(call.disk):
             await self._registry.mirror(call.disk.dev_type).attach(call.disk)
 
     async def _detach(self, call: calls.BlockdevRemovechildren) -> None:
-        async with self._held(call.disk):
+        async with self._locked_driver(call.disk):
             await self._registry.mirror(call.disk.dev_type).detach(call.disk)
 
     async def _pause(self, call: calls.BlockdevPauseResumeSync) -> None:
-        async with self._held(call.disk):
+        async with self._locked_driver(call.disk):
             await self._registry.mirror(call.disk.dev_type).pause(call.disk, pause=call.pause)
 
     async def _diagnose(self, call: calls.ExtstorageDiagnose) -> tuple[calls.Provider, ...]:

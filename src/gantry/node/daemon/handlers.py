@@ -1,7 +1,7 @@
-"""The table of calls: which part of the node answers which call of ``rpc.calls``.
+"""The table of calls: which component of the node answers which call of ``rpc.calls``.
 
-``server`` gets the table and adds what joining and leaving need; ``wiring`` puts the parts together. A new call is a
-line here, and a method where it is more than one call of a part.
+``server`` receives the table and adds the calls for joining and leaving; ``wiring`` creates the components. A new call
+needs a line here, and a method if it is more than a single method call of a component.
 """
 
 from gantry.node import call_table, drivers
@@ -14,7 +14,7 @@ from gantry.runtime import interface
 
 
 class Handlers:
-    """The parts of one node behind its calls."""
+    """The components of a node that answer its calls."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Handlers:
         *,
         queue: str,
         files: ssconf.Files,
-        copy: replica.Replica,
+        replica_store: replica.Replica,
         definitions: os_definitions.Definitions,
         hook_scripts: hooks.Hooks,
         accelerators: accelerator_probe.Accelerators,
@@ -34,7 +34,7 @@ class Handlers:
         self._registry = registry
         self._queue = queue
         self._files = files
-        self._copy = copy
+        self._replica = replica_store
         self._definitions = definitions
         self._hooks = hook_scripts
         self._accelerators = accelerators
@@ -42,7 +42,7 @@ class Handlers:
         self._exports = exports
 
     def table(self) -> call_table.Table:
-        """Return the table of all calls that concern a cluster's member."""
+        """Return the table of all calls that a node answers while it belongs to a cluster."""
         table = call_table.Table()
         table.add(calls.NodeInfo, self._node_info)
         table.add(calls.NodeVerify, self._node_verify)
@@ -50,11 +50,11 @@ class Handlers:
         table.add(calls.UpdateSsconf, self._files.update)
         table.add(calls.UploadFile, lambda call: self._files.upload(call.name, call.content))
         table.add(calls.MasterName, self._master_name)
-        table.add(calls.CandidateStatus, lambda call: self._copy.status())
-        table.add(calls.MasterPromise, self._copy.promise)
-        table.add(calls.JournalAppend, self._copy.append)
-        table.add(calls.CheckpointStore, self._copy.store)
-        table.add(calls.JournalFetch, lambda call: self._copy.following(call.after))
+        table.add(calls.CandidateStatus, lambda call: self._replica.status())
+        table.add(calls.MasterPromise, self._replica.promise)
+        table.add(calls.JournalAppend, self._replica.append)
+        table.add(calls.CheckpointStore, self._replica.store)
+        table.add(calls.JournalFetch, lambda call: self._replica.following(call.after))
         table.add(calls.NodeDemote, self._node_demote)
         table.add(
             calls.StopMaster, lambda call: master_process.stop(self._runtime, self._queue, patience=call.patience)
@@ -74,27 +74,27 @@ class Handlers:
         return table
 
     async def prepare(self) -> None:
-        """Find out what takes long, before a call waits for it: the accelerator, where the cluster has kvm."""
+        """Probe the accelerator in advance if the cluster uses kvm: the probe takes long, and a call would wait."""
         if driver.NAME in self._files.read("hypervisor_list").splitlines():
             await self._accelerators.current()
 
     async def forget(self) -> None:
-        """Remove what the cluster left on the node, apart from certificates, instances and disks."""
+        """Remove the cluster's files from the node, except certificates, instances and disks."""
         await self._files.forget()
-        await self._copy.forget()
+        await self._replica.forget()
 
     async def _node_info(self, call: calls.NodeInfo) -> calls.NodeStatus:
-        return await node_info.status(self._runtime.disk, self._registry, accelerators=self._accelerators, wanted=call)
+        return await node_info.status(self._runtime.disk, self._registry, accelerators=self._accelerators, request=call)
 
     async def _node_verify(self, call: calls.NodeVerify) -> dict[str, list[str]]:
-        return await node_info.verify(self._runtime, self._registry, files=self._files, wanted=call)
+        return await node_info.verify(self._runtime, self._registry, files=self._files, request=call)
 
     async def _master_name(self, call: calls.MasterName) -> str:
         return self._files.read("master_node")
 
     async def _node_demote(self, call: calls.NodeDemote) -> None:
         await self._files.forget_secrets()
-        await self._copy.forget()
+        await self._replica.forget()
 
     async def _os_diagnose(self, call: calls.OsDiagnose) -> tuple[calls.OsScript, ...]:
         return self._definitions.diagnose()

@@ -1,13 +1,14 @@
-"""The administrator's hook scripts on one node: executables that run before and after operations.
+"""The administrator's hook scripts on a node: executables that run before and after an opcode.
 
-    etc/hooks/<path>-pre.d/     may refuse the operation, each by its exit code
-    etc/hooks/<path>-post.d/    hear that it is done
+    etc/hooks/<path>-pre.d/     each script can reject the opcode by its exit code
+    etc/hooks/<path>-post.d/    run after the opcode has succeeded
 
-Which of them run follows run-parts: executable files whose names have letters, digits, ``_`` and ``-`` only, one after
-the other by name. All run, even when one fails. They get the environment that the master made, the node's own
-``GANETI_DATA_DIR`` and a fixed PATH, nothing else, and nothing on standard input; all of a call share ``PATIENCE``.
+Scripts are selected as by run-parts: executable files whose names have only letters, digits, ``_`` and ``-``, one
+after another in the order of their names. All of them run, even if one fails. Their environment is the one from the
+master, the node's own ``GANETI_DATA_DIR`` and a fixed PATH, nothing else; their standard input is empty. All scripts of
+a call share ``TIMEOUT_SECONDS``.
 
-The call ``HooksRun`` leads here. Repeating it runs the scripts again: they have to stand that.
+The call ``HooksRun`` runs them. Repeating the call runs the scripts again, which they must tolerate.
 
 See contracts/hooks.md#directories.
 """
@@ -19,43 +20,43 @@ from gantry.node.os import script_environment
 from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
-PATIENCE = 600.0
-"""Seconds for all scripts of a call: below its time limit, so that the master hears of a script that hangs."""
+TIMEOUT_SECONDS = 600.0
+"""For all scripts of a call together; below the call's timeout, so that the master learns which script hangs."""
 
 OUTPUT_LIMIT = 4096
-"""Bytes of output that are kept, the last ones."""
+"""How many bytes of a script's output are kept, from its end."""
 
 _PATH = re.compile(r"[a-z][a-z-]*")
 _SCRIPT = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Hooks:
-    """The hook scripts of one node."""
+    """The hook scripts of a node."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths) -> None:
         self._runtime = runtime
         self._folders = folders
 
     async def run(self, call: calls.HooksRun) -> tuple[calls.HookResult, ...]:
-        """Run the scripts of a path and phase; InvalidError for a path that is none."""
+        """Run the scripts of a path and phase; InvalidError if the path is not a valid name."""
         if not _PATH.fullmatch(call.path):
-            raise errors.InvalidError(f"{call.path!r} is no path of hooks", hint="such as instance-add")
+            raise errors.InvalidError(f"{call.path!r} is not a valid hooks path", hint="use a name like instance-add")
         folder = f"{self._folders.hooks}/{call.path}-{call.phase}.d"
         if not self._runtime.disk.exists(folder):
             return ()
         environment = {**call.environment, "PATH": script_environment.PATH, "GANETI_DATA_DIR": self._folders.lib}
-        end = self._runtime.clock.monotonic() + PATIENCE
-        found = []
+        end = self._runtime.clock.monotonic() + TIMEOUT_SECONDS
+        results = []
         for name in self._runtime.disk.names(folder):
-            left = end - self._runtime.clock.monotonic()
+            remaining_seconds = end - self._runtime.clock.monotonic()
             if not self._is_script(folder, name):
-                found.append(calls.HookResult(script=name, outcome="skipped"))
-            elif left <= 0:
-                output = f"was not run: those before it took {PATIENCE:.0f} s"
-                found.append(calls.HookResult(script=name, outcome="failed", output=output))
+                results.append(calls.HookResult(script=name, outcome="skipped"))
+            elif remaining_seconds <= 0:
+                output = f"not run: the scripts before it used up the timeout of {TIMEOUT_SECONDS:.0f} s"
+                results.append(calls.HookResult(script=name, outcome="failed", output=output))
             else:
-                found.append(await self._run(f"{folder}/{name}", environment, timeout=left))
-        return tuple(found)
+                results.append(await self._run(f"{folder}/{name}", environment, timeout=remaining_seconds))
+        return tuple(results)
 
     def _is_script(self, folder: str, name: str) -> bool:
         path = f"{folder}/{name}"
@@ -67,16 +68,16 @@ class Hooks:
     async def _run(self, path: str, environment: dict[str, str], *, timeout: float) -> calls.HookResult:
         name = path.rpartition("/")[2]
         try:
-            done = await self._runtime.processes.run([path], environment=environment, directory="/", timeout=timeout)
+            process = await self._runtime.processes.run([path], environment=environment, directory="/", timeout=timeout)
         except TimeoutError:
-            return calls.HookResult(script=name, outcome="failed", output=f"was stopped after {timeout:.0f} s")
+            return calls.HookResult(script=name, outcome="failed", output=f"timed out: killed after {timeout:.0f} s")
         except (OSError, ValueError) as error:
-            # A value that no environment can hold must not get round a script that would refuse it.
+            # A value that an environment cannot contain must not bypass a script that would reject the opcode.
             return calls.HookResult(script=name, outcome="failed", output=f"cannot be run: {error}")
-        output = (done.stdout + done.stderr).strip()
+        output = (process.stdout + process.stderr).strip()
         kept = output[-OUTPUT_LIMIT:].decode(errors="replace")
         return calls.HookResult(
             script=name,
-            outcome="failed" if done.code else "succeeded",
+            outcome="failed" if process.code else "succeeded",
             output=f"... {kept}" if len(output) > OUTPUT_LIMIT else kept,
         )

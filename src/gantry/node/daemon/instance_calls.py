@@ -1,4 +1,4 @@
-"""The calls about instances: which hypervisor answers. ``handlers`` adds them to its table."""
+"""The calls about instances: finds the hypervisor that answers each. ``handlers`` adds them to its table."""
 
 from typing import Protocol
 
@@ -7,15 +7,15 @@ from gantry.node import call_table, drivers
 from gantry.rpc import calls
 
 
-class _OfInstance(Protocol):
-    """A call about one instance."""
+class _InstanceCall(Protocol):
+    """A call with a whole instance among its arguments."""
 
     @property
     def instance(self) -> calls.Instance: ...
 
 
 class Instances:
-    """The calls about instances of one node."""
+    """The instance calls of a node."""
 
     def __init__(self, registry: drivers.Registry) -> None:
         self._registry = registry
@@ -26,61 +26,63 @@ class Instances:
         table.add(calls.InstanceList, self._list)
         table.add(calls.InstanceInfo, lambda call: self._registry.hypervisor(call.hypervisor).info(call.name))
         table.add(calls.InstanceEndings, self._endings)
-        table.add(calls.InstanceStart, lambda call: self._of(call).start(call.instance, paused=call.paused))
-        table.add(calls.InstanceShutdown, lambda call: self._of(call).stop(call.instance.name, timeout=call.timeout))
+        table.add(calls.InstanceStart, lambda call: self._hypervisor(call).start(call.instance, paused=call.paused))
+        table.add(
+            calls.InstanceShutdown, lambda call: self._hypervisor(call).stop(call.instance.name, timeout=call.timeout)
+        )
         table.add(calls.InstanceReboot, self._reboot)
-        table.add(calls.InstanceBalloonMemory, lambda call: self._of(call).balloon(call.instance, call.memory))
-        table.add(calls.InstanceConsole, lambda call: self._of(call).console(call.instance.name))
+        table.add(calls.InstanceBalloonMemory, lambda call: self._hypervisor(call).balloon(call.instance, call.memory))
+        table.add(calls.InstanceConsole, lambda call: self._hypervisor(call).console(call.instance.name))
         self._add_devices(table)
         self._add_migration(table)
 
     def _add_devices(self, table: call_table.Table) -> None:
-        table.add(calls.NicPlug, lambda call: self._of(call).plug_nic(call.instance, call.nic))
-        table.add(calls.NicUnplug, lambda call: self._of(call).unplug_nic(call.instance, call.nic))
-        table.add(calls.NicUpdate, lambda call: self._of(call).update_nic(call.instance, call.nic))
-        table.add(calls.DiskPlug, lambda call: self._of(call).plug_disk(call.instance, call.disk))
-        table.add(calls.DiskUnplug, lambda call: self._of(call).unplug_disk(call.instance, call.disk))
-        table.add(calls.DiskResize, lambda call: self._of(call).resize_disk(call.instance, call.disk))
+        table.add(calls.NicPlug, lambda call: self._hypervisor(call).plug_nic(call.instance, call.nic))
+        table.add(calls.NicUnplug, lambda call: self._hypervisor(call).unplug_nic(call.instance, call.nic))
+        table.add(calls.NicUpdate, lambda call: self._hypervisor(call).update_nic(call.instance, call.nic))
+        table.add(calls.DiskPlug, lambda call: self._hypervisor(call).plug_disk(call.instance, call.disk))
+        table.add(calls.DiskUnplug, lambda call: self._hypervisor(call).unplug_disk(call.instance, call.disk))
+        table.add(calls.DiskResize, lambda call: self._hypervisor(call).resize_disk(call.instance, call.disk))
 
     def _add_migration(self, table: call_table.Table) -> None:
-        table.add(calls.InstanceMigrationInfo, lambda call: self._of(call).migration_info(call.instance))
+        table.add(calls.InstanceMigrationInfo, lambda call: self._hypervisor(call).migration_info(call.instance))
         table.add(calls.InstanceAccept, self._accept)
         table.add(calls.InstanceMigrate, self._migrate)
         table.add(
             calls.InstanceMigrationStatus,
-            lambda call: self._of(call).migration_status(call.instance, wait=call.wait),
+            lambda call: self._hypervisor(call).migration_status(call.instance, wait=call.wait),
         )
-        table.add(calls.InstanceMigrateCancel, lambda call: self._of(call).cancel_migration(call.instance))
+        table.add(calls.InstanceMigrateCancel, lambda call: self._hypervisor(call).cancel_migration(call.instance))
         table.add(
             calls.InstanceFinalizeMigrationSrc,
-            lambda call: self._of(call).finalize_source(call.instance, success=call.success),
+            lambda call: self._hypervisor(call).finalize_source(call.instance, success=call.success),
         )
         table.add(
             calls.InstanceFinalizeMigrationDst,
-            lambda call: self._of(call).finalize_target(call.instance, success=call.success),
+            lambda call: self._hypervisor(call).finalize_target(call.instance, success=call.success),
         )
 
-    def _of(self, call: _OfInstance) -> drivers.Hypervisor:
+    def _hypervisor(self, call: _InstanceCall) -> drivers.Hypervisor:
         return self._registry.hypervisor(call.instance.hypervisor)
 
     async def _validate(self, call: calls.HypervisorValidate) -> None:
         await self._registry.hypervisor(call.hypervisor).validate(call.hvparams)
 
     async def _list(self, call: calls.InstanceList) -> tuple[calls.RunningInstance, ...]:
-        found = [await self._registry.hypervisor(name).running() for name in call.hypervisors]
-        return tuple(running for hypervisor in found for running in hypervisor)
+        lists = [await self._registry.hypervisor(name).running() for name in call.hypervisors]
+        return tuple(instance for instances in lists for instance in instances)
 
     async def _endings(self, call: calls.InstanceEndings) -> tuple[calls.Ending, ...]:
-        found = [await self._registry.hypervisor(name).endings() for name in call.hypervisors]
-        return tuple(ending for hypervisor in found for ending in hypervisor)
+        lists = [await self._registry.hypervisor(name).endings() for name in call.hypervisors]
+        return tuple(ending for endings in lists for ending in endings)
 
     async def _reboot(self, call: calls.InstanceReboot) -> None:
         if call.kind not in ("soft", "hard"):
-            raise errors.InvalidError(f"{call.kind!r} is no kind of reboot", hint="a node knows soft and hard")
-        await self._of(call).reboot(call.instance.name, kind=call.kind, timeout=call.timeout)
+            raise errors.InvalidError(f"{call.kind!r} is not a reboot type of a node", hint="use soft or hard")
+        await self._hypervisor(call).reboot(call.instance.name, kind=call.kind, timeout=call.timeout)
 
     async def _accept(self, call: calls.InstanceAccept) -> calls.Reception:
-        return await self._of(call).accept(call.instance, call.info, address=call.address, mirror=call.mirror)
+        return await self._hypervisor(call).accept(call.instance, call.info, address=call.address, mirror=call.mirror)
 
     async def _migrate(self, call: calls.InstanceMigrate) -> None:
-        await self._of(call).migrate(call.instance, call.reception, live=call.live)
+        await self._hypervisor(call).migrate(call.instance, call.reception, live=call.live)

@@ -1,6 +1,6 @@
-"""What a node has, as its kernel tells: memory, processors, boot id, room for disks. And what is wrong with it.
+"""The resources of a node, as its kernel reports them (memory, processors, boot id, free disk space), and its faults.
 
-``handlers`` calls. Where the kernel's files are missing (a node that is simulated) the numbers are zero.
+``handlers`` calls it. If the kernel's files are missing, as on a simulated node, the numbers are zero.
 """
 
 from gantry import errors
@@ -13,8 +13,8 @@ from gantry.runtime import interface
 MEMORY = "/proc/meminfo"
 PROCESSORS = "/proc/cpuinfo"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# The limit of contracts/commands.md#cluster-verify; certificates and timestamps go wrong beyond it.
-CLOCK_SKEW = 150.0
+CLOCK_SKEW_SECONDS = 150.0
+"""The limit of contracts/commands.md#cluster-verify; certificates and timestamps are unreliable beyond it."""
 
 
 def _text(disk: interface.Disk, path: str) -> str:
@@ -28,26 +28,26 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _memory(disk: interface.Disk) -> tuple[int, int]:
-    """Return total and free memory in MiB; what the kernel would give up for a guest counts as free."""
-    found = dict(_pairs(_text(disk, MEMORY)))
-    total, free = (int(found.get(key, "0 kB").split()[0]) // 1024 for key in ("MemTotal", "MemAvailable"))
+    """Return total and free memory in MiB; memory that the kernel can reclaim for a guest counts as free."""
+    amounts = dict(_pairs(_text(disk, MEMORY)))
+    total, free = (int(amounts.get(key, "0 kB").split()[0]) // 1024 for key in ("MemTotal", "MemAvailable"))
     return total, free
 
 
-async def _below(registry: drivers.Registry) -> tuple[int, int] | None:
-    """Return the memory of a machine whose kernel does not have all of it, because it runs on a hypervisor itself."""
+async def _hypervisor_memory(registry: drivers.Registry) -> tuple[int, int] | None:
+    """Return total and free MiB of the machine if a hypervisor manages them, and the kernel has only a part (Xen)."""
     for hypervisor in registry.hypervisors.values():
         try:
-            found = await hypervisor.memory()
+            amounts = await hypervisor.memory()
         except errors.GantryError:
-            continue  # ``verify`` tells what is wrong with it
-        if found:
-            return found
+            continue  # ``verify`` reports what is wrong with the hypervisor
+        if amounts:
+            return amounts
     return None
 
 
 def boot_id(disk: interface.Disk) -> str:
-    """Return what changes with each boot of the machine."""
+    """Return the kernel's random id of this boot, which is different after each boot; empty if unknown."""
     return _text(disk, BOOT_ID).strip()
 
 
@@ -56,13 +56,13 @@ async def status(
     registry: drivers.Registry,
     *,
     accelerators: accelerator_probe.Accelerators,
-    wanted: calls.NodeInfo,
+    request: calls.NodeInfo,
 ) -> calls.NodeStatus:
-    """Return the node's resources, its accelerator when that is asked for."""
-    total, free = await _below(registry) or _memory(disk)
+    """Return the node's resources, with its accelerator if the call requests a probe."""
+    total, free = await _hypervisor_memory(registry) or _memory(disk)
     processors = _pairs(_text(disk, PROCESSORS))
     sockets = {value for key, value in processors if key == "physical id"}
-    found = await accelerators.current(again=True) if wanted.probe else accelerator_probe.UNKNOWN
+    probed = await accelerators.current(again=True) if request.probe else accelerator_probe.UNKNOWN
     return calls.NodeStatus(
         bootid=boot_id(disk),
         memory_total=total,
@@ -70,13 +70,13 @@ async def status(
         memory_node=total - free,
         cpu_total=sum(key == "processor" for key, _ in processors),
         cpu_sockets=len(sockets) or 1,
-        storage=tuple([await _room(registry, unit) for unit in wanted.storage]),
-        accelerator=found.accelerator,
-        accelerator_reason=found.reason,
+        storage=tuple([await _storage_info(registry, unit) for unit in request.storage]),
+        accelerator=probed.accelerator,
+        accelerator_reason=probed.reason,
     )
 
 
-async def _room(registry: drivers.Registry, unit: calls.StorageUnit) -> calls.StorageInfo:
+async def _storage_info(registry: drivers.Registry, unit: calls.StorageUnit) -> calls.StorageInfo:
     try:
         return await registry.block_device(unit.kind).storage(unit.name)
     except (errors.GantryError, OSError) as error:
@@ -84,15 +84,15 @@ async def _room(registry: drivers.Registry, unit: calls.StorageUnit) -> calls.St
 
 
 async def verify(
-    runtime: interface.Runtime, registry: drivers.Registry, *, files: ssconf.Files, wanted: calls.NodeVerify
+    runtime: interface.Runtime, registry: drivers.Registry, *, files: ssconf.Files, request: calls.NodeVerify
 ) -> dict[str, list[str]]:
-    """Check a node for what the cluster expects; checks without complaints are there, with an empty list."""
+    """Check a node against the cluster's expectations; return the complaints by check, empty lists included."""
     return {
-        "hypervisor": await _hypervisors(registry, wanted.hypervisors),
-        "bridges": await _bridges(registry, wanted),
-        "filelist": files.differences(wanted.ssconf),
-        "time": _time(runtime.clock.now(), wanted.now),
-        "storage": await _storage(registry, wanted.storage),
+        "hypervisor": await _hypervisors(registry, request.hypervisors),
+        "bridges": await _bridges(registry, request),
+        "filelist": files.differences(request.ssconf),
+        "time": _time(runtime.clock.now(), request.now),
+        "storage": await _storage(registry, request.storage),
     }
 
 
@@ -106,10 +106,10 @@ async def _hypervisors(registry: drivers.Registry, names: tuple[str, ...]) -> li
     return complaints
 
 
-async def _bridges(registry: drivers.Registry, wanted: calls.NodeVerify) -> list[str]:
+async def _bridges(registry: drivers.Registry, request: calls.NodeVerify) -> list[str]:
     complaints: list[str] = []
-    plain = [calls.Nic(index=0, uuid="", mac="", mode="bridged", link=name) for name in wanted.bridges]
-    for nic in (*plain, *wanted.nics):
+    plain = [calls.Nic(index=0, uuid="", mac="", mode="bridged", link=name) for name in request.bridges]
+    for nic in (*plain, *request.nics):
         try:
             await registry.nic(nic.mode).validate(nic)
         except errors.GantryError as error:
@@ -117,9 +117,9 @@ async def _bridges(registry: drivers.Registry, wanted: calls.NodeVerify) -> list
     return complaints
 
 
-def _time(here: float, there: float) -> list[str]:
-    skew = here - there
-    return [f"the node's clock is {skew:+.0f} s off"] if there and abs(skew) > CLOCK_SKEW else []
+def _time(node_time: float, master_time: float) -> list[str]:
+    skew = node_time - master_time
+    return [f"the node's clock is {skew:+.0f} s off"] if master_time and abs(skew) > CLOCK_SKEW_SECONDS else []
 
 
 async def _storage(registry: drivers.Registry, units: tuple[calls.StorageUnit, ...]) -> list[str]:

@@ -1,14 +1,13 @@
-"""The node daemon's server: one HTTPS port, a call per POST, the same port before and after joining a cluster.
+"""The node daemon's server: one HTTPS port, one call per POST, the same port before and after joining a cluster.
 
     POST /<procedure>   body: the call's fields as a JSON object
     answer              [true, result] or [false, [error class, arguments]] (``calls``)
 
-Before the node joined it answers ``Version``, ``Join`` and ``Enrol`` to anybody; afterwards everything, to the master
-alone: TLS demands a client certificate of the cluster's authority, and its common name is checked here, so that neither
-another cluster's certificate nor a node's own opens anything. A master that has been replaced shows the same
-certificate: ``membership.fence`` tells it by the epoch that its calls carry. A bootstrap connection that outlives the
-joining shows no certificate and is refused. Every request runs in a task of its own (the runtime's server sees to
-that).
+Before the node joins a cluster, it answers ``Version``, ``Join`` and ``Enrol`` to any client; afterwards all calls, but
+only to the master. TLS demands a client certificate of the cluster's authority, and this module checks its common name,
+so that neither another cluster's certificate nor a node's own is accepted. A former master has the same certificate;
+``membership.fence`` recognizes such a master by the epoch in its calls. A connection from before the joining has no
+client certificate and is refused. The runtime's server runs every request in a task of its own.
 """
 
 import asyncio
@@ -26,14 +25,15 @@ from gantry.runtime import interface
 logger = logging.getLogger(__name__)
 
 BODY_LIMIT = 64 << 20
-# After leaving, the answer still has to go out before its connection is closed.
-LINGER = 0.5
+LINGER_SECONDS = 0.5
+"""Time to send the answer to ``NodeLeave`` before its connection is closed."""
 
 
 class Agent:
-    """Serves one node; ``table`` holds what a member answers, ``forget`` removes what a cluster left behind.
+    """The server of a node.
 
-    ``barrier`` keeps out masters of the past. ``prepare`` runs once, beside the first calls.
+    ``table`` has the calls that the node answers while it belongs to a cluster; ``forget`` removes the cluster's files.
+    ``barrier`` refuses calls of former masters. ``prepare`` runs once, concurrently with the first calls.
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class Agent:
         self._prepare = prepare
         self._software = software
         self._reopen = asyncio.Event()
-        self._member = table
-        self._member.add(calls.Version, self._version)
-        self._member.add(calls.NodeLeave, self._leave)
-        self._newcomer = call_table.Table()
-        self._newcomer.add(calls.Version, self._version)
-        self._newcomer.add(calls.Join, self._identity.join)
-        self._newcomer.add(calls.Enrol, self._identity.enrol)
+        self._member_calls = table
+        self._member_calls.add(calls.Version, self._version)
+        self._member_calls.add(calls.NodeLeave, self._leave)
+        self._bootstrap_calls = call_table.Table()
+        self._bootstrap_calls.add(calls.Version, self._version)
+        self._bootstrap_calls.add(calls.Join, self._identity.join)
+        self._bootstrap_calls.add(calls.Enrol, self._identity.enrol)
 
     def procedures(self) -> set[str]:
         """Return the names of all calls that are answered, before or after joining."""
-        return self._newcomer.procedures() | self._member.procedures()
+        return self._bootstrap_calls.procedures() | self._member_calls.procedures()
 
     async def run(self, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
-        """Listen until cancelled; ``ready`` is called each time that connections are taken. OSError: port in use."""
+        """Serve until cancelled; call ``ready`` each time the port accepts connections. OSError: port in use."""
         preparing = asyncio.ensure_future(self._prepare())
         try:
             await self._serve(host, port, ready=ready)
@@ -84,20 +84,20 @@ class Agent:
             try:
                 ready()
                 await self._reopen.wait()
-                await self._runtime.clock.sleep(LINGER)
+                await self._runtime.clock.sleep(LINGER_SECONDS)
             finally:
                 await server.close()
 
     async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
-        """Answer one request, whatever happens."""
+        """Answer a request; any exception becomes an error answer."""
         procedure = request.path.removeprefix("/")
         try:
             result = await self._dispatch(procedure, request)
         except errors.GantryError as error:
             failure = error
         except OSError as error:
-            failure = _from_system(procedure, error)
-        except Exception as error:  # the wall between one call's bug and the daemon
+            failure = _system_error(procedure, error)
+        except Exception as error:  # a bug in one call must not end the daemon
             logger.exception("%s failed", procedure)
             failure = errors.InternalError(f"{procedure}: {type(error).__name__}: {error}")
         else:
@@ -107,17 +107,17 @@ class Agent:
 
     async def _dispatch(self, procedure: str, request: interface.HttpRequest) -> object:
         if request.method != "POST":
-            raise errors.ProtocolError(f"{request.method} is no way to call a node, POST is")
+            raise errors.ProtocolError(f"{request.method} is not supported for calls to a node, use POST")
         if not self._identity.joined:
-            return await self._newcomer.answer(procedure, request.body)
+            return await self._bootstrap_calls.answer(procedure, request.body)
         if not _from_master(request):
             raise errors.ProtocolError("only the cluster's master may call this node")
         logger.debug("%s, %d bytes", procedure, len(request.body))
         epoch = request.headers.get(calls.EPOCH_HEADER, "0")
         if not epoch.isdecimal():
-            raise errors.ProtocolError(f"{epoch!r} is no epoch")
-        await self._barrier.admit(int(epoch), fenced=self._member.is_fenced(procedure))
-        return await self._member.answer(procedure, request.body)
+            raise errors.ProtocolError(f"the epoch of a call must be a decimal number, not {epoch!r}")
+        await self._barrier.admit(int(epoch), fenced=self._member_calls.is_fenced(procedure))
+        return await self._member_calls.answer(procedure, request.body)
 
     async def _version(self, call: calls.Version) -> calls.VersionInfo:
         member = self._identity.member()
@@ -137,9 +137,9 @@ def _from_master(request: interface.HttpRequest) -> bool:
     return certificate is not None and security.common_name(certificate) == security.MASTER
 
 
-def _from_system(procedure: str, error: OSError) -> errors.GantryError:
-    """Turn what no driver expected of the system into the error that says so."""
+def _system_error(procedure: str, error: OSError) -> errors.GantryError:
+    """Return the error that reports an operating system error which no driver has handled."""
     if isinstance(error, TimeoutError):
-        return errors.EnvironmentFaultError(f"{procedure}: a program on the node took too long")
+        return errors.EnvironmentFaultError(f"{procedure}: a program on the node timed out")
     where = f": {error.filename}" if error.filename else ""
     return errors.EnvironmentFaultError(f"{procedure}: {error.strerror or error}{where}")

@@ -1,6 +1,6 @@
-"""A whole node, put together from its parts: what the node daemon runs, and what a simulation runs many of.
+"""Assembles a whole node from its components, for the node daemon and for each node of a simulation.
 
-A new driver gets a line here.
+A new driver needs a line here.
 """
 
 import dataclasses
@@ -27,26 +27,26 @@ def registry(
     accelerators: accelerator_probe.Accelerators,
     secure: bool = True,
 ) -> drivers.Registry:
-    """Return all drivers; ``secure`` as in ``membership.enrollment.Enrolment``."""
-    tools, shown = programs.Programs(runtime), qcow2_export.Views(runtime, f"{folders.run}/views")
+    """Return the registry of all drivers; ``secure`` as in ``membership.enrollment.Enrolment``."""
+    tools, views = programs.Programs(runtime), qcow2_export.Views(runtime, f"{folders.run}/views")
     volumes = plain.Plain(lvm.Lvm(tools), tools)
-    made = segment_bridges.Segments(runtime)
-    mirrored = drbd.Drbd(setup.Setup(runtime, tools), tools, volumes=volumes)
+    segments = segment_bridges.Segments(runtime)
+    mirrors = drbd.Drbd(setup.Setup(runtime, tools), tools, volumes=volumes)
     parts = drivers.Registry(
         node=runtime.host,
         storage={
-            file.OWN: file.FileStorage(runtime, folders.file_storage, shown=shown),
-            file.SHARED: file.FileStorage(runtime, folders.shared_file_storage, shown=shown, kind=file.SHARED),
+            file.OWN: file.FileStorage(runtime, folders.file_storage, views=views),
+            file.SHARED: file.FileStorage(runtime, folders.shared_file_storage, views=views, kind=file.SHARED),
             plain.KIND: volumes,
-            drbd.KIND: mirrored,
+            drbd.KIND: mirrors,
             external.KIND: external.External(
                 runtime, folders, providers=external.Providers(runtime, folders.storage_providers)
             ),
         },
-        mirrors={drbd.KIND: mirrored},
+        mirrors={drbd.KIND: mirrors},
         nics={
-            "bridged": taps.Bridged(runtime, folders.etc, made=made),
-            "routed": taps.Routed(runtime, folders.etc, made=made),
+            "bridged": taps.Bridged(runtime, folders.etc, segments=segments),
+            "routed": taps.Routed(runtime, folders.etc, segments=segments),
         },
     )
     hypervisors: dict[str, drivers.Hypervisor] = {
@@ -60,27 +60,27 @@ def registry(
 
 
 def node(runtime: interface.Runtime, folders: paths.Paths, *, software: str, secure: bool = True) -> server.Agent:
-    """Return a node's server, whose ``run`` is the node's whole life; ``secure`` as in ``enrollment.Enrolment``."""
+    """Return a node's server, whose ``run`` serves until cancelled; ``secure`` as in ``enrollment.Enrolment``."""
     accelerators = accelerator_probe.Accelerators(runtime, folders, bootid=node_info.boot_id(runtime.disk))
-    found = registry(runtime, folders, accelerators=accelerators, secure=secure)
+    node_drivers = registry(runtime, folders, accelerators=accelerators, secure=secure)
     files = ssconf.Files(runtime.disk, folders)
     barrier = fence.Fence(runtime, folders, files=files)
-    definitions = os_definitions.Definitions(runtime, folders, registry=found)
+    definitions = os_definitions.Definitions(runtime, folders, registry=node_drivers)
     parts = handlers.Handlers(
         runtime,
-        found,
+        node_drivers,
         queue=folders.queue,
         files=files,
-        copy=replica.Replica(runtime, folders, files=files, barrier=barrier),
+        replica_store=replica.Replica(runtime, folders, files=files, barrier=barrier),
         definitions=definitions,
         hook_scripts=hooks.Hooks(runtime, folders),
         accelerators=accelerators,
         disks=disk_calls.Disks(
-            found,
+            node_drivers,
             volumes=lvm.Lvm(programs.Programs(runtime)),
             providers=external.Providers(runtime, folders.storage_providers),
         ),
-        exports=backup.Backup(runtime, folders, registry=found, definitions=definitions, secure=secure),
+        exports=backup.Backup(runtime, folders, registry=node_drivers, definitions=definitions, secure=secure),
     )
     return server.Agent(
         runtime,

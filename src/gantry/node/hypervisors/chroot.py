@@ -112,7 +112,7 @@ class Chroot:
         except TimeoutError:
             raise errors.HypervisorError(f"{what} on node {self._parts.node}: no end within {timeout:.0f} s") from None
         if done.code:
-            raise errors.HypervisorError(f"{what} on node {self._parts.node}: {programs.said(done)}")
+            raise errors.HypervisorError(f"{what} on node {self._parts.node}: {programs.failure_reason(done)}")
 
     async def _end(self, name: str) -> None:
         """Kill what runs inside, unmount, forget; HypervisorError while something keeps the disk."""
@@ -122,7 +122,9 @@ class Chroot:
             done = await self._tools.run("umount", "--recursive", root, package="util-linux")
             if self._mounted(name):
                 if self._clock.monotonic() >= limit:
-                    raise errors.HypervisorError(f"{root} on node {self._parts.node} stays: {programs.said(done)}")
+                    raise errors.HypervisorError(
+                        f"{root} on node {self._parts.node} stays: {programs.failure_reason(done)}"
+                    )
                 await self._clock.sleep(POLL)
         await self._forget(name)
 

@@ -1,8 +1,7 @@
-"""The network devices of a node as its ``ip`` and ``bridge`` commands show them, and commands that change them.
+"""The network devices of a node, as its ``ip`` and ``bridge`` commands report them, and commands that change them.
 
-``taps``, ``segment_bridges`` and ``vlans`` use it. Everything happens in the network namespace that the node daemon
-runs in. Nothing is kept here: what there is, is asked each time, so that a restarted daemon knows as much as the old
-one.
+``taps``, ``segment_bridges`` and ``vlans`` use it, in the network namespace of the node daemon. This module has no
+state: it queries the kernel each time, so a restarted daemon has the same information as the previous process.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from gantry import errors
 from gantry.runtime import commands, interface
 
 Vlans = dict[int, bool]
-"""VLANs of a port: id, and whether it is the one of frames without a tag."""
+"""The VLANs of a port: each VLAN's id, and whether untagged frames belong to the VLAN."""
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -22,7 +21,7 @@ class _Info(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A device; ``master`` is the bridge that it is a port of, ``mtu`` in bytes."""
+    """A network device; ``master`` is the bridge to which it is attached, ``mtu`` is in bytes."""
 
     name: str = msgspec.field(name="ifname", default="")
     master: str = ""
@@ -32,12 +31,12 @@ class Link(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Return what kind of device it is; empty for a real card."""
+        """Return the kind of the device, such as ``bridge``; empty for a physical interface."""
         return self.info.kind
 
     @property
     def under(self) -> str:
-        """Return the device that a VLAN or VXLAN device is made upon."""
+        """Return the lower device of a VLAN or VXLAN device."""
         return self.base or str(self.info.data.get("link") or "")
 
     @property
@@ -47,17 +46,17 @@ class Link(msgspec.Struct, frozen=True):
 
     @property
     def can_filter(self) -> bool:
-        """Tell whether a bridge could tell VLANs apart; it cannot where the kernel was built without."""
+        """Return whether a bridge can be VLAN-aware, which depends on the kernel's configuration."""
         return "vlan_default_pvid" in self.info.data
 
     @property
     def filters(self) -> bool:
-        """Tell whether a bridge tells VLANs apart."""
+        """Return whether a bridge is VLAN-aware."""
         return self.info.data.get("vlan_filtering") == 1
 
     @property
     def default_vlans(self) -> Vlans:
-        """Return what a new port of a bridge that tells VLANs apart is in."""
+        """Return the VLANs of a new port of a VLAN-aware bridge."""
         number = int(str(self.info.data.get("vlan_default_pvid", 0)))
         return {number: True} if number else {}
 
@@ -77,51 +76,51 @@ class _Address(msgspec.Struct, frozen=True):
     scope: str = ""
 
 
-class _Addressed(msgspec.Struct, frozen=True):
+class _DeviceAddresses(msgspec.Struct, frozen=True):
     addresses: tuple[_Address, ...] = msgspec.field(name="addr_info", default=())
 
 
 class Links:
-    """The devices of one node."""
+    """The network devices of a node."""
 
     def __init__(self, runtime: interface.Runtime) -> None:
         self.host = runtime.host
         self._processes = runtime.processes
 
     async def find(self, name: str) -> Link | None:
-        """Return a device; None when there is none of that name."""
-        done = await self._processes.run(["ip", "-details", "-json", "link", "show", "dev", name])
-        return next(iter(msgspec.json.decode(done.stdout, type=list[Link])), None) if done.code == 0 else None
+        """Return a device; None if there is no device of that name."""
+        process = await self._processes.run(["ip", "-details", "-json", "link", "show", "dev", name])
+        return next(iter(msgspec.json.decode(process.stdout, type=list[Link])), None) if process.code == 0 else None
 
     async def all(self, *filters: str) -> list[Link]:
-        """Return all devices, or those that ``ip link show`` finds by a filter."""
-        said = await self.run("ip", "-details", "-json", "link", "show", *filters)
-        return [link for link in msgspec.json.decode(said or b"[]", type=list[Link]) if link.name]
+        """Return all devices, or those that match the filters of ``ip link show``."""
+        output = await self.run("ip", "-details", "-json", "link", "show", *filters)
+        return [link for link in msgspec.json.decode(output or b"[]", type=list[Link]) if link.name]
 
     async def vlans(self, *filters: str) -> dict[str, Vlans]:
-        """Return the VLANs of all ports of bridges that tell them apart, or of one (``dev``, name)."""
-        said = await self.run("bridge", "-json", "vlan", "show", *filters)
-        ports = msgspec.json.decode(said or b"[]", type=list[_Port])
-        return {port.name: {one.vlan: "PVID" in one.flags for one in port.vlans} for port in ports}
+        """Return the VLANs of all ports of VLAN-aware bridges by name, or those of a single port (``dev``, name)."""
+        output = await self.run("bridge", "-json", "vlan", "show", *filters)
+        ports = msgspec.json.decode(output or b"[]", type=list[_Port])
+        return {port.name: {entry.vlan: "PVID" in entry.flags for entry in port.vlans} for port in ports}
 
     async def families(self, name: str) -> set[str]:
-        """Return the families of a device's own addresses, ``inet`` and ``inet6``; those of the link alone are none."""
-        said = await self.run("ip", "-json", "address", "show", "dev", name)
-        found = msgspec.json.decode(said or b"[]", type=list[_Addressed])
-        return {address.family for one in found for address in one.addresses if address.scope == "global"}
+        """Return the families of a device's global addresses, ``inet`` and ``inet6``; link-local ones do not count."""
+        output = await self.run("ip", "-json", "address", "show", "dev", name)
+        devices = msgspec.json.decode(output or b"[]", type=list[_DeviceAddresses])
+        return {address.family for device in devices for address in device.addresses if address.scope == "global"}
 
     async def ip(self, *arguments: str) -> None:
-        """Run the ``ip`` command; EnvironmentFaultError with what it said."""
+        """Run the ``ip`` command; EnvironmentFaultError with its message if it fails."""
         await self.run("ip", *arguments)
 
     async def run(self, *arguments: str) -> bytes:
-        """Run a command and return what it said; EnvironmentFaultError with that when it fails."""
-        done = await self._processes.run(arguments)
-        self.check(done, arguments)
-        return done.stdout
+        """Run a command and return its output; EnvironmentFaultError with its message if it fails."""
+        process = await self._processes.run(arguments)
+        self.check(process, arguments)
+        return process.stdout
 
-    def check(self, done: commands.Completed, arguments: Sequence[str]) -> None:
-        """Raise EnvironmentFaultError when a command failed."""
-        if done.code != 0:
-            said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-            raise errors.EnvironmentFaultError(f"node {self.host}: {' '.join(arguments)}: {'; '.join(said)}")
+    def check(self, process: commands.Completed, arguments: Sequence[str]) -> None:
+        """Raise EnvironmentFaultError if a command failed."""
+        if process.code != 0:
+            lines = (process.stderr or process.stdout).decode(errors="replace").strip().splitlines()
+            raise errors.EnvironmentFaultError(f"node {self.host}: {' '.join(arguments)}: {'; '.join(lines)}")

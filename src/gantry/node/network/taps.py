@@ -1,14 +1,13 @@
-"""NICs of virtual machines: taps, on a bridge or routed, made by the ``ip`` command.
+"""NICs of virtual machines: taps, bridged or routed, created with the ``ip`` command.
 
-A bridged NIC can be in a VLAN of its bridge (``vlans``), or on a bridge that is made for its segment
-(``segment_bridges``).
+A bridged NIC can be in a VLAN of its bridge (``vlans``), or on a bridge for its segment (``segment_bridges``).
 
-Everything happens in the network namespace that the node daemon runs in. A tap is named after its NIC's UUID, so
-that a restarted daemon finds it again. An executable ``kvm-vif-bridge`` in the node's configuration folder takes the
-place of what is done to connect a tap, to its VLAN or segment too (contracts/interface-scripts.md#environment); it runs
-with ``os.script_environment.nic``.
+All devices are in the network namespace of the node daemon. A tap is named after its NIC's UUID, so that a restarted
+daemon finds it. If there is an executable ``kvm-vif-bridge`` in the node's configuration folder, it runs with the
+environment ``os.script_environment.nic`` and replaces all steps that connect a tap, including those for a VLAN or
+segment (contracts/interface-scripts.md#environment).
 
-The ``ip`` command rather than a netlink library: processes are what a runtime can stand in for.
+The module uses the ``ip`` command rather than a netlink library because a runtime can simulate processes.
 """
 
 from gantry import errors
@@ -18,8 +17,8 @@ from gantry.rpc import calls
 from gantry.runtime import interface
 
 SCRIPT = "kvm-vif-bridge"
-# Interface names end at 15 characters.
 UUID_DIGITS = 12
+"""Of the NIC's UUID in a tap's name: interface names have at most 15 characters."""
 
 
 def tap_name(nic: calls.Nic) -> str:
@@ -28,25 +27,25 @@ def tap_name(nic: calls.Nic) -> str:
 
 
 def tap_address(mac: str) -> str:
-    """Return the tap's own MAC address: higher than the guest's, so that a bridge never takes it for its own."""
+    """Return the tap's own MAC address: higher than the guest's, so that a bridge never uses it as its own."""
     return f"fe:{mac.split(':', 1)[1]}"
 
 
 class Taps:
-    """What both modes share: making, connecting and removing taps."""
+    """Creates, connects and removes taps; the base class of both modes."""
 
-    def __init__(self, runtime: interface.Runtime, etc: str, *, made: segment_bridges.Segments) -> None:
+    def __init__(self, runtime: interface.Runtime, etc: str, *, segments: segment_bridges.Segments) -> None:
         self._runtime = runtime
         self._script = f"{etc}/{SCRIPT}"
-        self._links = made.links
-        self._segments = made
+        self._links = segments.links
+        self._segments = segments
 
     async def validate(self, nic: calls.Nic) -> None:
-        """Raise EnvironmentFaultError when the node cannot plug the NIC in."""
+        """Raise EnvironmentFaultError if the node cannot plug the NIC."""
         raise NotImplementedError
 
     async def plug(self, instance: calls.Instance, nic: calls.Nic) -> str:
-        """Make the tap anew, connect it and return its name; nothing stays when that fails."""
+        """Recreate the tap, connect it and return its name; after a failure no tap remains."""
         await self.validate(nic)
         tap = tap_name(nic)
         await self.unplug(tap)
@@ -60,24 +59,24 @@ class Taps:
         return tap
 
     async def update(self, instance: calls.Instance, nic: calls.Nic, *, interface: str = "") -> None:
-        """Connect a tap anew; taking it down first forgets its bridge and the routes to addresses it had."""
+        """Reconnect a tap; setting it down first removes it from its bridge and deletes its old routes."""
         await self.validate(nic)
         tap = interface or tap_name(nic)
         before = await self._links.find(tap)
         if not self.has_script():
-            if await self.stays(nic, tap):
+            if await self.is_connected(nic, tap):
                 return
             await self._links.ip("link", "set", "dev", tap, "nomaster", "down")
         await self._connect(instance, nic, tap=tap)
-        await self._left(before)
+        await self._delete_bridge(before)
 
-    async def _left(self, before: iproute.Link | None) -> None:
-        """Take away what was made for a segment that a tap has just left, if it was the last one."""
+    async def _delete_bridge(self, before: iproute.Link | None) -> None:
+        """Delete the segment bridge from which a tap has been removed, if it is now empty."""
         if before and self._segments.owns(before.master):
-            await self._segments.tidy()
+            await self._segments.delete_empty()
 
-    async def stays(self, nic: calls.Nic, tap: str) -> bool:
-        """Tell whether a tap is where it shall be, so that its traffic need not be interrupted."""
+    async def is_connected(self, nic: calls.Nic, tap: str) -> bool:
+        """Return whether a tap is already connected as its NIC requires, so that its traffic can continue."""
         del nic, tap
         return False
 
@@ -92,85 +91,85 @@ class Taps:
             await self.connect(nic, tap)
 
     async def connect(self, nic: calls.Nic, tap: str) -> None:
-        """Bring the tap up."""
+        """Connect the tap and bring it up."""
         raise NotImplementedError
 
     async def unplug(self, interface: str) -> None:
-        """Remove a tap; one that is gone is no error."""
+        """Remove a tap, if it exists."""
         if before := await self._links.find(interface):
             await self._links.ip("link", "delete", "dev", interface)
-            await self._left(before)
+            await self._delete_bridge(before)
 
     def has_script(self) -> bool:
-        """Tell whether a script of the administrator connects the taps."""
+        """Return whether a script of the administrator connects the taps."""
         disk = self._runtime.disk
         return disk.exists(self._script) and bool(disk.status(self._script).mode & 0o111)
 
     async def _run_script(self, instance: calls.Instance, nic: calls.Nic, *, tap: str) -> None:
         environment = script_environment.nic(instance, nic, interface=tap, action="up")
-        done = await self._runtime.processes.run([self._script, tap], environment=environment)
-        self._links.check(done, [self._script, tap])
+        process = await self._runtime.processes.run([self._script, tap], environment=environment)
+        self._links.check(process, [self._script, tap])
 
 
 class Bridged(Taps):
-    """NIC mode ``bridged``: the link is a bridge, for a VLAN or tunnel else the device that a bridge is made upon."""
+    """NIC mode ``bridged``: the link is a bridge, or the device on which a bridge for a VLAN or tunnel is created."""
 
     async def validate(self, nic: calls.Nic) -> None:
-        """Raise EnvironmentFaultError when the bridge is missing, or cannot do what the NIC needs."""
-        special = bool(nic.vlan or segment_bridges.segment_of(nic))
-        if special and self.has_script():
+        """Raise EnvironmentFaultError if the bridge is missing or does not support the NIC's VLANs or segment."""
+        in_segment = bool(nic.vlan or segment_bridges.segment_of(nic))
+        if in_segment and self.has_script():
             return
-        if special and await self._segments.wants_own(nic):
+        if in_segment and await self._segments.needs_bridge(nic):
             await self._segments.check(nic)
             return
         bridge = await self._links.find(nic.link)
         if bridge is None or bridge.kind != "bridge":
             raise errors.EnvironmentFaultError(
                 f"NIC {nic.index}: node {self._runtime.host} has no bridge {nic.link}",
-                hint=f"make it there (ip link add {nic.link} type bridge), or give the NIC another link",
+                hint=f"create it there (ip link add {nic.link} type bridge), or choose another link for the NIC",
             )
         if nic.vlan:
             await vlans.check(self._links, nic, bridge)
 
-    async def stays(self, nic: calls.Nic, tap: str) -> bool:
-        """Tell whether the tap is a port of the bridge, and in the VLANs that it shall be in."""
-        own = await self._segments.wants_own(nic)
+    async def is_connected(self, nic: calls.Nic, tap: str) -> bool:
+        """Return whether the tap is attached to the right bridge, and in the right VLANs."""
+        own = await self._segments.needs_bridge(nic)
         name = segment_bridges.bridge_name(nic) if own else nic.link
         port, bridge = await self._links.find(tap), await self._links.find(name)
         if port is None or bridge is None or port.master != name:
             return False
         if own:
-            return await self._segments.leads_out(nic)
-        return await vlans.stays(self._links, tap, nic.vlan, bridge=bridge)
+            return await self._segments.has_uplink(nic)
+        return await vlans.matches(self._links, tap, nic.vlan, bridge=bridge)
 
     async def connect(self, nic: calls.Nic, tap: str) -> None:
-        """Make the tap a port of the bridge; it comes up when it is in its VLANs, and never was in others."""
-        if await self._segments.wants_own(nic):
+        """Attach the tap to the bridge; bring it up only in its VLANs, so that no frame passes in others."""
+        if await self._segments.needs_bridge(nic):
             async with self._segments.bridge(nic) as bridge:
-                await self._join(nic, tap, bridge)
+                await self._attach(nic, tap, bridge)
         else:
-            await self._join(nic, tap, nic.link)
+            await self._attach(nic, tap, nic.link)
             if nic.vlan:
-                await vlans.put(self._links, tap, nic.vlan)
+                await vlans.assign(self._links, tap, nic.vlan)
         await self._links.ip("link", "set", "dev", tap, "up")
 
-    async def _join(self, nic: calls.Nic, tap: str, bridge: str) -> None:
+    async def _attach(self, nic: calls.Nic, tap: str, bridge: str) -> None:
         await self._links.ip("link", "set", "dev", tap, "address", tap_address(nic.mac), "master", bridge)
 
 
 class Routed(Taps):
-    """NIC mode ``routed``: a host route to each address, in the routing table ``link`` when that is given."""
+    """NIC mode ``routed``: a host route to each address, in the routing table ``link`` unless it is empty."""
 
     async def validate(self, nic: calls.Nic) -> None:
-        """Raise EnvironmentFaultError for a NIC in a VLAN or tunnel, which a bridge leads to."""
+        """Raise EnvironmentFaultError for a NIC in a VLAN or tunnel, which needs a bridge."""
         if nic.vlan or segment_bridges.segment_of(nic):
             raise errors.EnvironmentFaultError(
-                f"NIC {nic.index}: node {self._runtime.host} cannot route it into a VLAN or segment",
-                hint="NICs of mode bridged can be in one",
+                f"NIC {nic.index}: node {self._runtime.host} cannot route a NIC into a VLAN or segment",
+                hint="use a NIC of mode bridged",
             )
 
     async def connect(self, nic: calls.Nic, tap: str) -> None:
-        """Bring the tap up, answer for the addresses behind it, and route them there."""
+        """Bring the tap up, proxy ARP and NDP for the guest's addresses, and route them to the tap."""
         await self._links.ip("link", "set", "dev", tap, "address", tap_address(nic.mac), "up")
         table = ("table", nic.link) if nic.link else ()
         families = {":" in address.ip for address in nic.addresses}

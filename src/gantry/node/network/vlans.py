@@ -1,69 +1,69 @@
-"""NICs in VLANs of a bridge that tells them apart (VLAN-aware: ``vlan_filtering 1``). ``taps`` calls.
+"""NICs in VLANs of a VLAN-aware bridge (``vlan_filtering 1``). ``taps`` calls it.
 
-The bridge is the administrator's, and so are its other ports: only a NIC's own tap is put into VLANs here, and what was
-made for it goes with the tap. A NIC's ``vlan`` is ``5`` for frames without a tag that belong to VLAN 5, ``:6:7`` for
-tagged ones of VLANs 6 and 7 alone, ``5:6:7`` for both (contracts/opcodes.md#nic-parameters).
+The administrator configures the bridge and its other ports. This module only changes the VLANs of NICs' taps, and the
+kernel forgets these VLANs when it deletes the tap. A NIC's ``vlan`` is ``5`` for untagged frames in VLAN 5, ``:6:7``
+for only tagged frames of VLANs 6 and 7, ``5:6:7`` for both (contracts/opcodes.md#nic-parameters).
 """
 
 from gantry import errors
 from gantry.node.network import iproute
 from gantry.rpc import calls
 
-GUESTS = "vif"
-"""How the names of the other devices begin that guests are on: those of Xen. A tap is known by its kind."""
+GUEST_PREFIX = "vif"
+"""The prefix of Xen's devices for guests. Other guests' devices are taps, which have a kind of their own."""
 
 
-def wanted(vlan: str) -> iproute.Vlans:
-    """Return the VLANs that a NIC's ``vlan`` names; InvalidError."""
+def parse(vlan: str) -> iproute.Vlans:
+    """Return the VLANs in a NIC's ``vlan``; InvalidError."""
     native, *tagged = vlan.removeprefix(".").split(":")
-    if not all(one.isdecimal() or not one for one in (native, *tagged)):
-        raise errors.InvalidError(f"VLAN {vlan} is not valid", hint="vlan=5, or :6:7 for tagged frames")
+    if not all(number.isdecimal() or not number for number in (native, *tagged)):
+        raise errors.InvalidError(f"VLAN {vlan} is not valid", hint="write vlan=5, or vlan=:6:7 for tagged frames")
     return {int(number): False for number in tagged if number} | ({int(native): True} if native else {})
 
 
 def access(vlan: str) -> int | None:
-    """Return the one VLAN of a NIC whose frames have no tags; None for one that has several, or tagged frames."""
-    ids = wanted(vlan)
+    """Return the only VLAN of a NIC with untagged frames; None for a NIC with several VLANs or tagged frames."""
+    ids = parse(vlan)
     return next(iter(ids)) if list(ids.values()) == [True] else None
 
 
-async def check(known: iproute.Links, nic: calls.Nic, bridge: iproute.Link) -> None:
-    """Raise EnvironmentFaultError when a bridge cannot put a NIC into its VLANs, or no other port carries them."""
+async def check(links: iproute.Links, nic: calls.Nic, bridge: iproute.Link) -> None:
+    """Raise EnvironmentFaultError if a bridge does not support the NIC's VLANs, or no uplink carries them."""
     if not bridge.can_filter:
         raise errors.EnvironmentFaultError(
-            f"NIC {nic.index}: the kernel of node {known.host} has no bridges that tell VLANs apart",
-            hint="it was built without CONFIG_BRIDGE_VLAN_FILTERING; name the bridge's network card as link",
+            f"NIC {nic.index}: the kernel of node {links.host} does not support VLAN-aware bridges",
+            hint="it was built without CONFIG_BRIDGE_VLAN_FILTERING; use the bridge's physical interface as link",
         )
     if not bridge.filters:
         raise errors.EnvironmentFaultError(
-            f"NIC {nic.index}: bridge {bridge.name} of node {known.host} does not tell VLANs apart",
-            hint=f"ip link set dev {bridge.name} type bridge vlan_filtering 1; only frames without a tag then pass as "
-            "before",
+            f"NIC {nic.index}: bridge {bridge.name} of node {links.host} is not VLAN-aware",
+            hint=f"ip link set dev {bridge.name} type bridge vlan_filtering 1; the bridge then drops tagged frames of "
+            "VLANs that its ports are not in",
         )
-    ports = await known.all("master", bridge.name)
-    uplinks = [port.name for port in ports if port.kind != "tun" and not port.name.startswith(GUESTS)]
-    carried = await known.vlans() if uplinks else {}
-    for number in wanted(nic.vlan):
+    ports = await links.all("master", bridge.name)
+    uplinks = [port.name for port in ports if port.kind != "tun" and not port.name.startswith(GUEST_PREFIX)]
+    carried = await links.vlans() if uplinks else {}
+    for number in parse(nic.vlan):
         if uplinks and not any(number in carried.get(name, {}) for name in uplinks):
             raise errors.EnvironmentFaultError(
-                f"NIC {nic.index}: no way out of bridge {bridge.name} of node {known.host} carries VLAN {number}",
-                hint=f"bridge vlan add dev {uplinks[0]} vid {number}; 2-4094 stands for all",
+                f"NIC {nic.index}: no uplink of bridge {bridge.name} of node {links.host} carries VLAN {number}",
+                hint=f"bridge vlan add dev {uplinks[0]} vid {number} (2-4094 for all VLANs)",
             )
 
 
-async def put(known: iproute.Links, tap: str, vlan: str) -> None:
-    """Put a tap that is a port of its bridge, and down, into a NIC's VLANs and into no other."""
-    ids = wanted(vlan)
-    for number in (await known.vlans("dev", tap)).get(tap, {}):
+async def assign(links: iproute.Links, tap: str, vlan: str) -> None:
+    """Set the VLANs of a tap to a NIC's VLANs; the tap must be attached to its bridge and down."""
+    ids = parse(vlan)
+    for number in (await links.vlans("dev", tap)).get(tap, {}):
         if number not in ids:
-            await known.run("bridge", "vlan", "del", "dev", tap, "vid", str(number))
+            await links.run("bridge", "vlan", "del", "dev", tap, "vid", str(number))
     for number, untagged in ids.items():
         flags = ("pvid", "untagged") if untagged else ()
-        await known.run("bridge", "vlan", "add", "dev", tap, "vid", str(number), *flags)
+        await links.run("bridge", "vlan", "add", "dev", tap, "vid", str(number), *flags)
 
 
-async def stays(known: iproute.Links, tap: str, vlan: str, *, bridge: iproute.Link) -> bool:
-    """Tell whether a tap is in the VLANs that it shall be in; without ``vlan`` those that every port is in."""
+async def matches(links: iproute.Links, tap: str, vlan: str, *, bridge: iproute.Link) -> bool:
+    """Return whether a tap is in exactly the VLANs of ``vlan``, or in a new port's default VLANs if it is empty."""
     if not bridge.filters:
         return not vlan
-    return (await known.vlans("dev", tap)).get(tap, {}) == (wanted(vlan) if vlan else bridge.default_vlans)
+    return (await links.vlans("dev", tap)).get(tap, {}) == (parse(vlan) if vlan else bridge.default_vlans)

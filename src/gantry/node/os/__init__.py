@@ -1,1 +1,1 @@
-"""Operating systems of instances: OS definitions and their scripts, exports, imports."""
+"""Operating systems of instances: OS definitions and their scripts, exports and imports."""

@@ -1,13 +1,13 @@
-"""Exports on a node, and the streams that fill them and that fill disks from them.
+"""Exports on a node, and the streams that copy disks into exports and back.
 
-    <paths.exports>/<name>/config.ini           what was exported, written by the master
+    <paths.exports>/<name>/config.ini           the description of the export, written by the master
     <paths.exports>/<name>/<disk uuid>          a dump per disk
-    <paths.exports>/<name>.new/                 an export that is not finished yet
-    <paths.exports>/.newest                     the name of the last that was finished
+    <paths.exports>/<name>.new/                 an incomplete export
+    <paths.exports>/.newest                     the name of the last completed export
 
-A stream is a pipeline on each side (``runtime.streams``): at the end that is a disk ``dd``, or the OS's script, and a
-compressor; at the end that is a dump ``cat`` or ``dd`` alone. Who waits for a stream shows the node's certificate, who
-sends it the token that the master gave to both. What nobody asks for any more ends by its time limits.
+A stream is a pipeline of programs on each side (``runtime.streams``): for a disk ``dd`` or the OS's script, and a
+compressor; for a dump only ``cat`` or ``dd``. The listener of a stream has the node's certificate, the sender has the
+token that the master has passed to both. A stream that the master has abandoned ends by its timeouts.
 """
 
 import asyncio
@@ -34,23 +34,23 @@ COMPRESSORS = {
     "lzop": ("lzop", "-c"),
 }
 PIPE = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
-# streams that are over and that nobody asked how they ended
-REMEMBERED = 64
-# seconds for a program that failed to be reaped
-GRACE = 1.0
+MAX_UNCLAIMED_RESULTS = 64
+"""How many results of ended streams are kept for a ``StreamClose``."""
+FAILURE_TIMEOUT_SECONDS = 1.0
+"""For a failed program's exit code, when its stream is cancelled."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """An end of a stream, ready: its programs, and what they are shown while ``shown`` is open."""
+    """A prepared end of a stream: its programs, which can read and write the disks until ``resources`` is closed."""
 
-    of: calls.StreamEnd
+    request: calls.StreamEnd
     stages: Sequence[commands.Stage]
-    shown: contextlib.AsyncExitStack
+    resources: contextlib.AsyncExitStack
 
 
 class Backup:
-    """The exports and streams of one node; ``secure`` as in ``membership.enrollment.Enrolment``."""
+    """The exports and streams of a node; ``secure`` as in ``membership.enrollment.Enrolment``."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Backup:
         self._certificates = folders.certificates
         self._registry = registry
         self._definitions = definitions
-        self._channels = stream_tls.Channels(runtime.disk, folders, secure=secure)
+        self._tls = stream_tls.Contexts(runtime.disk, folders, secure=secure)
         self._arrivals: dict[str, tuple[commands.Arrival, asyncio.Task[calls.Streamed]]] = {}
         self._departures: dict[str, asyncio.Future[commands.Streamed]] = {}
 
@@ -88,13 +88,13 @@ class Backup:
     async def _open(self, call: calls.StreamOpen) -> int:
         if call.token in self._arrivals:
             return self._arrivals[call.token][0].port
-        for token in [token for token, (_, task) in self._arrivals.items() if task.done()][:-REMEMBERED]:
+        for token in [token for token, (_, task) in self._arrivals.items() if task.done()][:-MAX_UNCLAIMED_RESULTS]:
             del self._arrivals[token]
         end = await self._ready(call.end, source=False)
         try:
-            arrival = await self._runtime.streams.listen(self._address(), token=call.token, tls=self._channels.here())
+            arrival = await self._runtime.streams.listen(self._address(), token=call.token, tls=self._tls.server())
         except OSError as error:
-            await end.shown.aclose()
+            await end.resources.aclose()
             raise errors.EnvironmentFaultError(
                 f"node {self._registry.node} cannot listen for a stream: {error}"
             ) from None
@@ -102,23 +102,23 @@ class Backup:
         return arrival.port
 
     async def _receive(self, arrival: commands.Arrival, end: _End) -> calls.Streamed:
-        async with end.shown:
+        async with end.resources:
             try:
                 streamed = await arrival.receive(end.stages, timeout=calls.StreamSend.LIMIT)
             except OSError as error:
-                raise errors.RemoteError(f"{_named(end.of)}: the stream broke off: {error}") from None
-            return await self._ended(end, streamed)
+                raise errors.RemoteError(f"{_subject(end.request)}: the stream was interrupted: {error}") from None
+            return await self._result(end, streamed)
 
     async def _send(self, call: calls.StreamSend) -> calls.Streamed:
         end = await self._ready(call.end, source=True)
-        async with end.shown:
+        async with end.resources:
             sending = self._departures[call.token] = asyncio.ensure_future(
                 self._runtime.streams.send(
                     end.stages,
                     host=call.host,
                     port=call.port,
                     token=call.token,
-                    tls=self._channels.there(),
+                    tls=self._tls.client(),
                     timeout=calls.StreamSend.LIMIT,
                 )
             )
@@ -129,61 +129,68 @@ class Backup:
                 await asyncio.wait([sending])
                 if self._departures.get(call.token) is sending:
                     del self._departures[call.token]
-            return await self._ended(end, _sent(call, sending))
+            return await self._result(end, _sent(call, sending))
 
-    async def _ended(self, end: _End, streamed: commands.Streamed) -> calls.Streamed:
-        """Keep what an OS script said; raise ExecutionError for the program that failed by itself."""
-        said, log = b"".join(done.stderr for done in streamed.ended), ""
-        if end.of.scripted and end.of.instance:
-            log = await self._definitions.log("import" if _is_sink(end) else "export", end.of.instance, said)
+    async def _result(self, end: _End, streamed: commands.Streamed) -> calls.Streamed:
+        """Return the result of an ended stream, log an OS script's messages; ExecutionError if a program failed.
+
+        If several programs failed, the error names one that did not fail because of a broken pipe.
+        """
+        messages, log = b"".join(done.stderr for done in streamed.ended), ""
+        if end.request.scripted and end.request.instance:
+            log = await self._definitions.log("import" if _is_sink(end) else "export", end.request.instance, messages)
         failed = [
             (stage, done) for stage, done in zip(end.stages, streamed.ended, strict=True) if done.code not in (0, *PIPE)
         ] or [(stage, done) for stage, done in zip(end.stages, streamed.ended, strict=True) if done.code]
         if failed:
             stage, done = failed[0]
             raise errors.ExecutionError(
-                f"{_named(end.of)}: {stage.arguments[0]} failed with exit code {done.code}: "
-                f"{os_definitions.last_lines(done.stderr) or 'it did not say why'}",
-                hint=f"all that was said is in {log} on node {self._registry.node}" if log else "",
+                f"{_subject(end.request)}: {stage.arguments[0]} failed with exit code {done.code}: "
+                f"{os_definitions.last_lines(done.stderr) or 'no error message'}",
+                hint=f"the whole output is in {log} on node {self._registry.node}" if log else "",
             )
         return calls.Streamed(size=streamed.size, digest=streamed.digest)
 
     async def _close(self, call: calls.StreamClose) -> calls.Streamed:
         if call.token not in self._arrivals:
             raise errors.NotFoundError(
-                "nobody waits for such a stream here", hint="has the node daemon been restarted?"
+                f"node {self._registry.node} does not know this stream",
+                hint="if its node daemon was restarted, repeat the job",
             )
         streamed = await asyncio.shield(self._arrivals[call.token][1])
         self._arrivals.pop(call.token, None)
         return streamed
 
     async def _cancel(self, call: calls.StreamCancel) -> str:
-        """Break off; the sender's complaint that it was hung up on may be faster than what it was hung up for."""
+        """Cancel a stream and return why its receiving program failed, empty if that is not the reason.
+
+        The sender's error about the lost connection may arrive before the receiver's error that is its cause.
+        """
         if sending := self._departures.get(call.token):
             sending.cancel()
             await asyncio.wait([sending])
         arrival, task = self._arrivals.pop(call.token, (None, None))
         if arrival is None or task is None:
             return ""
-        await asyncio.wait([task], timeout=GRACE)
+        await asyncio.wait([task], timeout=FAILURE_TIMEOUT_SECONDS)
         await arrival.close()
         await asyncio.wait([task])
         fault = None if task.cancelled() else task.exception()
         return str(fault) if isinstance(fault, errors.ExecutionError) else ""
 
     async def _ready(self, end: calls.StreamEnd, *, source: bool) -> _End:
-        """Find out how an end is read (``source``) or written; what has to be shown for it is shown."""
-        shown = contextlib.AsyncExitStack()
+        """Prepare to read (``source``) or write an end: determine its programs, make its disks accessible to them."""
+        resources = contextlib.AsyncExitStack()
         async with contextlib.AsyncExitStack() as on_failure:
-            on_failure.push_async_callback(shown.aclose)
+            on_failure.push_async_callback(resources.aclose)
             if end.disk is None:
                 stages = [await self._dump(end, source=source)]
             else:
-                stages = await self._device(end, end.disk, shown=shown, source=source)
+                stages = await self._device(end, end.disk, resources=resources, source=source)
             for stage in stages:
                 await self._check_program(stage.arguments[0])
             on_failure.pop_all()
-        return _End(end, stages, shown)
+        return _End(end, stages, resources)
 
     async def _dump(self, end: calls.StreamEnd, *, source: bool) -> commands.Stage:
         if source:
@@ -195,21 +202,23 @@ class Backup:
         )
 
     async def _device(
-        self, end: calls.StreamEnd, disk: calls.Disk, *, shown: contextlib.AsyncExitStack, source: bool
+        self, end: calls.StreamEnd, disk: calls.Disk, *, resources: contextlib.AsyncExitStack, source: bool
     ) -> list[commands.Stage]:
-        others = end.instance.disks if end.instance and end.scripted else ()
-        wanted = {one.uuid: one for one in (*others, disk)}
-        where: Mapping[str, str] = await shown.enter_async_context(self._registry.exposed(list(wanted.values())))
-        device = where[disk.uuid]
+        script_disks = end.instance.disks if end.instance and end.scripted else ()
+        disks = {each.uuid: each for each in (*script_disks, disk)}
+        device_paths: Mapping[str, str] = await resources.enter_async_context(
+            self._registry.exposed(list(disks.values()))
+        )
+        device = device_paths[disk.uuid]
         if end.scripted and end.instance:
             script = self._definitions.stage(
-                end.instance, "export" if source else "import", where, disk=disk, device=device, debug=end.debug
+                end.instance, "export" if source else "import", device_paths, disk=disk, device=device, debug=end.debug
             )
         elif source:
-            # A volume may be a little larger than its disk, which is all that is to be kept.
+            # A volume may be a little larger than its disk; only the disk's size is exported.
             script = _stage("dd", f"if={device}", "bs=1M", f"count={disk.size}", "iflag=fullblock", "status=none")
         else:
-            # A file was made for this and is all zeros; what is on a volume may be anything.
+            # A new file is all zeros, so zeros need not be written; a volume can contain any old data.
             conversion = "notrunc,nocreat,fsync" + (",sparse" if disk.dev_type in (file.OWN, file.SHARED) else "")
             script = _stage(
                 "dd", f"of={device}", "bs=1M", f"count={disk.size}", "iflag=fullblock", f"conv={conversion}",
@@ -219,10 +228,10 @@ class Backup:
             return [script]
         if end.compress not in COMPRESSORS:
             raise errors.InvalidError(
-                f"{end.compress!r} is no compression", hint=f"there are none, {', '.join(COMPRESSORS)}"
+                f"{end.compress!r} is not a compression method", hint=f"use none, {', '.join(COMPRESSORS)}"
             )
         command = COMPRESSORS[end.compress]
-        return [script, _stage(*command)] if source else [_stage(*command[:1], *_back(command)), script]
+        return [script, _stage(*command)] if source else [_stage(*command[:1], *_decompress(command)), script]
 
     async def _check_program(self, name: str) -> None:
         if "/" in name:
@@ -243,36 +252,36 @@ class Backup:
     async def _finalize(self, call: calls.ExportFinalize) -> None:
         folder = self._folder(call.export)
         if not self._disk.exists(f"{folder}.new"):
-            self._needed(call.export)
+            self._existing(call.export)
             return
         await self._disk.write(f"{folder}.new/config.ini", call.description.encode(), mode=0o600)
         await self._disk.remove_tree(folder)
         await self._disk.rename({f"{folder}.new": folder})
-        # Brings the names in this folder to storage: to sync the file system could take as long as the export did.
+        # This write syncs the folder with the new name. A sync of the file system could take as long as the export did.
         await self._disk.write(f"{self._root}/.newest", call.export.encode(), mode=0o600)
 
     async def _discard(self, call: calls.ExportDiscard) -> None:
         await self._disk.remove_tree(f"{self._folder(call.export)}.new")
 
-    def _needed(self, export: str) -> str:
+    def _existing(self, export: str) -> str:
         folder = self._folder(export)
         if not self._disk.exists(f"{folder}/config.ini"):
             raise errors.NotFoundError(
-                f"node {self._registry.node} has no export {export}", hint="gnt-backup list shows those there are"
+                f"node {self._registry.node} has no export {export}", hint="see gnt-backup list for the exports"
             )
         return folder
 
     async def _info(self, call: calls.ExportInfo) -> str:
-        return self._disk.read(f"{self._needed(call.export)}/config.ini").decode(errors="replace")
+        return self._disk.read(f"{self._existing(call.export)}/config.ini").decode(errors="replace")
 
     async def _dumps(self, call: calls.ExportDumpList) -> tuple[str, ...]:
-        return tuple(name for name in self._disk.names(self._needed(call.export)) if name != "config.ini")
+        return tuple(name for name in self._disk.names(self._existing(call.export)) if name != "config.ini")
 
     async def _verify(self, call: calls.ExportVerify) -> dict[str, str]:
-        folder = self._needed(call.export)
-        there = [dump for dump in call.dumps if self._disk.exists(f"{folder}/{_checked(dump)}")]
-        done = await asyncio.gather(*(self._disk.digest(f"{folder}/{dump}") for dump in there))
-        return dict(zip(there, done, strict=True))
+        folder = self._existing(call.export)
+        dumps = [dump for dump in call.dumps if self._disk.exists(f"{folder}/{_checked(dump)}")]
+        digests = await asyncio.gather(*(self._disk.digest(f"{folder}/{dump}") for dump in dumps))
+        return dict(zip(dumps, digests, strict=True))
 
     async def _list(self, call: calls.ExportList) -> tuple[str, ...]:
         names = self._disk.names(self._root) if self._disk.exists(self._root) else []
@@ -280,36 +289,36 @@ class Backup:
 
     async def _remove(self, call: calls.ExportRemove) -> bool:
         folder = self._folder(call.export)
-        found = self._disk.exists(folder)
+        existed = self._disk.exists(folder)
         await self._disk.remove_tree(folder)
-        return found
+        return existed
 
 
 def _stage(*arguments: str) -> commands.Stage:
     return commands.Stage(arguments, environment=programs.ENVIRONMENT)
 
 
-def _back(command: Sequence[str]) -> list[str]:
-    """Return the options of a compressor that decompress."""
+def _decompress(command: Sequence[str]) -> list[str]:
+    """Return the options with which a compressor decompresses."""
     return ["-q", "-dc"] if "-q" in command else ["-dc"]
 
 
 def _checked(name: str) -> str:
-    """Return the name of an export or a dump: one name of a folder, never a way out of it."""
+    """Return the name of an export or a dump if it is valid: a single path component, never outside of its folder."""
     if not name or name.startswith(".") or "/" in name or "\0" in name or not _whole(name):
-        raise errors.InvalidError(f"{name!r} cannot be the name of an export or a dump")
+        raise errors.InvalidError(f"{name!r} is not a valid name of an export or a dump")
     return name
 
 
 def _sent(call: calls.StreamSend, sending: asyncio.Future[commands.Streamed]) -> commands.Streamed:
-    """Return what went over a stream that has ended; raises ExecutionError."""
-    name = _named(call.end)
+    """Return the result of a stream that has ended; ExecutionError if it failed."""
+    name = _subject(call.end)
     if sending.cancelled():
-        raise errors.ExecutionError(f"{name}: the stream was broken off")
+        raise errors.ExecutionError(f"{name}: the stream was cancelled")
     try:
         return sending.result()
     except TimeoutError:
-        raise errors.ExecutionError(f"{name} could not be sent in {calls.StreamSend.LIMIT:.0f} s") from None
+        raise errors.ExecutionError(f"{name}: the stream timed out after {calls.StreamSend.LIMIT:.0f} s") from None
     except OSError as error:
         raise errors.ExecutionError(f"{name} could not be sent to {call.host}: {error}") from None
 
@@ -322,7 +331,7 @@ def _is_sink(end: _End) -> bool:
     return end.stages[-1].arguments[0].endswith("/import")
 
 
-def _named(end: calls.StreamEnd) -> str:
+def _subject(end: calls.StreamEnd) -> str:
     if end.disk is None:
         return f"dump {end.dump} of export {end.export}"
     return f"disk {end.disk.index}" + (f" of {end.instance.name}" if end.instance else "")

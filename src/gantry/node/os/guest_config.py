@@ -1,13 +1,13 @@
-"""What an instance's system has to know of itself, written in the forms that systems read. Pure.
+"""The configuration of a guest (name, network, user data), in the formats that operating systems read. Pure.
 
-    meta-data user-data network-config      a NoCloud seed for cloud-init, the network in its version 2
+    meta-data user-data network-config      a NoCloud seed for cloud-init, with network configuration version 2
     networkd/10-ethN.network                for systemd-networkd, a file per NIC
-    interfaces                              for ifupdown, whose NICs are called ethN
+    interfaces                              for ifupdown, with the NICs named ethN
 
-``os_definitions`` puts the files into a folder for each run of an OS script, which ``INSTANCE_SEED`` names. NICs are
-told by their MAC addresses where that can be. A subnet for DHCP is left to DHCP. Each address family has one default
-route, by the first gateway there is. The OS parameters ``nameservers`` (blanks or commas between) and ``user_data`` go
-in.
+For each run of an OS script, ``os_definitions`` writes the files to a folder, whose path the script has in
+``INSTANCE_SEED``. NICs are identified by their MAC addresses where the format supports that. A NIC's addresses in a
+subnet with DHCP come by DHCP. Each address family has one default route, by the first gateway of any NIC. The OS
+parameters ``nameservers`` (separated by blanks or commas) and ``user_data`` are included.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ Files = dict[str, str]
 
 @dataclass(frozen=True)
 class _Nic:
-    """A NIC as its system sees it; ``gateways`` are the default routes that go by it."""
+    """A NIC as the guest configures it; ``gateways`` are its default routes."""
 
     name: str
     mac: str
@@ -35,20 +35,20 @@ class _Nic:
 
 
 def files(instance: calls.Instance) -> Files:
-    """Return the files, by their path in the seed's folder."""
+    """Return the content of the files, by their path in the seed's folder."""
     nics, servers = _nics(instance), _words(instance.osparams.get("nameservers", ""))
-    found = {
+    seed = {
         "meta-data": _yaml({"instance-id": instance.uuid, "local-hostname": instance.name}),
         "user-data": str(instance.osparams.get("user_data") or "#cloud-config\n"),
         "network-config": _yaml({"version": 2, "ethernets": {nic.name: _netplan(nic, servers) for nic in nics}}),
         "interfaces": "\n".join([_stanza("lo", "inet", "loopback"), *(_ifupdown(nic, servers) for nic in nics)]),
     }
-    return found | {f"networkd/10-{nic.name}.network": _networkd(nic, servers) for nic in nics}
+    return seed | {f"networkd/10-{nic.name}.network": _networkd(nic, servers) for nic in nics}
 
 
 def _nics(instance: calls.Instance) -> list[_Nic]:
     routed: set[int] = set()
-    found = []
+    nics = []
     for nic in instance.nics:
         fixed = [address for address in nic.addresses if not address.dhcp]
         gateways = []
@@ -58,7 +58,7 @@ def _nics(instance: calls.Instance) -> list[_Nic]:
                 routed.add(version)
                 gateways.append(address.gateway)
         by_dhcp = {ipaddress.ip_address(address.ip).version for address in nic.addresses if address.dhcp}
-        found.append(
+        nics.append(
             _Nic(
                 name=f"eth{nic.index}",
                 mac=nic.mac,
@@ -68,7 +68,7 @@ def _nics(instance: calls.Instance) -> list[_Nic]:
                 dhcp6=6 in by_dhcp,
             )
         )
-    return found
+    return nics
 
 
 def _with_prefix(address: calls.Address) -> str:
@@ -81,12 +81,12 @@ def _words(text: calls.Value) -> list[str]:
 
 
 def _yaml(value: object) -> str:
-    """Return YAML; JSON is, and nothing in it can be taken for something else."""
+    """Return the value as JSON, which is also YAML, without YAML's ambiguities."""
     return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"
 
 
 def _netplan(nic: _Nic, servers: Sequence[str]) -> dict[str, object]:
-    found: dict[str, object] = {
+    settings: dict[str, object] = {
         "match": {"macaddress": nic.mac},
         "set-name": nic.name,
         "dhcp4": nic.dhcp4,
@@ -94,11 +94,11 @@ def _netplan(nic: _Nic, servers: Sequence[str]) -> dict[str, object]:
         "addresses": list(nic.addresses),
     }
     if nic.gateways:
-        found["routes"] = [
+        settings["routes"] = [
             {"to": "::/0" if ":" in gateway else "0.0.0.0/0", "via": gateway, "on-link": True}
             for gateway in nic.gateways
         ]
-    return found | ({"nameservers": {"addresses": list(servers)}} if servers else {})
+    return settings | ({"nameservers": {"addresses": list(servers)}} if servers else {})
 
 
 def _networkd(nic: _Nic, servers: Sequence[str]) -> str:
@@ -113,21 +113,21 @@ def _networkd(nic: _Nic, servers: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _stanza(name: str, family: str, method: str, *more: str) -> str:
-    return "\n".join([f"auto {name}", f"iface {name} {family} {method}", *(f"    {line}" for line in more)]) + "\n"
+def _stanza(name: str, family: str, method: str, *options: str) -> str:
+    return "\n".join([f"auto {name}", f"iface {name} {family} {method}", *(f"    {line}" for line in options)]) + "\n"
 
 
 def _ifupdown(nic: _Nic, servers: Sequence[str]) -> str:
     stanzas: list[str] = []
     gateways = {":" in gateway: gateway for gateway in nic.gateways}
     for address in nic.addresses:
-        six = ":" in address
-        more = [f"address {address}"]
-        if gateway := gateways.pop(six, ""):
-            more.append(f"gateway {gateway}")
+        is_ipv6 = ":" in address
+        options = [f"address {address}"]
+        if gateway := gateways.pop(is_ipv6, ""):
+            options.append(f"gateway {gateway}")
         if servers and not stanzas:
-            more.append(f"dns-nameservers {' '.join(servers)}")
-        stanzas.append(_stanza(nic.name, "inet6" if six else "inet", "static", *more))
+            options.append(f"dns-nameservers {' '.join(servers)}")
+        stanzas.append(_stanza(nic.name, "inet6" if is_ipv6 else "inet", "static", *options))
     stanzas += [_stanza(nic.name, "inet", "dhcp")] if nic.dhcp4 else []
     stanzas += [_stanza(nic.name, "inet6", "dhcp")] if nic.dhcp6 else []
     return "\n".join(stanzas or [_stanza(nic.name, "inet", "manual")])

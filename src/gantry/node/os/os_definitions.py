@@ -1,16 +1,16 @@
 """OS definitions: folders of scripts that install an operating system on an instance's disks.
 
     <one of paths.os_definitions>/<name>/
-        ganeti_api_version      accepted versions, one a line
+        ganeti_api_version      supported versions, one per line
         create                  mandatory
-        export import rename    optional; what needs a missing one is refused (contracts/os-interface.md#scripts)
+        export import rename    optional; a job that needs a missing one fails (contracts/os-interface.md#scripts)
         verify                  optional
         variants.list parameters.list hypervisors      optional; the last restricts the hypervisors
 
-Of two definitions with one name the first on the search path counts. A definition with a ``problem`` is listed, and
-refused when it is to be used. Scripts run with ``script_environment.os_script`` as their whole environment and nothing
-on standard input; the end of what they write is kept in ``log/os/``. ``export`` and ``import`` are programs of a
-stream, which ``backup`` runs: ``stage`` says how.
+Of several definitions with the same name, the first on the search path is used. A definition with a ``problem`` is
+listed, but cannot be used. Scripts run with ``script_environment.os_script`` as their whole environment and with an
+empty standard input; the end of their output is kept in ``log/os/``. ``export`` and ``import`` are programs of a
+stream, which ``backup`` runs according to ``stage``.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from gantry.runtime import commands, interface, paths
 API_VERSIONS = (20, 15, 10)
 SCRIPTS = ("create", "export", "import", "rename", "verify")
 LAST_LINES = 5
-# bytes: of the output of a script that writes more, the end is kept
 LOG_LIMIT = 1 << 20
-# characters of those lines that an error shows
-TOLD = 2000
+"""How many bytes of a script's output are kept, from its end."""
+MAX_ERROR_LENGTH = 2000
+"""How many characters of a script's output an error message contains, from its end."""
 
 
 class Definitions:
-    """The OS definitions of one node."""
+    """The OS definitions of a node."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, registry: drivers.Registry) -> None:
         self._runtime = runtime
@@ -45,25 +45,25 @@ class Definitions:
         self._running: dict[str, asyncio.Task[commands.Completed]] = {}
 
     def diagnose(self) -> tuple[calls.OsScript, ...]:
-        """List all definitions, by name, those with problems among them."""
-        found: dict[str, calls.OsScript] = {}
+        """Return all definitions, sorted by name, including those with problems."""
+        definitions: dict[str, calls.OsScript] = {}
         for folder in self._folders.os_definitions:
             names = self._disk.names(folder) if self._disk.exists(folder) else []
             for name in names:
                 path = f"{folder}/{name}"
-                if name not in found and self._disk.status(path).is_directory:
-                    found[name] = self._read(name, path)
-        return tuple(found[name] for name in sorted(found))
+                if name not in definitions and self._disk.status(path).is_directory:
+                    definitions[name] = self._read(name, path)
+        return tuple(definitions[name] for name in sorted(definitions))
 
     def find(self, name: str) -> calls.OsScript:
-        """Return a definition by its name without variant; NotFoundError."""
+        """Return a definition by its name without a variant; NotFoundError."""
         for folder in self._folders.os_definitions:
             path = f"{folder}/{name}"
             if name and "/" not in name and not name.startswith(".") and self._disk.exists(path):
                 return self._read(name, path)
         raise errors.NotFoundError(
             f"node {self._registry.node} has no OS definition {name}",
-            hint=f"put it into {' or '.join(self._folders.os_definitions)}; gnt-os list shows those there are",
+            hint=f"install it in {' or '.join(self._folders.os_definitions)}, or choose one from gnt-os list",
         )
 
     def _read(self, name: str, path: str) -> calls.OsScript:
@@ -89,7 +89,7 @@ class Definitions:
 
     def _problem(self, path: str, versions: list[str], *, scripts: tuple[str, ...]) -> str:
         if not {str(version) for version in API_VERSIONS} & set(versions):
-            return f"ganeti_api_version names none of {', '.join(map(str, API_VERSIONS))}"
+            return f"ganeti_api_version has none of the supported versions {', '.join(map(str, API_VERSIONS))}"
         if "create" not in scripts:
             return "the script create is missing"
         for script in scripts:
@@ -99,94 +99,102 @@ class Definitions:
         return ""
 
     def _usable(self, instance: calls.Instance) -> calls.OsScript:
-        """Return the definition that an instance asks for, if it can be used; InvalidError and WrongStateError.
+        """Return the definition of an instance's OS; InvalidError or WrongStateError if it cannot be used.
 
-        Whether it has the variant is the master's to check, which may be told to do without (``force_variant``).
+        The master checks the variant, unless the opcode has ``force_variant``.
         """
         name = instance.os.partition("+")[0]
-        found = self.find(name)
-        if found.problem:
-            raise errors.WrongStateError(f"OS definition {name} in {found.path} is not valid: {found.problem}")
-        if found.hypervisors and instance.hypervisor not in found.hypervisors:
+        definition = self.find(name)
+        if definition.problem:
+            raise errors.WrongStateError(
+                f"OS definition {name} in {definition.path} on node {self._registry.node} is not valid: "
+                + definition.problem
+            )
+        if definition.hypervisors and instance.hypervisor not in definition.hypervisors:
             raise errors.InvalidError(
                 f"OS definition {name} does not support hypervisor {instance.hypervisor}",
-                hint=f"it supports {', '.join(found.hypervisors)}",
+                hint=f"it supports {', '.join(definition.hypervisors)}",
             )
-        return found
+        return definition
 
     async def create(self, instance: calls.Instance, *, reinstall: bool, debug: int) -> str:
-        """Run the create script and return the path of its log; ExecutionError with its last lines."""
-        more = {"INSTANCE_REINSTALL": "1"} if reinstall else {}
-        return await self._over_disks(instance, "create", kind="add", debug=debug, more=more)
+        """Run the create script and return the path of its log; ExecutionError with its last lines if it fails."""
+        variables = {"INSTANCE_REINSTALL": "1"} if reinstall else {}
+        return await self._run_with_disks(instance, "create", log_kind="add", debug=debug, variables=variables)
 
     async def rename(self, instance: calls.Instance, *, old: str, debug: int) -> str:
-        """Run the rename script and return the path of its log; WrongStateError when there is none."""
-        return await self._over_disks(instance, "rename", kind="rename", debug=debug, more={"OLD_INSTANCE_NAME": old})
+        """Run the rename script and return the path of its log; WrongStateError if the definition has none."""
+        variables = {"OLD_INSTANCE_NAME": old}
+        return await self._run_with_disks(instance, "rename", log_kind="rename", debug=debug, variables=variables)
 
     async def verify(self, instance: calls.Instance) -> None:
-        """Have the verify script, where there is one, look at the OS parameters; InvalidError with what it said."""
-        found = self._usable(instance)
-        if "verify" not in found.scripts or _version(found) < API_VERSIONS[0]:
+        """Check the OS parameters with the verify script, if there is one; InvalidError with its message."""
+        definition = self._usable(instance)
+        if "verify" not in definition.scripts or _version(definition) < API_VERSIONS[0]:
             return
-        bare = script_environment.os_script(
-            _without_devices(instance), {}, api_version=_version(found), debug=0, reinstall=False
+        environment = script_environment.os_script(
+            _without_devices(instance), {}, api_version=_version(definition), debug=0, reinstall=False
         )
         try:
             done = await self._runtime.processes.run(
-                [f"{found.path}/verify", "parameters"],
-                environment=bare,
-                directory=found.path,
+                [f"{definition.path}/verify", "parameters"],
+                environment=environment,
+                directory=definition.path,
                 timeout=calls.OsVerify.LIMIT,
             )
         except TimeoutError:
-            raise self._slow(found, "verify", instance.name, limit=calls.OsVerify.LIMIT) from None
+            raise self._timed_out(definition, "verify", instance.name, limit=calls.OsVerify.LIMIT) from None
         if done.code:
             raise errors.InvalidError(
-                f"OS {found.name} refuses its parameters: {last_lines(done.stdout + done.stderr)}"
+                f"OS {definition.name} rejects its parameters: {last_lines(done.stdout + done.stderr)}"
             )
 
     def stage(
         self,
         instance: calls.Instance,
         script: str,
-        where: Mapping[str, str],
+        disk_paths: Mapping[str, str],
         *,
         disk: calls.Disk,
         device: str,
         debug: int,
     ) -> commands.Stage:
-        """Return how the script ``export`` or ``import`` is run for one disk; WrongStateError when there is none.
+        """Return the stage of a stream that runs ``export`` or ``import`` for a disk; WrongStateError without script.
 
-        ``device`` is what it reads or writes, which may be a snapshot; ``where`` are the paths of all disks.
+        The script reads or writes ``device``, which may be a snapshot; ``disk_paths`` are those of all disks, by UUID.
         """
-        found = self._with_script(instance, script)
-        told = script_environment.os_script(instance, where, api_version=_version(found), debug=debug, reinstall=False)
-        word = script.upper()
-        told |= {f"{word}_DEVICE": device, f"{word}_DISK_PATH": device, f"{word}_INDEX": str(disk.index)}
-        return commands.Stage([f"{found.path}/{script}"], environment=told, directory=found.path)
+        definition = self._with_script(instance, script)
+        environment = script_environment.os_script(
+            instance, disk_paths, api_version=_version(definition), debug=debug, reinstall=False
+        )
+        prefix = script.upper()
+        environment |= {f"{prefix}_DEVICE": device, f"{prefix}_DISK_PATH": device, f"{prefix}_INDEX": str(disk.index)}
+        return commands.Stage([f"{definition.path}/{script}"], environment=environment, directory=definition.path)
 
     def _with_script(self, instance: calls.Instance, script: str) -> calls.OsScript:
-        found = self._usable(instance)
-        if script not in found.scripts:
-            raise errors.WrongStateError(f"OS definition {found.name} in {found.path} has no script {script}")
-        return found
+        definition = self._usable(instance)
+        if script not in definition.scripts:
+            raise errors.WrongStateError(
+                f"OS definition {definition.name} in {definition.path} on node {self._registry.node} "
+                f"has no script {script}"
+            )
+        return definition
 
-    async def _over_disks(
-        self, instance: calls.Instance, script: str, *, kind: str, debug: int, more: Mapping[str, str]
+    async def _run_with_disks(
+        self, instance: calls.Instance, script: str, *, log_kind: str, debug: int, variables: Mapping[str, str]
     ) -> str:
-        """Run a script over all disks; ``kind`` is what its log is called."""
-        found = self._with_script(instance, script)
-        async with self._registry.exposed(instance.disks) as where, self._seed(instance) as folder:
-            told = script_environment.os_script(
-                instance, where, api_version=_version(found), debug=debug, reinstall=False
+        """Run a script with access to all disks; the name of its log begins with ``log_kind``."""
+        definition = self._with_script(instance, script)
+        async with self._registry.exposed(instance.disks) as disk_paths, self._seed(instance) as folder:
+            environment = script_environment.os_script(
+                instance, disk_paths, api_version=_version(definition), debug=debug, reinstall=False
             )
-            return await self._run(
-                found, script, instance, kind=kind, environment=told | {"INSTANCE_SEED": folder, **more}
-            )
+            environment |= {"INSTANCE_SEED": folder, **variables}
+            return await self._run(definition, script, instance, log_kind=log_kind, environment=environment)
 
     @contextlib.asynccontextmanager
     async def _seed(self, instance: calls.Instance) -> AsyncIterator[str]:
-        """Write what the system has to know of itself to a folder, which is there as long as the script runs."""
+        """Write the guest's configuration to a folder, which exists while the script runs."""
         folder = f"{self._folders.run}/seeds/{instance.uuid}"
         try:
             for name, content in guest_config.files(instance).items():
@@ -198,64 +206,78 @@ class Definitions:
             await self._disk.remove_tree(folder)
 
     async def _run(
-        self, found: calls.OsScript, script: str, instance: calls.Instance, *, kind: str, environment: Mapping[str, str]
+        self,
+        definition: calls.OsScript,
+        script: str,
+        instance: calls.Instance,
+        *,
+        log_kind: str,
+        environment: Mapping[str, str],
     ) -> str:
-        started = self._runtime.processes.run(
-            [f"{found.path}/{script}"], environment=environment, directory=found.path, timeout=calls.OsAdd.LIMIT
+        script_run = self._runtime.processes.run(
+            [f"{definition.path}/{script}"],
+            environment=environment,
+            directory=definition.path,
+            timeout=calls.OsAdd.LIMIT,
         )
-        running = self._running[instance.uuid] = asyncio.ensure_future(started)
+        running = self._running[instance.uuid] = asyncio.ensure_future(script_run)
         try:
             await asyncio.wait([running])
         finally:
             running.cancel()
             del self._running[instance.uuid]
         if running.cancelled():
-            raise errors.ExecutionError(f"the {script} script of OS {found.name} for {instance.name} was killed")
+            raise errors.ExecutionError(
+                f"the {script} script of OS {definition.name} for {instance.name} was cancelled"
+            )
         try:
             done = running.result()
         except TimeoutError:
-            raise self._slow(found, script, instance.name, limit=calls.OsAdd.LIMIT) from None
+            raise self._timed_out(definition, script, instance.name, limit=calls.OsAdd.LIMIT) from None
         output = done.stdout + done.stderr
-        log = await self.log(kind, instance, output)
+        log = await self.log(log_kind, instance, output)
         if done.code != 0:
             raise errors.ExecutionError(
-                f"the {script} script of OS {found.name} for {instance.name} failed with exit code {done.code}: "
+                f"the {script} script of OS {definition.name} for {instance.name} failed with exit code {done.code}: "
                 + last_lines(output),
-                hint=f"all that it wrote is in {log} on node {self._registry.node}",
+                hint=f"its whole output is in {log} on node {self._registry.node}",
             )
         return log
 
     async def cancel(self, uuid: str) -> None:
-        """Kill the script that runs over the disks of an instance, with all that it has started."""
+        """Kill the script that runs for an instance, with all processes that it has started."""
         if running := self._running.get(uuid):
             running.cancel()
             await asyncio.wait([running])
 
-    def _slow(self, found: calls.OsScript, script: str, instance: str, *, limit: float) -> errors.ExecutionError:
+    def _timed_out(
+        self, definition: calls.OsScript, script: str, instance: str, *, limit: float
+    ) -> errors.ExecutionError:
         return errors.ExecutionError(
-            f"the {script} script of OS {found.name} for {instance} took longer than {limit:.0f} s and was killed"
+            f"the {script} script of OS {definition.name} for {instance} timed out after {limit:.0f} s and was killed"
         )
 
     async def log(self, kind: str, instance: calls.Instance, output: bytes) -> str:
-        """Keep the end of what a script wrote and return where."""
+        """Write a script's output, or its end if it is long, to a log file and return the file's path."""
         folder = f"{self._folders.log}/os"
         await self._disk.make_directory(folder)
         moment = datetime.datetime.fromtimestamp(self._runtime.clock.now(), datetime.UTC)
         path = f"{folder}/{kind}-{instance.os}-{instance.name}-{moment:%Y-%m-%d_%H-%M-%S}.log"
         if len(output) > LOG_LIMIT:
-            output = b"(%d bytes before this are lost)\n" % (len(output) - LOG_LIMIT) + output[-LOG_LIMIT:]
+            output = b"(the first %d bytes are omitted)\n" % (len(output) - LOG_LIMIT) + output[-LOG_LIMIT:]
         await self._disk.write(path, output, sync=False)
         return path
 
 
 def last_lines(output: bytes) -> str:
-    """Return the last lines of a program's output in one line, of bounded length, without what moves a terminal."""
+    """Return the last lines of a program's output in one line of limited length, without control characters."""
     lines = output[-LOG_LIMIT:].decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-    return "".join(sign if sign.isprintable() else "?" for sign in "; ".join(lines)[-TOLD:])
+    text = "; ".join(lines)[-MAX_ERROR_LENGTH:]
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def _version(found: calls.OsScript) -> int:
-    return max(set(API_VERSIONS) & set(found.api_versions))
+def _version(definition: calls.OsScript) -> int:
+    return max(set(API_VERSIONS) & set(definition.api_versions))
 
 
 def _without_devices(instance: calls.Instance) -> calls.Instance:

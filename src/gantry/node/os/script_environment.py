@@ -1,9 +1,9 @@
-"""The environments of scripts: what an OS script and an interface script are told of an instance. Pure.
+"""The environments of scripts: the variables with which OS scripts and interface scripts run. Pure.
 
-The names are those that today's scripts read (contracts/os-interface.md#environment,
-contracts/interface-scripts.md#environment); ``rpc.variables`` says how a NIC and its addresses are told, to hooks as
-well. A value that is not known is left out. Truth values are ``True`` and ``False``, sizes MiB, lists separated by
-blanks.
+The names are those that existing scripts read (contracts/os-interface.md#environment,
+contracts/interface-scripts.md#environment). ``rpc.variables`` has the variables of a NIC and its addresses, which hooks
+get too. A variable whose value is unknown is omitted. Booleans are ``True`` and ``False``, sizes MiB, lists are
+separated by blanks.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
 Environment = variables.Environment
 
 
-def nic(instance: calls.Instance, plugged: calls.Nic, *, interface: str, action: str) -> Environment:
+def nic(instance: calls.Instance, plugged_nic: calls.Nic, *, interface: str, action: str) -> Environment:
     """Return the environment of an interface script; ``action`` is ``up`` or ``down``."""
     identity = {
         "PATH": PATH,
@@ -22,25 +22,25 @@ def nic(instance: calls.Instance, plugged: calls.Nic, *, interface: str, action:
         "INSTANCE": instance.name,
         "TAGS": " ".join(instance.tags),
         "INTERFACE": interface,
-        "INTERFACE_INDEX": str(plugged.index),
-        "INTERFACE_UUID": plugged.uuid,
-        "VLAN": plugged.vlan,
+        "INTERFACE_INDEX": str(plugged_nic.index),
+        "INTERFACE_UUID": plugged_nic.uuid,
+        "VLAN": plugged_nic.vlan,
     }
-    return identity | variables.known(INTERFACE_NAME=plugged.name) | variables.nic(plugged)
+    return identity | variables.known(INTERFACE_NAME=plugged_nic.name) | variables.nic(plugged_nic)
 
 
 def _nics(instance: calls.Instance) -> Environment:
-    found = {"NIC_COUNT": str(len(instance.nics))}
+    environment = {"NIC_COUNT": str(len(instance.nics))}
     model = str(instance.hvparams.get("nic_type", ""))
-    for plugged in instance.nics:
-        values = {"UUID": plugged.uuid} | variables.nic(plugged)
-        values |= variables.known(NAME=plugged.name, VLAN=plugged.vlan, FRONTEND_TYPE=model)
-        found |= {f"NIC_{plugged.index}_{name}": value for name, value in values.items()}
-    return found
+    for plugged_nic in instance.nics:
+        values = {"UUID": plugged_nic.uuid} | variables.nic(plugged_nic)
+        values |= variables.known(NAME=plugged_nic.name, VLAN=plugged_nic.vlan, FRONTEND_TYPE=model)
+        environment |= {f"NIC_{plugged_nic.index}_{name}": value for name, value in values.items()}
+    return environment
 
 
 def _disks(instance: calls.Instance, paths: Mapping[str, str]) -> Environment:
-    found = {"DISK_COUNT": str(len(instance.disks))}
+    environment = {"DISK_COUNT": str(len(instance.disks))}
     model = str(instance.hvparams.get("disk_type", ""))
     for disk in instance.disks:
         values = {
@@ -50,19 +50,19 @@ def _disks(instance: calls.Instance, paths: Mapping[str, str]) -> Environment:
             "UUID": disk.uuid,
             "BACKEND_TYPE": "file:loop" if disk.dev_type in ("file", "sharedfile") else "block",
         } | variables.known(NAME=disk.name, FRONTEND_TYPE=model)
-        found |= {f"DISK_{disk.index}_{name}": value for name, value in values.items()}
-    return found
+        environment |= {f"DISK_{disk.index}_{name}": value for name, value in values.items()}
+    return environment
 
 
 def _parameters(prefix: str, values: Mapping[str, calls.Value]) -> Environment:
-    """Return parameters under their own names, which today's scripts read, and in capitals."""
+    """Return parameters under their own names and in capitals: existing scripts read both."""
     return {f"{prefix}{spelling}": str(value) for name, value in values.items() for spelling in (name, name.upper())}
 
 
 def os_script(
     instance: calls.Instance, paths: Mapping[str, str], *, api_version: int, debug: int, reinstall: bool
 ) -> Environment:
-    """Return the environment of an OS script; ``paths`` maps the disks' UUIDs to where they are."""
+    """Return the environment of an OS script; ``paths`` has the disks' paths by UUID."""
     name, _, variant = instance.os.partition("+")
     identity = {
         "PATH": PATH,

@@ -1,1 +1,1 @@
-"""The disk types: a driver for each, and the programs that they run."""
+"""The disk types: a driver for each, and the system programs that the drivers run."""

@@ -1,16 +1,16 @@
-"""The disk type ``ext``: disks that a provider's scripts make, on storage that the cluster knows nothing of.
+"""The disk type ``ext``: disks that a provider's scripts create, on storage that the cluster does not manage.
 
     <one of paths.storage_providers>/<provider>/
         create attach detach remove grow setinfo verify     mandatory, executable
-        snapshot open close                                 optional; what needs a missing one is refused
-        parameters.list                                     names that the scripts take, one a line, with a text
+        snapshot open close                                 optional; snapshots need the script ``snapshot``
+        parameters.list                                     the scripts' parameters: on each line a name and a text
 
-    <run>/external/<disk uuid>      what ``attach`` printed: the device, and how a hypervisor may reach it by itself
+    <run>/external/<disk uuid>      the output of ``attach``: the device, and URIs for direct access by hypervisors
 
 The logical id is (provider, volume). Scripts get these variables (contracts/external-storage.md#environment): VOL_NAME,
 VOL_SIZE, VOL_NEW_SIZE, VOL_METADATA, VOL_CNAME, VOL_UUID, VOL_SNAPSHOT_NAME, VOL_SNAPSHOT_SIZE, and each parameter of
-the disk as EXTP_<NAME>. ``attach`` prints the device's path. Scripts must bear being repeated, as
-contracts/external-storage.md#scripts asks.
+the disk as EXTP_<NAME>. ``attach`` prints the device's path. Scripts must be idempotent
+(contracts/external-storage.md#scripts).
 """
 
 import re
@@ -22,18 +22,19 @@ from gantry.rpc import calls
 from gantry.runtime import commands, interface, paths
 
 KIND = "ext"
-NEEDED = ("create", "attach", "detach", "remove", "grow", "setinfo", "verify")
+MANDATORY = ("create", "attach", "detach", "remove", "grow", "setinfo", "verify")
 OPTIONAL = ("snapshot", "open", "close")
-# Parameters of the cluster's, not of the provider's.
-OURS = ("provider", "access")
-LIMIT = 900.0
+CLUSTER_PARAMETERS = ("provider", "access")
+"""Disk parameters for the cluster, which scripts do not receive."""
+SCRIPT_TIMEOUT_SECONDS = 900.0
 LAST_LINES = 5
+"""How many lines of a failed script's output the error has, from its end."""
 _NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]+")
 _VOLUME = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.:/+@-]*")
 
 
 class Providers:
-    """The providers on one node; of two with one name the first on the search path counts."""
+    """The providers on a node; of several with the same name, the first on the search path is used."""
 
     def __init__(self, runtime: interface.Runtime, folders: Sequence[str]) -> None:
         self._disk = runtime.disk
@@ -41,16 +42,16 @@ class Providers:
         self._node = runtime.host
 
     def diagnose(self) -> tuple[calls.Provider, ...]:
-        """List all providers, by name, those with problems among them."""
-        found: dict[str, calls.Provider] = {}
+        """Return all providers, sorted by name, including those with problems."""
+        providers: dict[str, calls.Provider] = {}
         for folder in self._folders:
             for name in self._disk.names(folder) if self._disk.exists(folder) else []:
-                if name not in found and self._disk.status(f"{folder}/{name}").is_directory:
-                    found[name] = self._read(f"{folder}/{name}")
-        return tuple(found[name] for name in sorted(found))
+                if name not in providers and self._disk.status(f"{folder}/{name}").is_directory:
+                    providers[name] = self._read(f"{folder}/{name}")
+        return tuple(providers[name] for name in sorted(providers))
 
     def find(self, name: str) -> calls.Provider:
-        """Return a provider that is valid; NotFoundError, WrongStateError."""
+        """Return a provider; NotFoundError, WrongStateError if it is not valid."""
         for folder in self._folders:
             if _NAME.fullmatch(name) and self._disk.exists(f"{folder}/{name}"):
                 provider = self._read(f"{folder}/{name}")
@@ -61,27 +62,27 @@ class Providers:
                     )
                 return provider
         raise errors.NotFoundError(
-            f"node {self._node} has no storage provider {name}", hint=f"put it into {' or '.join(self._folders)}"
+            f"node {self._node} has no storage provider {name}", hint=f"install it in {' or '.join(self._folders)}"
         )
 
     def _read(self, path: str) -> calls.Provider:
-        scripts = tuple(script for script in (*NEEDED, *OPTIONAL) if self._disk.exists(f"{path}/{script}"))
-        listed = f"{path}/parameters.list"
-        text = self._disk.read(listed).decode(errors="replace") if self._disk.exists(listed) else ""
+        scripts = tuple(script for script in (*MANDATORY, *OPTIONAL) if self._disk.exists(f"{path}/{script}"))
+        parameter_list = f"{path}/parameters.list"
+        text = self._disk.read(parameter_list).decode(errors="replace") if self._disk.exists(parameter_list) else ""
         parameters = [line.strip().partition(" ") for line in text.splitlines() if line.strip()]
         return calls.Provider(
             name=path.rpartition("/")[2],
             path=path,
-            problem=self._problem(path, scripts, listed=listed),
-            parameters=tuple((name, about.strip()) for name, _, about in parameters),
+            problem=self._problem(path, scripts, parameter_list=parameter_list),
+            parameters=tuple((name, description.strip()) for name, _, description in parameters),
             scripts=scripts,
         )
 
-    def _problem(self, path: str, scripts: Sequence[str], *, listed: str) -> str:
-        missing = [script for script in NEEDED if script not in scripts]
+    def _problem(self, path: str, scripts: Sequence[str], *, parameter_list: str) -> str:
+        missing = [script for script in MANDATORY if script not in scripts]
         if missing:
             return f"the script {missing[0]} is missing"
-        if not self._disk.exists(listed):
+        if not self._disk.exists(parameter_list):
             return "parameters.list is missing"
         for script in scripts:
             status = self._disk.status(f"{path}/{script}")
@@ -91,7 +92,7 @@ class Providers:
 
 
 class External:
-    """The disk type ``ext`` on one node."""
+    """The disk type ``ext`` on a node."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, providers: Providers) -> None:
         self._runtime = runtime
@@ -107,7 +108,7 @@ class External:
         return f"{uuid}.ext.disk{index}"
 
     def path(self, disk: calls.Disk) -> str:
-        """Return where the disk is attached; WrongStateError when it is not."""
+        """Return the path of the disk's device; WrongStateError if the disk is not attached to this node."""
         record = self._record(disk)
         if not self._disk.exists(record):
             raise errors.WrongStateError(
@@ -117,32 +118,35 @@ class External:
 
     def _record(self, disk: calls.Disk) -> str:
         if not _NAME.fullmatch(disk.uuid):
-            raise errors.InvalidError(f"{disk.uuid!r} is no UUID")
+            raise errors.InvalidError(f"{disk.uuid!r} is not a valid UUID of a disk")
         return f"{self._attached}/{disk.uuid}"
 
-    async def place(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
-        """Leave it to the provider."""
+    async def choose_volumes(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
+        """Return no physical volumes: the provider chooses."""
         return ((),) * len(disks)
 
     async def create(self, disk: calls.Disk, *, owner: str, on: Sequence[str] = ()) -> str:
-        """Check the parameters, make the volume and attach it; one of its name and size is the disk itself."""
+        """Check the parameters, create the volume unless it exists with the same name and size, and attach it."""
         if disk.size <= 0:
             raise errors.InvalidError(f"disk {disk.index} of {owner}: a size of {disk.size} MiB is not possible")
         await self._run("verify", disk)
-        found = await self.find(disk)
-        if found and found.size != disk.size:
+        existing = await self.find(disk)
+        if existing and existing.size != disk.size:
             raise errors.ExistsError(
                 f"disk {disk.index} of {owner}: {disk.logical_id[1]} exists already on node {self._node}"
             )
-        if found is None:
+        if existing is None:
             await self._run("create", disk, VOL_SIZE=str(disk.size))
         await self.set_info(disk, owner)
         return await self._attach(disk)
 
     async def adopt(self, disk: calls.Disk, source: str, *, owner: str) -> int:
-        """Take the volume that the disk names."""
+        """Use the existing volume; its name must be the one in the disk's logical id."""
         if source != disk.logical_id[-1]:
-            raise errors.InvalidError(f"volume {source} cannot be adopted as {disk.logical_id[-1]}", hint="name it so")
+            raise errors.InvalidError(
+                f"volume {source} cannot be adopted as {disk.logical_id[-1]}",
+                hint="a volume of a storage provider keeps its name",
+            )
         path = await self._attach(disk)
         await self.set_info(disk, owner)
         return await self._size(path)
@@ -157,7 +161,7 @@ class External:
                 raise
 
     async def find(self, disk: calls.Disk) -> calls.DiskState | None:
-        """Attach the volume, for there is no other way to look, and describe it."""
+        """Describe the volume; attach it for that time, because scripts have no query."""
         attached = self._disk.exists(self._record(disk))
         try:
             path = await self._attach(disk)
@@ -180,15 +184,15 @@ class External:
         return path
 
     async def _attach(self, disk: calls.Disk) -> str:
-        printed = await self._run("attach", disk)
-        path = printed.partition("\n")[0].strip()
+        output = await self._run("attach", disk)
+        path = output.partition("\n")[0].strip()
         if not path.startswith("/") or not self._disk.exists(path):
             raise errors.ExecutionError(
-                f"the attach script of storage provider {disk.logical_id[0]} named no device on node {self._node}"
-                f" but {path!r}"
+                f"the attach script of storage provider {disk.logical_id[0]} printed {path!r} on node {self._node},"
+                " not the path of a device"
             )
         await self._disk.make_directory(self._attached)
-        await self._disk.write(self._record(disk), f"{path}\n{printed.partition(chr(10))[2]}".encode(), sync=False)
+        await self._disk.write(self._record(disk), f"{path}\n{output.partition(chr(10))[2]}".encode(), sync=False)
         return path
 
     async def deactivate(self, disk: calls.Disk) -> None:
@@ -198,53 +202,53 @@ class External:
             await self._disk.remove(self._record(disk))
 
     async def open(self, disk: calls.Disk, *, force: bool) -> None:
-        """Tell the provider who writes, if it wants to know."""
-        await self._tell("open", disk, VOL_OPEN_EXCLUSIVE="True")
+        """Run the provider's script ``open``, if there is one: this node is now the writer."""
+        await self._run_optional("open", disk, VOL_OPEN_EXCLUSIVE="True")
 
     async def close(self, disk: calls.Disk) -> None:
-        """Tell the provider that nobody here writes any more, if it wants to know."""
-        await self._tell("close", disk)
+        """Run the provider's script ``close``, if there is one: this node no longer writes."""
+        await self._run_optional("close", disk)
 
-    async def _tell(self, action: str, disk: calls.Disk, **values: str) -> None:
+    async def _run_optional(self, action: str, disk: calls.Disk, **values: str) -> None:
         if action in self._providers.find(disk.logical_id[0]).scripts:
             await self._run(action, disk, **values)
 
     async def expose(self, disk: calls.Disk) -> str:
-        """Return the path, for what is there is the disk itself."""
+        """Return the device's path, which has the disk's content itself."""
         return self.path(disk)
 
     async def conceal(self, disk: calls.Disk) -> None:
         """Do nothing."""
 
     async def set_mode(self, disk: calls.Disk) -> None:
-        """Set the kernel's read-only mark of the device."""
+        """Set or clear the kernel's read-only flag of the device."""
         path = self.path(disk)
         if path.startswith("/dev/"):
             await self._tools.set_mode(path, disk.mode)
 
     async def grow(self, disk: calls.Disk, size: int, *, backing: bool, dry_run: bool) -> None:
-        """Let the provider grow the volume."""
-        found = await self.find(disk)
-        if found is None:
+        """Have the provider grow the volume."""
+        existing = await self.find(disk)
+        if existing is None:
             raise errors.NotFoundError(f"disk {disk.index}: its provider has no volume {disk.logical_id[-1]}")
-        if found.size < size and not dry_run:
-            await self._run("grow", disk, VOL_SIZE=str(found.size), VOL_NEW_SIZE=str(size))
+        if existing.size < size and not dry_run:
+            await self._run("grow", disk, VOL_SIZE=str(existing.size), VOL_NEW_SIZE=str(size))
 
     async def snapshot(self, disk: calls.Disk, name: str) -> tuple[str, tuple[str, ...]]:
-        """Let the provider make a snapshot, if it can."""
+        """Have the provider create a snapshot; WrongStateError unless it has the script."""
         provider = disk.logical_id[0]
         if "snapshot" not in self._providers.find(provider).scripts:
-            raise errors.WrongStateError(f"storage provider {provider} keeps no snapshots")
+            raise errors.WrongStateError(f"storage provider {provider} does not support snapshots")
         size = str(disk.size)
         await self._run("snapshot", disk, VOL_SIZE=size, VOL_SNAPSHOT_NAME=name, VOL_SNAPSHOT_SIZE=size)
         return KIND, (provider, name)
 
     async def rename(self, disk: calls.Disk, to: tuple[str, ...]) -> None:
-        """Refuse: the protocol of providers has no such thing."""
+        """Refuse: the providers' protocol cannot rename a volume."""
         raise errors.InvalidError("a volume of a storage provider cannot be renamed")
 
     async def set_info(self, disk: calls.Disk, owner: str) -> None:
-        """Give the provider the instance's name."""
+        """Pass the instance's name to the provider."""
         await self._run("setinfo", disk, VOL_METADATA=f"originstname+{owner}")
 
     async def wipe(self, disk: calls.Disk, *, offset: int, size: int) -> None:
@@ -252,51 +256,54 @@ class External:
         await self._tools.wipe(self.path(disk), offset=offset, size=size)
 
     async def storage(self, name: str) -> calls.StorageInfo:
-        """Say that nobody knows; NotFoundError when there is no such provider."""
+        """Return a capacity of zero, because it is unknown; NotFoundError if there is no such provider."""
         return calls.StorageInfo(kind=KIND, path=self._providers.find(name).path, free=0, total=0)
 
     async def verify(self, name: str) -> list[str]:
-        """Complain of a provider that is missing or not valid."""
+        """Raise NotFoundError or WrongStateError if the provider is missing or not valid."""
         self._providers.find(name)
         return []
 
     async def _run(self, action: str, disk: calls.Disk, **values: str) -> str:
-        """Run one of the provider's scripts; ExecutionError with its last lines. Returns what it printed."""
+        """Run a script of the provider and return its output; ExecutionError with its last lines if it fails."""
         if len(disk.logical_id) != 2 or not _VOLUME.fullmatch(disk.logical_id[1]):
-            raise errors.InvalidError(f"{disk.logical_id} names no volume", hint="it must be (provider, volume)")
+            raise errors.InvalidError(
+                f"{disk.logical_id} is not the logical id of a volume", hint="it must be (provider, volume)"
+            )
         provider = self._providers.find(disk.logical_id[0])
         try:
-            done = await self._runtime.processes.run(
+            process = await self._runtime.processes.run(
                 [f"{provider.path}/{action}"],
                 environment=environment(disk, **values),
                 directory=provider.path,
-                timeout=LIMIT,
+                timeout=SCRIPT_TIMEOUT_SECONDS,
             )
         except TimeoutError:
             raise errors.ExecutionError(
-                f"the {action} script of storage provider {provider.name} took longer than {LIMIT:.0f} s"
+                f"the {action} script of storage provider {provider.name} timed out on node {self._node} "
+                f"after {SCRIPT_TIMEOUT_SECONDS:.0f} s"
             ) from None
-        if done.code:
-            log = await self._keep(f"{action}-{provider.name}-{disk.logical_id[1].replace('/', '_')}", done)
-            lines = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
+        if process.code:
+            log = await self._write_log(f"{action}-{provider.name}-{disk.logical_id[1].replace('/', '_')}", process)
+            lines = (process.stdout + process.stderr).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
             raise errors.ExecutionError(
-                f"the {action} script of storage provider {provider.name} failed with exit code {done.code}: "
+                f"the {action} script of storage provider {provider.name} failed with exit code {process.code}: "
                 + "; ".join(lines),
-                hint=f"all that it wrote is in {log} on node {self._node}",
+                hint=f"its whole output is in {log} on node {self._node}",
             )
-        return done.stdout.decode(errors="replace")
+        return process.stdout.decode(errors="replace")
 
-    async def _keep(self, name: str, done: commands.Completed) -> str:
+    async def _write_log(self, name: str, process: commands.Completed) -> str:
         await self._disk.make_directory(self._log)
         path = f"{self._log}/{name}.log"
-        await self._disk.write(path, done.stdout + done.stderr, sync=False)
+        await self._disk.write(path, process.stdout + process.stderr, sync=False)
         return path
 
 
 def environment(disk: calls.Disk, **values: str) -> dict[str, str]:
-    """Return what a script is told of a disk, beside ``values``; pure."""
+    """Return the environment of a script: the variables of a disk, and ``values``; pure."""
     known = {"PATH": programs.ENVIRONMENT["PATH"], "VOL_NAME": disk.logical_id[-1], "VOL_UUID": disk.uuid}
     if disk.name:
         known["VOL_CNAME"] = disk.name
-    parameters = {f"EXTP_{name.upper()}": str(value) for name, value in disk.params.items() if name not in OURS}
-    return known | values | parameters
+    provider = {name: value for name, value in disk.params.items() if name not in CLUSTER_PARAMETERS}
+    return known | values | {f"EXTP_{name.upper()}": str(value) for name, value in provider.items()}

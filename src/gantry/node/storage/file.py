@@ -1,15 +1,15 @@
-"""File-based disks: a file per disk, ``raw`` and sparse, or ``qcow2``.
+"""File-based disks: a file per disk, either ``raw`` and sparse, or ``qcow2``.
 
     <file storage>/<instance>/<disk uuid>
 
-``file`` keeps them on the node, ``sharedfile`` in a folder that all nodes mount. The disk's parameter ``format`` says
-which of the two a file is; without it, it is raw. The last part of a disk's logical id is the path. It comes over the
-wire, so it is checked before each use: two names below the storage's folder and nothing else. A disk is refused when
-the file system has less room than its size, though a sparse file takes none yet: an instance that writes into a full
-disk is worse than one that is not made.
+``file`` keeps them on the node, ``sharedfile`` in a folder that all nodes mount. The disk's parameter ``format`` is the
+file's format, raw by default. The last part of a disk's logical id is the path. The path comes over the wire, so it is
+checked before each use: it must be two names below the storage's folder. ``create`` refuses a disk that is larger than
+the free space of the file system, though a sparse file takes none yet: an instance that fills its file system later is
+worse than an instance that is not created.
 
-The file's name is the disk's own, so a file of the disk's size is that disk: to make it again, as a master does whose
-answer was lost, leaves it as it is. An empty one is what a crash left of making it.
+The file's name is the disk's UUID, so an existing file of the disk's size is that disk: a repeated ``create``, as by a
+master that has lost the answer, does not change the file. An empty file is the remainder of a crash during ``create``.
 """
 
 import errno
@@ -34,22 +34,22 @@ class _Image(msgspec.Struct, rename="kebab"):
 
 
 class FileStorage:
-    """The disk type ``kind``; ``root`` is the storage's folder, ``shown`` shows what is in files that are not raw."""
+    """The disk type ``kind``; ``root`` is the storage's folder, ``views`` present files that are not raw as raw."""
 
-    def __init__(self, runtime: interface.Runtime, root: str, *, shown: qcow2_export.Views, kind: str = OWN) -> None:
+    def __init__(self, runtime: interface.Runtime, root: str, *, views: qcow2_export.Views, kind: str = OWN) -> None:
         self._disk = runtime.disk
-        self._views = shown
+        self._views = views
         self._tools = programs.Programs(runtime)
         self._root = root
         self._kind = kind
         self._node = runtime.host
 
     def logical_id(self, instance: str, uuid: str, *, index: int) -> str:
-        """Return the path of a disk that is to be made."""
+        """Return the path of a disk to be created."""
         return self._checked(f"{self._root}/{instance}/{uuid}")
 
     def path(self, disk: calls.Disk) -> str:
-        """Return a disk's file; InvalidError when the logical id leads out of the storage."""
+        """Return the path of a disk's file; InvalidError if it is outside of the storage."""
         return self._checked(disk.logical_id[-1] if disk.logical_id else "")
 
     def _checked(self, path: str) -> str:
@@ -57,33 +57,35 @@ class FileStorage:
         inside = path.startswith(f"{self._root}/") and len(names) == 2
         if not inside or any(name in ("", ".", "..") or "\0" in name for name in names):
             raise errors.InvalidError(
-                f"{path!r} is no place for a disk on node {self._node}",
+                f"{path!r} is not a valid path of a disk on node {self._node}",
                 hint=f"it must be {self._root}/INSTANCE/DISK",
             )
         return path
 
     def _format(self, disk: calls.Disk) -> str:
-        found = str(disk.params.get("format", "raw"))
-        if found not in FORMATS:
-            raise errors.InvalidError(f"disk {disk.index}: {found!r} is no format", hint=f"{' and '.join(FORMATS)} are")
-        return found
+        image_format = str(disk.params.get("format", "raw"))
+        if image_format not in FORMATS:
+            raise errors.InvalidError(
+                f"disk {disk.index}: {image_format!r} is not a disk format", hint=f"use {' or '.join(FORMATS)}"
+            )
+        return image_format
 
     async def _prepare(self, folder: str) -> None:
-        """Make the folder of an instance. A shared storage's own folder is never made: it may just not be mounted."""
+        """Create the folder of an instance, but never a shared storage's own folder: it may just not be mounted."""
         if self._kind == SHARED and not self._disk.exists(self._root):
             raise errors.EnvironmentFaultError(
                 f"there is no folder {self._root} on node {self._node}", hint="mount the shared storage there"
             )
         await self._disk.make_directory(folder)
 
-    async def place(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
-        """Leave it to the file system."""
+    async def choose_volumes(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
+        """Return no physical volumes: the file system chooses."""
         return ((),) * len(disks)
 
     async def create(self, disk: calls.Disk, *, owner: str, on: Sequence[str] = ()) -> str:
-        """Make the file, and the folder of its instance when it is the first.
+        """Create the file, and the folder of its instance unless it exists.
 
-        ExistsError when there is a file of another size.
+        ExistsError if the file exists with another size.
         """
         path = self.path(disk)
         kind = self._format(disk)
@@ -91,7 +93,7 @@ class FileStorage:
             raise errors.InvalidError(f"disk {disk.index} of {owner}: a size of {disk.size} MiB is not possible")
         if self._disk.exists(path):
             if self._disk.status(path).size and await self._size(disk) == disk.size * MIB:
-                await self._settle()
+                await self._sync()
                 return path
             if self._disk.status(path).size:
                 raise errors.ExistsError(f"disk {disk.index} of {owner}: {path} exists already on node {self._node}")
@@ -100,25 +102,25 @@ class FileStorage:
         free = self._free()
         if disk.size > free:
             await self._remove_empty(path)
-            raise self._no_room(disk.size, free)
+            raise self._no_space(disk.size, free)
         try:
             await self._disk.make_sparse(path, disk.size * MIB if kind == "raw" else 0)
         except OSError as error:
             await self._remove_empty(path)
             if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-                raise self._no_room(disk.size, free) from error
-            raise errors.BlockDeviceError(f"{path} on node {self._node} cannot be made: {error.strerror}") from error
+                raise self._no_space(disk.size, free) from error
+            raise errors.BlockDeviceError(f"{path} on node {self._node} cannot be created: {error.strerror}") from error
         if kind != "raw":
-            await self._make_image(disk, path)
-        await self._settle()
+            await self._create_image(disk, path)
+        await self._sync()
         return path
 
-    async def _settle(self) -> None:
-        """Make what was made or removed outlast a loss of power: the job that asked for it will be told as done."""
+    async def _sync(self) -> None:
+        """Bring created and removed files to stable storage, because the job will report them as process."""
         await self._disk.sync(self._root)
 
-    async def _make_image(self, disk: calls.Disk, path: str) -> None:
-        """Fill the empty file ``path``, by way of another that then takes its place: what is there is always whole."""
+    async def _create_image(self, disk: calls.Disk, path: str) -> None:
+        """Create the image in a draft file and rename it to ``path``, so that ``path`` is empty or complete."""
         draft = _draft(path)
         try:
             await self._disk.rename({path: draft})
@@ -130,43 +132,43 @@ class FileStorage:
             raise
 
     async def _image(self, *arguments: str) -> str:
-        done = await self._tools.run("qemu-img", *arguments, package=UTILITIES)
-        if done.code:
-            said = programs.said(done)
-            if "lock" in said:
+        process = await self._tools.run("qemu-img", *arguments, package=UTILITIES)
+        if process.code:
+            reason = programs.failure_reason(process)
+            if "lock" in reason:
                 raise errors.WrongStateError(
                     f"{arguments[-1]} on node {self._node} is in use", hint="stop its instance"
                 )
-            raise errors.BlockDeviceError(f"qemu-img failed on node {self._node}: {said}")
-        return done.stdout.decode()
+            raise errors.BlockDeviceError(f"qemu-img failed on node {self._node}: {reason}")
+        return process.stdout.decode()
 
     async def _size(self, disk: calls.Disk) -> int:
-        """Return the size in bytes that a guest sees."""
+        """Return the size of the disk in bytes, as a guest sees it."""
         if self._format(disk) == "raw":
             return self._disk.status(self.path(disk)).size
-        told = await self._image("info", "--force-share", "--output=json", "-f", self._format(disk), self.path(disk))
-        return msgspec.json.decode(told, type=_Image).virtual_size
+        report = await self._image("info", "--force-share", "--output=json", "-f", self._format(disk), self.path(disk))
+        return msgspec.json.decode(report, type=_Image).virtual_size
 
     def _free(self) -> int:
         return self._disk.free_space(self._root)[0] // MIB
 
-    def _no_room(self, size: int, free: int) -> errors.NoRoomError:
+    def _no_space(self, size: int, free: int) -> errors.NoRoomError:
         return errors.NoRoomError(
             f"disk of {size} MiB does not fit, {free} MiB are free in {self._root} on node {self._node}"
         )
 
     async def adopt(self, disk: calls.Disk, source: str, *, owner: str) -> int:
-        """Move the file ``source``, which is in the storage too, to the disk's place."""
+        """Move the file ``source``, which must be in the storage too, to the disk's path."""
         path, old = self.path(disk), self._checked(source)
         if self._disk.exists(old):
             if self._disk.exists(path):
                 raise errors.ExistsError(f"disk {disk.index} of {owner}: {path} exists already on node {self._node}")
             await self._image("info", "-f", self._format(disk), old)
             await self._move(old, path)
-        self._needed(disk)
+        self._existing(disk)
         return await self._size(disk) // MIB
 
-    def _needed(self, disk: calls.Disk) -> str:
+    def _existing(self, disk: calls.Disk) -> str:
         path = self.path(disk)
         if not self._disk.exists(path):
             raise errors.NotFoundError(f"disk {disk.index}: there is no file {path} on node {self._node}")
@@ -178,14 +180,14 @@ class FileStorage:
         await self._remove_empty(old)
 
     async def remove(self, disk: calls.Disk) -> None:
-        """Remove the file, and the folder of its instance when it was the last."""
+        """Remove the file, and the folder of its instance if it is then empty."""
         path = self.path(disk)
         for file in (path, _draft(path)):
             if self._disk.exists(file):
                 await self._disk.remove(file)
         await self._remove_empty(path)
         if self._disk.exists(self._root):
-            await self._settle()
+            await self._sync()
 
     async def _remove_empty(self, path: str) -> None:
         folder = os.path.dirname(path)
@@ -200,19 +202,19 @@ class FileStorage:
         return calls.DiskState(path=path, size=await self._size(disk) // MIB, active=True)
 
     async def activate(self, disk: calls.Disk, *, primary: bool) -> str:
-        """Check that the file is there."""
-        return self._needed(disk)
+        """Check that the file exists."""
+        return self._existing(disk)
 
     async def deactivate(self, disk: calls.Disk) -> None:
-        """Do nothing: a file is always there."""
+        """Do nothing: a file is always accessible."""
 
     async def expose(self, disk: calls.Disk) -> str:
-        """Show what is in the file."""
+        """Return the file's path, or a view of the file if it is not raw."""
         path, image = self.path(disk), self._format(disk)
         return path if image == "raw" else await self._views.open(disk.uuid, path, image=image)
 
     async def conceal(self, disk: calls.Disk) -> None:
-        """Take the view away."""
+        """Close the view of a file that is not raw."""
         if self._format(disk) != "raw":
             await self._views.close(disk.uuid)
 
@@ -223,16 +225,16 @@ class FileStorage:
         """Do nothing: a file has no mirror."""
 
     async def set_mode(self, disk: calls.Disk) -> None:
-        """Do nothing: the hypervisor opens a file as the disk's mode says."""
+        """Do nothing: the hypervisor opens a file according to the disk's mode."""
 
     async def grow(self, disk: calls.Disk, size: int, *, backing: bool, dry_run: bool) -> None:
-        """Lengthen the file; a qcow2 file must not be in use."""
-        path = self._needed(disk)
-        more = size - await self._size(disk) // MIB
-        if more <= 0:
+        """Enlarge the file; a qcow2 file must not be in use."""
+        path = self._existing(disk)
+        increase = size - await self._size(disk) // MIB
+        if increase <= 0:
             return
-        if more > self._free():
-            raise self._no_room(more, self._free())
+        if increase > self._free():
+            raise self._no_space(increase, self._free())
         if dry_run:
             return
         if self._format(disk) == "raw":
@@ -241,45 +243,46 @@ class FileStorage:
             await self._image("resize", "-q", "-f", self._format(disk), path, f"{size}M")
 
     async def snapshot(self, disk: calls.Disk, name: str) -> tuple[str, tuple[str, ...]]:
-        """Make a copy that shares its blocks with the disk, where the file system can (XFS, btrfs)."""
-        path = self._needed(disk)
+        """Copy the file with shared blocks; WrongStateError unless the file system supports that (XFS, btrfs)."""
+        path = self._existing(disk)
         copy = self._checked(f"{os.path.dirname(path)}/{name}")
         if not self._disk.exists(copy):
-            done = await self._tools.run("cp", "--reflink=always", path, copy, package="coreutils")
-            if done.code:
-                # The program leaves an empty file where it could not make a copy.
+            process = await self._tools.run("cp", "--reflink=always", path, copy, package="coreutils")
+            if process.code:
+                # After a failure the program leaves an empty file.
                 if self._disk.exists(copy):
                     await self._disk.remove(copy)
                 raise errors.WrongStateError(
-                    f"the file system of {self._root} on node {self._node} keeps no snapshots: {programs.said(done)}",
-                    hint="XFS and btrfs do; or stop the instance",
+                    f"the file system of {self._root} on node {self._node} does not support snapshots: "
+                    + programs.failure_reason(process),
+                    hint="use XFS or btrfs, or stop the instance",
                 )
         return self._kind, (self._kind, copy)
 
     async def rename(self, disk: calls.Disk, to: tuple[str, ...]) -> None:
-        """Move the file, with its folder when it was the last in it."""
+        """Move the file; remove its old folder if it is then empty."""
         new = self._checked(to[-1] if to else "")
         if not self._disk.exists(new):
-            await self._move(self._needed(disk), new)
+            await self._move(self._existing(disk), new)
 
     async def set_info(self, disk: calls.Disk, owner: str) -> None:
-        """Do nothing: the folder has the instance's name."""
+        """Do nothing: the name of the folder is the instance's name."""
 
     async def wipe(self, disk: calls.Disk, *, offset: int, size: int) -> None:
-        """Punch a hole, which reads as zeros."""
-        order = f"write -q -z -u {offset}M {size}M"
+        """Punch a hole in the file, which reads as zeros."""
+        command = f"write -q -z -u {offset}M {size}M"
         await self._tools.succeed(
-            "qemu-io", "-f", self._format(disk), "-c", order, self._needed(disk), package=UTILITIES
+            "qemu-io", "-f", self._format(disk), "-c", command, self._existing(disk), package=UTILITIES
         )
 
     async def storage(self, name: str) -> calls.StorageInfo:
-        """Return the room of the file system that holds the storage."""
+        """Return the capacity of the storage's file system."""
         await self._prepare(self._root)
         free, total = self._disk.free_space(self._root)
         return calls.StorageInfo(kind=self._kind, path=self._root, free=free // MIB, total=total // MIB)
 
     async def verify(self, name: str) -> list[str]:
-        """Complain of a folder that is not there."""
+        """Raise EnvironmentFaultError or OSError if the folder is missing; a node's own folder is created first."""
         await self.storage(name)
         return []
 

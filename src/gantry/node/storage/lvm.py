@@ -1,11 +1,11 @@
-"""LVM by its own commands: reports read as JSON, volumes made, grown and removed, groups repaired.
+"""LVM, through its commands: reads reports as JSON, creates, grows and removes volumes, repairs volume groups.
 
-``plain`` and ``drbd`` make disks with it, ``daemon.disk_calls`` answers calls about groups. Sizes are MiB; LVM rounds a
-volume up to whole extents. A volume group that has lost a physical volume can be read but not changed before
-``reduce``.
+``plain`` and ``drbd`` create disks with it, ``daemon.disk_calls`` answers calls about groups. Sizes are MiB; LVM rounds
+a volume up to whole extents. A volume group that has lost a physical volume can be read, but not changed until
+``reduce`` has repaired it.
 
-Without a device mapper (``mapper=False``) all of LVM's records are kept as always but no volume can be activated: the
-tests of machines whose kernel has none run so.
+Without a device mapper (``mapper=False``) LVM keeps all of its records as usual, but cannot activate volumes; tests use
+that on machines whose kernel has no device mapper.
 """
 
 import re
@@ -30,7 +30,7 @@ class _Report(msgspec.Struct):
 
 
 class Lvm:
-    """LVM on one node."""
+    """LVM on a node."""
 
     def __init__(self, tools: programs.Programs, *, mapper: bool = True) -> None:
         self._tools = tools
@@ -39,52 +39,52 @@ class Lvm:
         self._options = () if mapper else ("--driverloaded", "n")
 
     async def groups(self) -> tuple[calls.VolumeGroup, ...]:
-        """List the volume groups, with the physical volumes that are there and take extents."""
+        """Return the volume groups, by name, with those of their physical volumes that are present."""
         rows = await self._report("pvs", _GROUP)
         return tuple(_group(name, rows) for name in sorted({row["vg_name"] for row in rows} - {""}))
 
     async def group(self, name: str) -> calls.VolumeGroup:
-        """Describe a volume group; EnvironmentFaultError when it is gone."""
+        """Describe a volume group; EnvironmentFaultError if it does not exist."""
         rows = await self._report("pvs", _GROUP, "--select", f'vg_name="{checked(name)}"')
         if not rows:
-            raise self._gone(name)
+            raise self._group_missing(name)
         return _group(name, rows)
 
     async def volumes(self, group: str) -> tuple[calls.Volume, ...]:
-        """List the logical volumes of a group."""
+        """Return the logical volumes of a group."""
         return _volumes(await self._report("lvs", _VOLUME, checked(group)))
 
     async def volume(self, group: str, name: str) -> calls.Volume | None:
-        """Describe a logical volume; None when it is not there, EnvironmentFaultError when its group is gone."""
-        choice = ("--select", f'lv_name="{checked(name)}"')
-        found = _volumes(await self._report("lvs", _VOLUME, *choice, checked(group)))
-        return found[0] if found else None
+        """Describe a logical volume; None if it does not exist, EnvironmentFaultError if its group does not."""
+        selection = ("--select", f'lv_name="{checked(name)}"')
+        volumes = _volumes(await self._report("lvs", _VOLUME, *selection, checked(group)))
+        return volumes[0] if volumes else None
 
     async def create(
         self, group: str, name: str, size: int, *, tags: Sequence[str], stripes: int = 1, on: Sequence[str] = ()
     ) -> None:
-        """Make a volume, its first bytes zero and without traces of what was there; NoRoomError."""
-        made = ["--wipesignatures", "y", "--zero", "y"] if self.mapper else ["-an", "-Wn", "-Zn"]
-        spread = ["--stripes", str(stripes)] if stripes > 1 else []
-        labels = [word for tag in tags for word in ("--addtag", tag)]
+        """Create a volume, with its first bytes zeroed and old signatures wiped; NoRoomError."""
+        clearing = ["--wipesignatures", "y", "--zero", "y"] if self.mapper else ["-an", "-Wn", "-Zn"]
+        striping = ["--stripes", str(stripes)] if stripes > 1 else []
+        tagging = [word for tag in tags for word in ("--addtag", tag)]
         await self._change(
             "lvcreate",
             "--yes",
-            *made,
+            *clearing,
             "--name",
             checked(name),
             "--size",
             f"{size}m",
-            *spread,
-            *labels,
+            *striping,
+            *tagging,
             checked(group),
             *on,
         )
 
     async def snapshot(self, group: str, name: str, *, origin: calls.Volume) -> None:
-        """Make a snapshot that has room for every block of its origin to change."""
+        """Create a snapshot with enough space for a change of every block of its origin."""
         size = f"{origin.size + origin.size // 64 + 4}m"
-        labels = [word for tag in origin.tags for word in ("--addtag", tag)]
+        tagging = [word for tag in origin.tags for word in ("--addtag", tag)]
         await self._change(
             "lvcreate",
             "--yes",
@@ -93,7 +93,7 @@ class Lvm:
             checked(name),
             "--size",
             size,
-            *labels,
+            *tagging,
             f"{group}/{origin.name}",
         )
 
@@ -116,26 +116,26 @@ class Lvm:
         await self._change("lvchange", *words, f"{group}/{name}")
 
     async def activate(self, group: str, name: str, *, active: bool) -> None:
-        """Let the kernel have a volume, or take it away from it."""
+        """Activate or deactivate a volume."""
         await self._change("lvchange", "--activate", "y" if active else "n", f"{group}/{name}")
 
     async def allocate(self, device: str, *, allocatable: bool) -> None:
-        """Let new volumes take extents of a physical volume, or not; NotFoundError where it is none of a group."""
-        known = {one.name: one for group in await self.groups() for one in group.physical}
+        """Allow or forbid new volumes on a physical volume; NotFoundError if it does not belong to a group."""
+        known = {volume.name: volume for group in await self.groups() for volume in group.physical}
         if device not in known:
             raise errors.NotFoundError(
                 f"node {self.node} has no physical volume {device}",
-                hint=f"there are {', '.join(sorted(known)) or 'none'}",
+                hint=f"available: {', '.join(sorted(known)) or 'none'}",
             )
-        # LVM fails where there is nothing to change.
+        # LVM fails if the volume already has the value.
         if known[device].allocatable != allocatable:
             await self._change("pvchange", "--allocatable", "y" if allocatable else "n", device)
 
     async def reduce(self, group: str, *, force: bool) -> tuple[str, ...]:
-        """Take missing physical volumes out of a group; return the volumes that are gone with them.
+        """Remove missing physical volumes from a group; return the logical volumes that are lost with them.
 
-        WrongStateError names the volumes that stand in the way without ``force``. A group that misses none is left
-        alone.
+        WrongStateError, which names these logical volumes, if there are any and ``force`` is not set. A group without
+        missing physical volumes does not change.
         """
         if not (await self.group(group)).missing:
             return ()
@@ -145,58 +145,58 @@ class Lvm:
             raise errors.WrongStateError(
                 f"volume group {group} on node {self.node} has volumes on a physical volume that is missing: "
                 + ", ".join(partial),
-                hint="bring the disk back, or force the repair: it removes these volumes",
+                hint="reconnect the disk, or force the repair, which removes these volumes",
             )
         await self._change("vgreduce", "--removemissing", *(("--force",) if force else ()), group)
-        left = {volume.name for volume in await self.volumes(group)}
-        return tuple(volume.name for volume in before if volume.name not in left)
+        remaining = {volume.name for volume in await self.volumes(group)}
+        return tuple(volume.name for volume in before if volume.name not in remaining)
 
-    async def _report(self, program: str, fields: str, *rest: str) -> list[Row]:
-        words = ("--reportformat", "json", "--units", "b", "--nosuffix", "--options", fields)
-        done = await self._tools.run(program, *words, *rest, *self._options, package=PACKAGE)
-        if done.code:
-            raise self._failure(program, programs.said(done))
-        decoded = msgspec.json.decode(done.stdout, type=_Report)
+    async def _report(self, program: str, fields: str, *arguments: str) -> list[Row]:
+        options = ("--reportformat", "json", "--units", "b", "--nosuffix", "--options", fields)
+        process = await self._tools.run(program, *options, *arguments, *self._options, package=PACKAGE)
+        if process.code:
+            raise self._failure(program, programs.failure_reason(process))
+        decoded = msgspec.json.decode(process.stdout, type=_Report)
         return [row for part in decoded.report for rows in part.values() for row in rows]
 
     async def _change(self, program: str, *arguments: str) -> None:
-        done = await self._tools.run(program, "--quiet", *arguments, *self._options, package=PACKAGE)
-        if done.code:
-            raise self._failure(program, programs.said(done))
+        process = await self._tools.run(program, "--quiet", *arguments, *self._options, package=PACKAGE)
+        if process.code:
+            raise self._failure(program, programs.failure_reason(process))
 
-    def _gone(self, group: str) -> errors.EnvironmentFaultError:
+    def _group_missing(self, group: str) -> errors.EnvironmentFaultError:
         return errors.EnvironmentFaultError(
             f"there is no volume group {group} on node {self.node}",
-            hint="pvs and vgs show there what LVM sees; is its disk lost?",
+            hint="check there with pvs and vgs whether the group's disk is lost",
         )
 
     def _failure(self, program: str, text: str) -> errors.GantryError:
-        """Return the error that LVM's own words amount to."""
+        """Return the error for a message of LVM."""
         where = f"on node {self.node}"
-        if found := re.search(r'[Vv]olume group "?([\w.+-]+)"? not found|process volume group ([\w.+-]+)', text):
-            return self._gone(found[1] or found[2])
+        if match := re.search(r'[Vv]olume group "?([\w.+-]+)"? not found|process volume group ([\w.+-]+)', text):
+            return self._group_missing(match[1] or match[2])
         if re.search(r"insufficient (free space|suitable)|have space available", text, re.IGNORECASE):
             return errors.NoRoomError(f"the volume does not fit {where}: {text}")
         if "already exists in volume group" in text:
             return errors.ExistsError(f"{text} {where}")
         if "are missing" in text or "is missing" in text:
             return errors.EnvironmentFaultError(
-                f"a physical volume is missing {where}: {text}", hint="bring its disk back, or repair the volume group"
+                f"a physical volume is missing {where}: {text}", hint="reconnect its disk, or repair the volume group"
             )
         if "in use" in text or "used by another device" in text:
-            return errors.WrongStateError(f"{text} {where}", hint="stop what uses it")
+            return errors.WrongStateError(f"{text} {where}", hint="stop the program that uses it")
         return errors.BlockDeviceError(f"{program} failed {where}: {text}")
 
 
 def checked(name: str) -> str:
-    """Return a name that LVM takes for a group or a volume; InvalidError, because it comes over the wire."""
+    """Return the name if it is valid for an LVM group or volume; InvalidError. Names come over the wire."""
     if not _NAME.fullmatch(name):
-        raise errors.InvalidError(f"{name!r} is no name for a volume or a volume group")
+        raise errors.InvalidError(f"{name!r} is not a valid name of a volume or volume group")
     return name
 
 
 def _group(name: str, rows: Sequence[Row]) -> calls.VolumeGroup:
-    """Return a group from the rows of its physical volumes, each of which tells of the group too."""
+    """Return a group from the rows of its physical volumes; each row has the group's values too."""
     members = [row for row in rows if row["vg_name"] == name]
     first = members[0]
     physical = tuple(
@@ -215,19 +215,19 @@ def _group(name: str, rows: Sequence[Row]) -> calls.VolumeGroup:
         free=int(first["vg_free"]) // MIB,
         extent=int(first["vg_extent_size"]) / MIB,
         missing=int(first["vg_missing_pv_count"]),
-        on={one.name: one.free for one in physical if one.allocatable},
+        on={volume.name: volume.free for volume in physical if volume.allocatable},
         physical=physical,
     )
 
 
 def _volumes(rows: Sequence[Row]) -> tuple[calls.Volume, ...]:
-    """Put the rows together, of which a volume has one per segment; ``lv_attr`` is a letter per property."""
-    found: dict[str, calls.Volume] = {}
+    """Return the volumes from rows, each row a segment of a volume; ``lv_attr`` has a letter per property."""
+    volumes: dict[str, calls.Volume] = {}
     for row in rows:
         name, attributes = row["lv_name"], row["lv_attr"].ljust(10, "-")
         devices = [re.sub(r"\(\d+\)$", "", device) for device in row["devices"].split(",") if device[:1] == "/"]
-        before = found[name].on if name in found else ()
-        found[name] = calls.Volume(
+        before = volumes[name].on if name in volumes else ()
+        volumes[name] = calls.Volume(
             name=name,
             size=-(-int(row["lv_size"]) // MIB),
             tags=tuple(tag for tag in row["lv_tags"].split(",") if tag),
@@ -238,4 +238,4 @@ def _volumes(rows: Sequence[Row]) -> tuple[calls.Volume, ...]:
             partial=attributes[8] == "p",
             number=f"{row['lv_kernel_major']}:{row['lv_kernel_minor']}",
         )
-    return tuple(found.values())
+    return tuple(volumes.values())

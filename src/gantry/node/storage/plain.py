@@ -2,13 +2,13 @@
 
     /dev/<volume group>/<uuid>.disk<index>      the logical id is (volume group, volume)
 
-Every volume carries the tag ``originstname+<instance>`` (contracts/configuration.md#disk-identifiers), by which people
-find whose it is and by which a repeated ``create`` knows its own volume. What LVM says of a lost group or disk is in
-``lvm``.
+Every volume has the tag ``originstname+<instance>`` (contracts/configuration.md#disk-identifiers). The tag shows
+administrators which instance owns the volume, and a repeated ``create`` recognizes its own volume by it. ``lvm`` turns
+LVM's messages about a lost group or disk into errors.
 
-Volumes of one instance are kept on the same physical volumes where they fit
-(contracts/cluster-design.md#placement-of-volumes): ``place`` looks at all of them at once and names physical volumes,
-which ``create`` tries first; when they are full it spills over.
+Volumes of an instance are kept on the same physical volumes if they fit
+(contracts/cluster-design.md#placement-of-volumes): ``choose_volumes`` considers all of them together and names physical
+volumes. ``create`` tries those first, and uses any others when they are full.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ KIND = "plain"
 
 
 class Plain:
-    """The disk type ``plain`` on one node."""
+    """The disk type ``plain`` on a node."""
 
     def __init__(self, volumes: lvm.Lvm, tools: programs.Programs) -> None:
         self._lvm = volumes
@@ -33,51 +33,53 @@ class Plain:
         return lvm.checked(f"{uuid}.disk{index}")
 
     def path(self, disk: calls.Disk) -> str:
-        """Return where udev shows the volume."""
+        """Return the volume's device path, which udev creates."""
         return "/dev/{}/{}".format(*self._names(disk.logical_id))
 
     def _names(self, logical_id: tuple[str, ...]) -> tuple[str, str]:
         if len(logical_id) != 2:
-            raise errors.InvalidError(f"{logical_id} names no volume", hint="it must be (volume group, volume)")
+            raise errors.InvalidError(
+                f"{logical_id} is not the logical id of a volume", hint="it must be (volume group, volume)"
+            )
         group, name = logical_id
         return lvm.checked(group), lvm.checked(name)
 
-    async def place(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
-        """Choose physical volumes, as few as possible, those with most room first."""
+    async def choose_volumes(self, disks: Sequence[calls.Disk]) -> tuple[tuple[str, ...], ...]:
+        """Choose physical volumes, as few as possible, those with most free space first."""
         chosen: list[tuple[str, ...]] = [()] * len(disks)
         for name in dict.fromkeys(self._names(disk.logical_id)[0] for disk in disks):
             group = await self._lvm.group(name)
             members = [index for index, disk in enumerate(disks) if disk.logical_id[0] == name]
-            wanted = [(disks[index].size, stripes_of(disks[index])) for index in members]
-            if sum(size for size, _ in wanted) > group.free:
-                raise self._no_room(sum(size for size, _ in wanted), group)
-            for index, on in zip(members, spread(group.on, wanted), strict=True):
+            requests = [(disks[index].size, stripes_of(disks[index])) for index in members]
+            if sum(size for size, _ in requests) > group.free:
+                raise self._no_space(sum(size for size, _ in requests), group)
+            for index, on in zip(members, spread(group.on, requests), strict=True):
                 chosen[index] = on
         return tuple(chosen)
 
     async def create(self, disk: calls.Disk, *, owner: str, on: Sequence[str] = ()) -> str:
-        """Make the volume."""
-        await self.make(disk, owner=owner, on=on)
+        """Create the volume."""
+        await self.ensure_volume(disk, owner=owner, on=on)
         return self.path(disk)
 
-    async def make(self, disk: calls.Disk, *, owner: str, on: Sequence[str]) -> bool:
-        """Make the volume, and tell whether it was not there before."""
+    async def ensure_volume(self, disk: calls.Disk, *, owner: str, on: Sequence[str]) -> bool:
+        """Create the volume unless it exists; return whether it was created."""
         group, name = self._names(disk.logical_id)
         if disk.size <= 0:
             raise errors.InvalidError(f"disk {disk.index} of {owner}: a size of {disk.size} MiB is not possible")
-        room = await self._lvm.group(group)
-        found = await self._lvm.volume(group, name)
-        if found:
-            if calls.OWNER_TAG + owner in found.tags and 0 <= found.size - disk.size <= room.extent:
+        volume_group = await self._lvm.group(group)
+        existing = await self._lvm.volume(group, name)
+        if existing:
+            if calls.OWNER_TAG + owner in existing.tags and 0 <= existing.size - disk.size <= volume_group.extent:
                 return False
             raise errors.ExistsError(
                 f"disk {disk.index} of {owner}: {self.path(disk)} exists already on node {self._node}"
             )
-        if disk.size > room.free:
-            raise self._no_room(disk.size, room)
-        stripes = min(stripes_of(disk), len(room.on))
-        near = [volume for volume in on if volume in room.on]
-        await self._allocate(disk, owner, stripes=stripes, on=near if len(near) >= stripes else ())
+        if disk.size > volume_group.free:
+            raise self._no_space(disk.size, volume_group)
+        stripes = min(stripes_of(disk), len(volume_group.on))
+        preferred = [volume for volume in on if volume in volume_group.on]
+        await self._allocate(disk, owner, stripes=stripes, on=preferred if len(preferred) >= stripes else ())
         return True
 
     async def _allocate(self, disk: calls.Disk, owner: str, *, stripes: int, on: Sequence[str]) -> None:
@@ -89,35 +91,36 @@ class Plain:
                 raise
             await self._lvm.create(group, name, disk.size, tags=[calls.OWNER_TAG + owner], stripes=stripes)
 
-    def _no_room(self, size: int, group: calls.VolumeGroup) -> errors.NoRoomError:
+    def _no_space(self, size: int, group: calls.VolumeGroup) -> errors.NoRoomError:
         return errors.NoRoomError(
             f"disk of {size} MiB does not fit, {group.free} MiB are free in {group.name} on node {self._node}"
         )
 
     async def adopt(self, disk: calls.Disk, source: str, *, owner: str) -> int:
-        """Rename the volume ``source``, in the disk's group, to the disk's name and write its owner down."""
+        """Rename the volume ``source``, in the disk's group, to the disk's name and tag it with its owner."""
         group, name = self._names(disk.logical_id)
-        found = await self._lvm.volume(group, source)
-        if found is None:
-            found = await self._found(disk)
-        elif found.open:
+        volume = await self._lvm.volume(group, source)
+        if volume is None:
+            volume = await self._existing(disk)
+        elif volume.open:
             raise errors.WrongStateError(
-                f"volume {group}/{source} on node {self._node} is in use", hint="stop what uses it, or choose another"
+                f"volume {group}/{source} on node {self._node} is in use",
+                hint="stop the program that uses it, or choose another volume",
             )
         else:
             await self._lvm.rename(group, source, name)
-        await self._own(disk, found, owner)
-        return found.size
+        await self._tag_owner(disk, volume, owner)
+        return volume.size
 
-    async def _found(self, disk: calls.Disk) -> calls.Volume:
-        found = await self._lvm.volume(*self._names(disk.logical_id))
-        if found is None:
+    async def _existing(self, disk: calls.Disk) -> calls.Volume:
+        volume = await self._lvm.volume(*self._names(disk.logical_id))
+        if volume is None:
             raise errors.NotFoundError(f"disk {disk.index}: there is no volume {self.path(disk)} on node {self._node}")
-        return found
+        return volume
 
-    async def _own(self, disk: calls.Disk, found: calls.Volume, owner: str) -> None:
-        old = [tag for tag in found.tags if tag.startswith(calls.OWNER_TAG) and tag != calls.OWNER_TAG + owner]
-        if old or calls.OWNER_TAG + owner not in found.tags:
+    async def _tag_owner(self, disk: calls.Disk, volume: calls.Volume, owner: str) -> None:
+        old = [tag for tag in volume.tags if tag.startswith(calls.OWNER_TAG) and tag != calls.OWNER_TAG + owner]
+        if old or calls.OWNER_TAG + owner not in volume.tags:
             await self._lvm.tag(*self._names(disk.logical_id), add=[calls.OWNER_TAG + owner], remove=old)
 
     async def remove(self, disk: calls.Disk) -> None:
@@ -127,37 +130,37 @@ class Plain:
 
     async def find(self, disk: calls.Disk) -> calls.DiskState | None:
         """Describe the volume."""
-        found = await self._lvm.volume(*self._names(disk.logical_id))
-        if found is None:
+        volume = await self._lvm.volume(*self._names(disk.logical_id))
+        if volume is None:
             return None
-        lost = f"a physical volume under {self.path(disk)} on node {self._node} is missing" if found.partial else ""
+        problem = f"a physical volume under {self.path(disk)} on node {self._node} is missing" if volume.partial else ""
         return calls.DiskState(
             path=self.path(disk),
-            size=found.size,
-            active=found.active,
-            degraded=found.partial,
-            problem=lost,
-            on=found.on,
+            size=volume.size,
+            active=volume.active,
+            degraded=volume.partial,
+            problem=problem,
+            on=volume.on,
         )
 
     async def activate(self, disk: calls.Disk, *, primary: bool) -> str:
         """Activate the volume."""
-        found = await self._found(disk)
-        if found.partial:
+        volume = await self._existing(disk)
+        if volume.partial:
             raise errors.EnvironmentFaultError(
                 f"disk {disk.index}: a physical volume under {self.path(disk)} on node {self._node} is missing",
-                hint="bring its disk back; if it is lost for good, repair the volume group and replace the disk",
+                hint="reconnect it; if it is lost, repair the volume group and replace the instance's disk",
             )
-        if not found.active:
+        if not volume.active:
             await self._lvm.activate(*disk.logical_id, active=True)
-        if found.active or disk.mode == "ro":
-            await self._set_mode(disk, number=found.number)
+        if volume.active or disk.mode == "ro":
+            await self._set_mode(disk, number=volume.number)
         return self.path(disk)
 
     async def deactivate(self, disk: calls.Disk) -> None:
         """Deactivate the volume."""
-        found = await self._lvm.volume(*self._names(disk.logical_id))
-        if found and found.active:
+        volume = await self._lvm.volume(*self._names(disk.logical_id))
+        if volume and volume.active:
             await self._lvm.activate(*disk.logical_id, active=False)
 
     async def open(self, disk: calls.Disk, *, force: bool) -> None:
@@ -167,14 +170,14 @@ class Plain:
         """Do nothing: a volume has no mirror."""
 
     async def expose(self, disk: calls.Disk) -> str:
-        """Return the path, for what is there is the disk itself."""
+        """Return the volume's path, which has the disk's content itself."""
         return self.path(disk)
 
     async def conceal(self, disk: calls.Disk) -> None:
         """Do nothing."""
 
     async def set_mode(self, disk: calls.Disk) -> None:
-        """Set the kernel's read-only mark of the volume's device."""
+        """Set or clear the kernel's read-only flag of the volume's device."""
         await self._set_mode(disk)
 
     async def _set_mode(self, disk: calls.Disk, *, number: str = "") -> None:
@@ -183,24 +186,24 @@ class Plain:
 
     async def grow(self, disk: calls.Disk, size: int, *, backing: bool, dry_run: bool) -> None:
         """Extend the volume."""
-        found = await self._found(disk)
-        if found.size >= size:
+        volume = await self._existing(disk)
+        if volume.size >= size:
             return
         group = await self._lvm.group(disk.logical_id[0])
-        if size - found.size > group.free:
-            raise self._no_room(size - found.size, group)
+        if size - volume.size > group.free:
+            raise self._no_space(size - volume.size, group)
         if not dry_run:
             await self._lvm.extend(*self._names(disk.logical_id), size)
 
     async def snapshot(self, disk: calls.Disk, name: str) -> tuple[str, tuple[str, ...]]:
-        """Make an LVM snapshot."""
-        origin, group = await self._found(disk), await self._lvm.group(disk.logical_id[0])
-        made = await self._lvm.volume(group.name, name)
-        if made is None:
+        """Create an LVM snapshot."""
+        origin, group = await self._existing(disk), await self._lvm.group(disk.logical_id[0])
+        snapshot = await self._lvm.volume(group.name, name)
+        if snapshot is None:
             if origin.size > group.free:
-                raise self._no_room(origin.size, group)
+                raise self._no_space(origin.size, group)
             await self._lvm.snapshot(group.name, name, origin=origin)
-        elif made.origin != origin.name:
+        elif snapshot.origin != origin.name:
             raise errors.ExistsError(f"volume {group.name}/{name} exists already on node {self._node}")
         return KIND, (group.name, name)
 
@@ -211,57 +214,59 @@ class Plain:
         if new_group != group:
             raise errors.InvalidError(f"a volume cannot be renamed from group {group} to {new_group}")
         if await self._lvm.volume(group, new) is None:
-            await self._found(disk)
+            await self._existing(disk)
             await self._lvm.rename(group, name, new)
 
     async def set_info(self, disk: calls.Disk, owner: str) -> None:
         """Tag the volume with its instance."""
-        await self._own(disk, await self._found(disk), owner)
+        await self._tag_owner(disk, await self._existing(disk), owner)
 
     async def wipe(self, disk: calls.Disk, *, offset: int, size: int) -> None:
         """Write zeros to the volume."""
         await self._tools.wipe(self.path(disk), offset=offset, size=size)
 
     async def storage(self, name: str) -> calls.StorageInfo:
-        """Return the room of a volume group."""
-        found = await self._lvm.group(name)
-        return calls.StorageInfo(kind=KIND, path=name, free=found.free, total=found.size)
+        """Return the capacity of a volume group."""
+        group = await self._lvm.group(name)
+        return calls.StorageInfo(kind=KIND, path=name, free=group.free, total=group.size)
 
     async def verify(self, name: str) -> list[str]:
-        """Complain of a group that is gone, physical volumes that are missing, volumes that lay on them."""
-        found = await self._lvm.group(name)
-        if not found.missing:
+        """Report missing physical volumes and the volumes on them; EnvironmentFaultError if there is no such group."""
+        group = await self._lvm.group(name)
+        if not group.missing:
             return []
         lost = [volume.name for volume in await self._lvm.volumes(name) if volume.partial]
         return [
-            f"volume group {name} misses {found.missing} of its physical volumes, and with them "
-            f"{', '.join(lost) or 'no volumes'}; bring the disk back, or repair the group and replace the disks"
+            f"volume group {name} misses {group.missing} of its physical volumes, and with them "
+            f"{', '.join(lost) or 'no volumes'}; reconnect the disk, or repair the group and replace the disks"
         ]
 
 
 def stripes_of(disk: calls.Disk) -> int:
-    """Return over how many physical volumes a disk shall be spread."""
+    """Return the number of physical volumes to spread a disk over."""
     return max(1, int(disk.params.get("stripes", 1)))
 
 
-def spread(free: Mapping[str, int], wanted: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Choose physical volumes for volumes of one instance, given as (size, stripes); pure.
+def spread(free: Mapping[str, int], requests: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+    """Choose physical volumes for the volumes of an instance, requested as (size in MiB, stripes); pure.
 
-    As few as hold all, those with most room first, so that room stays even over the group; a volume gets those of them
-    that have room for it, and all where no set of one per stripe has: LVM then divides it among them.
+    ``free`` has the free MiB of each physical volume. The function chooses as few of them as have enough space for all
+    requests, those with most free space first, so that usage stays even over the group. A volume gets one of the chosen
+    for each stripe, with enough space each; if there are too few of those, it gets all chosen ones, and LVM divides it
+    among them.
     """
     order = sorted(free, key=lambda name: (-free[name], name))
-    count = max([1, *(stripes for _, stripes in wanted)])
-    total = sum(size for size, _ in wanted)
+    count = max([1, *(stripes for _, stripes in requests)])
+    total = sum(size for size, _ in requests)
     while count < len(order) and sum(free[name] for name in order[:count]) < total:
         count += 1
-    left = {name: free[name] for name in order[:count]}
+    remaining = {name: free[name] for name in order[:count]}
     chosen: list[tuple[str, ...]] = []
-    for size, stripes in wanted:
-        part = -(-size // stripes)
-        roomy = tuple(name for name in left if left[name] >= part)[:stripes]
-        on = roomy if len(roomy) == stripes else tuple(left)
+    for size, stripes in requests:
+        stripe_size = -(-size // stripes)
+        sufficient = tuple(name for name in remaining if remaining[name] >= stripe_size)[:stripes]
+        on = sufficient if len(sufficient) == stripes else tuple(remaining)
         for name in on:
-            left[name] -= -(-size // len(on))
+            remaining[name] -= -(-size // len(on))
         chosen.append(on)
     return chosen

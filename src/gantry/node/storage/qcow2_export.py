@@ -1,9 +1,9 @@
-"""A qcow2 file as the raw disk that is in it, for programs that know nothing of qcow2: OS scripts, copies.
+"""Presents a qcow2 file as the raw disk in it (a view), for programs that cannot read qcow2: OS scripts, copies.
 
-    <run>/views/<disk uuid>         a file that reads and writes as the disk, while it is open
-    <run>/views/<disk uuid>.pid     the process behind it
+    <run>/views/<disk uuid>         a file with the content of the raw disk, while the view is open
+    <run>/views/<disk uuid>.pid     the process that serves the view
 
-QEMU's storage daemon serves the file over FUSE. A guest cannot use the image at the same time: QEMU's lock sees to it.
+QEMU's storage daemon serves the file over FUSE. A guest cannot use the image at the same time: QEMU locks it.
 """
 
 import signal
@@ -13,12 +13,12 @@ from gantry.node.storage import programs
 from gantry.runtime import interface
 
 PROGRAM = "qemu-storage-daemon"
-# seconds, for what it has not written yet
-PATIENCE = 60.0
+CLOSE_TIMEOUT_SECONDS = 60.0
+"""For the storage daemon to write its remaining data and exit."""
 
 
 class Views:
-    """The views of one node; ``folder`` is where they are."""
+    """The views of a node, in ``folder``."""
 
     def __init__(self, runtime: interface.Runtime, folder: str) -> None:
         self._runtime = runtime
@@ -27,44 +27,50 @@ class Views:
         self._folder = folder
 
     async def open(self, name: str, path: str, *, image: str) -> str:
-        """Show the image at ``path`` and return where; WrongStateError while a guest uses it."""
+        """Open a view of the file ``path``, return the view's path; WrongStateError while a guest uses the file."""
         view = f"{self._folder}/{name}"
         if self._pid(view):
             return view
         await self._disk.make_directory(self._folder)
         await self._disk.write(view, b"", mode=0o600, sync=False)
-        done = await self._tools.run(
+        process = await self._tools.run(
             PROGRAM, "--daemonize", "--pidfile", f"{view}.pid",
             "--blockdev", f"driver=file,node-name=file,filename={path.replace(',', ',,')}",
             "--blockdev", f"driver={image},node-name=disk,file=file",
             "--export", f"type=fuse,id=view,node-name=disk,mountpoint={view.replace(',', ',,')},writable=on",
             package="qemu-system-common",
         )  # fmt: skip
-        if done.code:
+        if process.code:
             await self._disk.remove(view)
-            where, said = f"{path} on node {self._runtime.host}", programs.said(done)
-            if "lock" in said:
+            where, reason = f"{path} on node {self._runtime.host}", programs.failure_reason(process)
+            if "lock" in reason:
                 raise errors.WrongStateError(f"{where} is in use", hint="stop its instance")
-            raise errors.BlockDeviceError(f"{where} cannot be shown as a raw disk: {said}")
+            raise errors.BlockDeviceError(f"{where} cannot be exported as a raw disk: {reason}")
         return view
 
     async def close(self, name: str) -> None:
-        """Take a view away; all that was written to it is then in the image."""
+        """Close a view; when this returns, all data written to the view is in the image."""
         view = f"{self._folder}/{name}"
         pid = self._pid(view)
         if pid:
             self._runtime.processes.signal(pid, signal.SIGTERM)
-        deadline = self._runtime.clock.monotonic() + PATIENCE
+        deadline = self._runtime.clock.monotonic() + CLOSE_TIMEOUT_SECONDS
         while self._pid(view):
             if self._runtime.clock.monotonic() > deadline:
-                raise errors.BlockDeviceError(f"{PROGRAM} behind {view} on node {self._runtime.host} does not end")
+                raise errors.BlockDeviceError(
+                    f"{PROGRAM} for {view} on node {self._runtime.host} did not exit within "
+                    f"{CLOSE_TIMEOUT_SECONDS:.0f} s"
+                )
             await self._runtime.clock.sleep(0.05)
         for file in (view, f"{view}.pid"):
             if self._disk.exists(file):
                 await self._disk.remove(file)
 
     def _pid(self, view: str) -> int:
-        """Return the process behind a view, 0 when there is none; it takes its record away a moment before it ends."""
+        """Return the id of the process that serves a view, 0 if none runs.
+
+        The process removes its PID file shortly before it exits.
+        """
         try:
             pid = int(self._disk.read(f"{view}.pid"))
         except (FileNotFoundError, ValueError):

@@ -78,7 +78,7 @@ def why(done: commands.Completed) -> str:
     """Return why xl failed, without where in its source that was."""
     lines = (done.stderr + b"\n" + done.stdout).decode(errors="replace").splitlines()
     telling = [line.strip() for line in lines if "error" in line.lower() or "fail" in line.lower()]
-    return _ORIGIN.sub("", telling[0]) if telling else programs.said(done)
+    return _ORIGIN.sub("", telling[0]) if telling else programs.failure_reason(done)
 
 
 class Xl:

@@ -49,7 +49,7 @@ class Xen:
         self._wants = requirements.Wants(runtime, xl, kind=kind)
         self._records = known = records.Records(runtime.disk, f"{folders.instances}/{kind}")
         self._power = power.Power(runtime.clock, xl)
-        tls = stream_tls.Channels(runtime.disk, folders, secure=secure)
+        tls = stream_tls.Contexts(runtime.disk, folders, secure=secure)
         self._passage = migration.Passage(runtime, xl=xl, known=known, tls=tls)
         self._guests = guests.Guests(
             xl, known=known, parts=parts, demands=self._wants, ways=self._passage, buttons=self._power

@@ -55,7 +55,7 @@ class Passage:
         *,
         xl: domains.Xl,
         known: records.Records,
-        tls: stream_tls.Channels,
+        tls: stream_tls.Contexts,
     ) -> None:
         self._runtime = runtime
         self._clock = runtime.clock
@@ -69,7 +69,7 @@ class Passage:
         """Wait at an address for a domain, whose configuration is written, and restore it; HypervisorError."""
         token = self._runtime.random.token(SECRET_BYTES).hex()
         try:
-            arrival = await self._runtime.streams.listen(address, token=token, tls=self._tls.here())
+            arrival = await self._runtime.streams.listen(address, token=token, tls=self._tls.server())
         except OSError as error:
             raise errors.HypervisorError(f"instance {name} cannot be waited for at {address}: {error}") from None
         self._receiving[name] = _Receiving(arrival, asyncio.ensure_future(self._receive(name, arrival)))
@@ -78,7 +78,7 @@ class Passage:
     async def _receive(self, name: str, arrival: commands.Arrival) -> None:
         stage = self._stage("restore", "-p", self._records.config(name), "/dev/stdin")
         try:
-            streamed = await arrival.receive([stage], timeout=programs.LONG)
+            streamed = await arrival.receive([stage], timeout=programs.DATA_TIMEOUT_SECONDS)
         except OSError as error:
             logger.warning("instance %s did not arrive: %s", name, error)
             return
@@ -117,7 +117,7 @@ class Passage:
             streamed = await self._runtime.streams.send(
                 [self._stage("save", "-p", name, "/dev/stdout")],
                 host=reception.host, port=reception.port, token=reception.secret,
-                tls=self._tls.there(), timeout=programs.LONG,
+                tls=self._tls.client(), timeout=programs.DATA_TIMEOUT_SECONDS,
             )  # fmt: skip
         except OSError as error:
             self._failed(name, f"the stream broke off: {error}; the target's log may say why")

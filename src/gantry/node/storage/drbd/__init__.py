@@ -1,4 +1,4 @@
-"""The disk type ``drbd``: a disk on two nodes, by DRBD 8.4 without its configuration files.
+"""The disk type ``drbd``: a disk on two nodes, with DRBD 8.4 and without its configuration files.
 
-``driver`` is the disk type; ``setup`` runs DRBD's programs, ``status`` reads what the kernel and they tell.
+``driver`` is the disk type; ``setup`` runs DRBD's programs, ``status`` parses the kernel's status and their output.
 """

@@ -1,8 +1,8 @@
-"""DRBD's programs: one method per command of drbdsetup and drbdmeta, for the version 8.4 in Linux's own tree.
+"""DRBD's programs: a method for each command of drbdsetup and drbdmeta, for DRBD 8.4 from the Linux source tree.
 
-``driver`` calls them. Resources are called ``resource<minor>`` and have one volume. The metadata is external and of
-flexible size, so a volume of a few MiB or of 128 holds it. A disk that fails is detached; the guest goes on with the
-peer's.
+``driver`` calls them. A resource has the name ``resource<minor>`` and one volume. The metadata is external and of
+flexible size, so its volume can have a few MiB or 128. The kernel detaches a local disk that fails; the guest continues
+with the peer's.
 """
 
 import re
@@ -21,8 +21,8 @@ HELPER = "/sys/module/drbd/parameters/usermode_helper"
 LOAD = "modprobe drbd usermode_helper=/bin/true minor_count=255"
 UNCLEAN = "(165)"
 DIGEST = "sha256"
-# seconds that two nodes get to agree on a new size
-AGREEMENT = 20.0
+RESIZE_TIMEOUT_SECONDS = 20.0
+"""For two nodes to agree on a new size."""
 
 
 class Parameters(msgspec.Struct, frozen=True, rename="kebab"):
@@ -43,7 +43,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="kebab"):
 
     @classmethod
     def of(cls, disk: calls.Disk) -> "Parameters":
-        """Return a disk's parameters; InvalidError."""
+        """Return the parameters of a disk; InvalidError."""
         try:
             return msgspec.convert(disk.params, cls)
         except msgspec.ValidationError as error:
@@ -72,7 +72,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Setup:
-    """DRBD's programs on one node."""
+    """DRBD's programs on a node."""
 
     def __init__(self, runtime: interface.Runtime, tools: programs.Programs) -> None:
         self._disk = runtime.disk
@@ -81,172 +81,181 @@ class Setup:
         self.node = tools.node
 
     def problem(self) -> tuple[str, str]:
-        """Return what keeps the node from having mirrored disks, and what to do; empty when nothing does."""
+        """Return why the node cannot have mirrored disks, and what to do; both empty if it can."""
         if not self._disk.exists(PROC):
-            return f"node {self.node} has no DRBD in its kernel", f"load it: {LOAD}"
+            return f"the kernel of node {self.node} has no DRBD module loaded", f"load it: {LOAD}"
         version = re.search(rb"version: (\d+\.\d+)", self._disk.read(PROC))
         if version is None or version[1] != b"8.4":
-            found = version[1].decode() if version else "unknown"
-            return f"node {self.node} has DRBD {found}", "8.4, which comes with Linux, is needed"
+            number = version[1].decode() if version else "of an unknown version"
+            return f"node {self.node} has DRBD {number}", "use DRBD 8.4, which is a part of Linux"
         helper = self._disk.read(HELPER).decode().strip() if self._disk.exists(HELPER) else ""
         if helper.endswith("drbdadm"):
-            # It fails without configuration files, and the kernel then drops the first synchronisation.
-            return f"DRBD on node {self.node} calls {helper}, which knows nothing of our disks", f"load it so: {LOAD}"
+            # It fails without configuration files, and the kernel then aborts the first synchronization.
+            return (
+                f"DRBD on node {self.node} runs {helper}, which fails without configuration files",
+                f"reload the module: {LOAD}",
+            )
         return "", ""
 
     def check(self) -> None:
-        """Raise EnvironmentFaultError when the node cannot have mirrored disks."""
+        """Raise EnvironmentFaultError if the node cannot have mirrored disks."""
         problem, hint = self.problem()
         if problem:
             raise errors.EnvironmentFaultError(problem, hint=hint)
 
     def minor(self, number: int) -> status.Minor | None:
-        """Return what the kernel knows of a minor."""
+        """Return the kernel's status of a minor, None if it has none."""
         if not self._disk.exists(PROC):
             return None
         return status.minors(self._disk.read(PROC).decode()).get(number)
 
     def size(self, number: int) -> int:
-        """Return the size of a minor in MiB, 0 while it has none."""
+        """Return the size of a minor in MiB, 0 if it has none."""
         path = f"/sys/block/drbd{number}/size"
         return int(self._disk.read(path)) // 2048 if self._disk.exists(path) else 0
 
-    async def show(self, number: int) -> status.Shown | None:
-        """Return how a minor is set up."""
-        done = await self._tools.run("drbdsetup", "show", str(number), package=PACKAGE)
-        return status.shown(done.stdout.decode()) if done.code == 0 else None
+    async def show(self, number: int) -> status.Configuration | None:
+        """Return the configuration of a minor, None if it has none."""
+        process = await self._tools.run("drbdsetup", "show", str(number), package=PACKAGE)
+        return status.configuration(process.stdout.decode()) if process.code == 0 else None
 
     async def reason(self, number: int) -> str:
-        """Return why the kernel last gave a minor's connection up."""
-        done = await self._tools.run("dmesg", package="util-linux")
-        return status.reason(done.stdout.decode(errors="replace"), resource=resource(number), minor=number)
+        """Return why the kernel last ended a minor's connection, empty if unknown."""
+        process = await self._tools.run("dmesg", package="util-linux")
+        return status.reason(process.stdout.decode(errors="replace"), resource=resource(number), minor=number)
 
     async def has_metadata(self, number: int, meta: str) -> bool:
-        """Tell whether a volume holds the metadata of a DRBD device; BlockDeviceError when that cannot be seen."""
-        done = await self._meta(number, meta, "dump-md")
-        said = (done.stderr + done.stdout).lower()
-        if done.code and b"unclean" not in said and b"no valid meta" not in said:
-            raise self._failure("dump-md", done)
-        return b"no valid meta" not in said
+        """Return whether a volume contains DRBD metadata; BlockDeviceError if that cannot be determined."""
+        process = await self._meta(number, meta, "dump-md")
+        output = (process.stderr + process.stdout).lower()
+        if process.code and b"unclean" not in output and b"no valid meta" not in output:
+            raise self._failure("dump-md", process)
+        return b"no valid meta" not in output
 
     async def create_metadata(self, number: int, meta: str) -> None:
-        """Write new metadata: the disk then knows of no data."""
-        done = await self._meta(number, meta, "create-md")
-        if done.code:
-            raise self._failure("create-md", done)
+        """Write new metadata, according to which the disk has no data."""
+        process = await self._meta(number, meta, "create-md")
+        if process.code:
+            raise self._failure("create-md", process)
 
     async def _meta(self, number: int, meta: str, command: str) -> commands.Completed:
         words = ("drbdmeta", "--force", str(number), "v08", meta, "flex-external", command)
         return await self._tools.run(*words, package=PACKAGE)
 
     async def new(self, number: int) -> None:
-        """Make the resource and its minor."""
+        """Create the resource and its minor."""
         name = resource(number)
-        done = await self._tools.run("drbdsetup", "new-resource", name, package=PACKAGE)
-        if done.code:
-            # What a crash left between the two commands; a resource with a minor was looked for before.
+        process = await self._tools.run("drbdsetup", "new-resource", name, package=PACKAGE)
+        if process.code:
+            # After a crash between the two commands the resource exists without a minor; callers check for a minor.
             await self._command("del-resource", name)
             await self._command("new-resource", name)
         await self._command("new-minor", name, str(number), "0")
 
     async def attach(self, number: int, *, data: str, meta: str, parameters: Parameters) -> None:
-        """Give a minor its local disk; what a crash left open in the metadata is closed first."""
+        """Attach a minor's local disk; if a crash left the metadata unclean, first apply its activity log."""
         words = ("attach", str(number), data, meta, "flexible", "--on-io-error=detach", *parameters.disk_options())
-        done = await self._tools.run("drbdsetup", *words, package=PACKAGE)
-        if done.code and UNCLEAN.encode() in done.stderr + done.stdout:
-            closed = await self._meta(number, meta, "apply-al")
-            if closed.code:
-                raise self._failure("apply-al", closed)
-            done = await self._tools.run("drbdsetup", *words, package=PACKAGE)
-        if done.code:
-            raise self._failure("attach", done)
+        process = await self._tools.run("drbdsetup", *words, package=PACKAGE)
+        if process.code and UNCLEAN.encode() in process.stderr + process.stdout:
+            repair = await self._meta(number, meta, "apply-al")
+            if repair.code:
+                raise self._failure("apply-al", repair)
+            process = await self._tools.run("drbdsetup", *words, package=PACKAGE)
+        if process.code:
+            raise self._failure("attach", process)
 
     async def tune(self, number: int, parameters: Parameters) -> None:
-        """Set the options of a local disk anew."""
+        """Change the options of an attached local disk."""
         await self._command("disk-options", str(number), *parameters.disk_options())
 
     async def detach(self, number: int) -> None:
-        """Take a minor's local disk away."""
+        """Detach a minor's local disk."""
         await self._command("detach", str(number))
 
     async def connect(self, mirror: calls.Mirror, *, parameters: Parameters, options: dict[str, str]) -> None:
         """Connect a resource to its peer."""
-        given = {
+        net_options = {
             "protocol": parameters.protocol,
             "cram-hmac-alg": DIGEST,
             "shared-secret": mirror.secret,
             "after-sb-0pri": "discard-zero-changes",
             "after-sb-1pri": "consensus",
         } | options
-        words = [f"--{name}={value}" for name, value in given.items()]
+        words = [f"--{name}={value}" for name, value in net_options.items()]
         await self._command("connect", resource(mirror.minor), *ends(mirror), *words, *parameters.net_custom.split())
 
     async def net_options(self, mirror: calls.Mirror, **options: str) -> None:
-        """Change options of a connection while it is up."""
+        """Change options of an existing connection."""
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         await self._command("net-options", *ends(mirror), *words)
 
     async def disconnect(self, local: str, remote: str) -> None:
-        """Part a resource from its peer, whether that agrees or not."""
-        done = await self._tools.run("drbdsetup", "disconnect", local, remote, package=PACKAGE)
-        if done.code:
+        """Disconnect a resource from its peer, by force if necessary."""
+        process = await self._tools.run("drbdsetup", "disconnect", local, remote, package=PACKAGE)
+        if process.code:
             await self._command("disconnect", local, remote, "--force")
 
     async def role(self, number: int, role: str, *, force: bool = False) -> None:
         """Make a minor ``primary`` or ``secondary``; WrongStateError."""
-        done = await self._tools.run("drbdsetup", role, str(number), *(("--force",) if force else ()), package=PACKAGE)
-        if done.code:
-            said = programs.said(done)
-            hint = "wait for its synchronisation" if role == "primary" else "stop what uses it"
-            raise errors.WrongStateError(f"drbd{number} on node {self.node} cannot become {role}: {said}", hint=hint)
+        arguments = (role, str(number), *(("--force",) if force else ()))
+        process = await self._tools.run("drbdsetup", *arguments, package=PACKAGE)
+        if process.code:
+            reason = programs.failure_reason(process)
+            hint = "wait for its synchronization" if role == "primary" else "stop the program that uses it"
+            raise errors.WrongStateError(f"drbd{number} on node {self.node} cannot become {role}: {reason}", hint=hint)
 
     async def resize(self, number: int, size: int) -> None:
-        """Let a minor use all that its disks have; return when that is ``size`` MiB, for two nodes must agree first."""
+        """Grow a minor to the size of its disks; return when it has ``size`` MiB, or after the timeout.
+
+        Both nodes must agree on the size first.
+        """
         await self._command("resize", str(number))
-        deadline = self._clock.monotonic() + AGREEMENT
+        deadline = self._clock.monotonic() + RESIZE_TIMEOUT_SECONDS
         while self.size(number) < size and self._clock.monotonic() < deadline:
             await self._clock.sleep(0.1)
 
     async def pause(self, number: int, *, pause: bool) -> None:
-        """Let a resynchronisation wait, or go on."""
+        """Pause a resynchronization, or resume it."""
         await self._command("pause-sync" if pause else "resume-sync", str(number))
 
     async def down(self, name: str, *, number: int) -> None:
-        """Take a resource away with all it has; WrongStateError while it is open."""
-        done = await self._tools.run("drbdsetup", "down", name, package=PACKAGE)
-        if done.code:
+        """Shut a resource down with its minor and connection; WrongStateError while the device is open."""
+        process = await self._tools.run("drbdsetup", "down", name, package=PACKAGE)
+        if process.code:
             raise errors.WrongStateError(
-                f"drbd{number} on node {self.node} cannot be taken down: {programs.said(done)}",
-                hint="stop what uses it",
+                f"drbd{number} on node {self.node} cannot be shut down: {programs.failure_reason(process)}",
+                hint="stop the program that uses it",
             )
 
     async def _command(self, *words: str) -> None:
-        done = await self._tools.run("drbdsetup", *words, package=PACKAGE)
-        if done.code:
-            raise self._failure(words[0], done)
+        process = await self._tools.run("drbdsetup", *words, package=PACKAGE)
+        if process.code:
+            raise self._failure(words[0], process)
 
-    def _failure(self, command: str, done: commands.Completed) -> errors.BlockDeviceError:
-        lines = (done.stderr + done.stdout).decode(errors="replace").split("\n")
-        said = next((line.strip() for line in lines if "Failure" in line or "error" in line.lower()), "")
-        return errors.BlockDeviceError(f"DRBD's {command} failed on node {self.node}: {said or programs.said(done)}")
+    def _failure(self, command: str, process: commands.Completed) -> errors.BlockDeviceError:
+        lines = (process.stderr + process.stdout).decode(errors="replace").split("\n")
+        reason = next((line.strip() for line in lines if "Failure" in line or "error" in line.lower()), "")
+        return errors.BlockDeviceError(
+            f"DRBD's {command} failed on node {self.node}: {reason or programs.failure_reason(process)}"
+        )
 
 
 def resource(number: int) -> str:
-    """Return the name of a minor's resource."""
+    """Return the name of the resource for a minor."""
     return f"resource{number}"
 
 
 def address(host: str, port: int) -> str:
-    """Return an address as ``drbdsetup show`` spells it."""
+    """Return an address as ``drbdsetup show`` prints it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def endpoint(shown: str) -> str:
-    """Return an address as drbdsetup takes it, from how it shows it."""
-    return f"{'ipv6' if shown.startswith('[') else 'ipv4'}:{shown}"
+def endpoint(address_text: str) -> str:
+    """Return an address in the form of drbdsetup's arguments, from the form that ``drbdsetup show`` prints."""
+    return f"{'ipv6' if address_text.startswith('[') else 'ipv4'}:{address_text}"
 
 
 def ends(mirror: calls.Mirror) -> tuple[str, str]:
-    """Return both addresses of a mirror as drbdsetup takes them."""
+    """Return the local and the remote address of a mirror in the form of drbdsetup's arguments."""
     local, remote = (address(host, mirror.port) for host in (mirror.local, mirror.remote))
     return endpoint(local), endpoint(remote)
