@@ -30,7 +30,6 @@ PENDING: tuple[str, ...] = (
     "docs/how-to/disks.md",
     "docs/reference",
     "src/gantry/address",
-    "src/gantry/cli",
     "src/gantry/daemons",
     "src/gantry/doors",
     "src/gantry/jobs",

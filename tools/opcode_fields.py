@@ -27,8 +27,8 @@ class Field(NamedTuple):
     kind: str
     help: str
     default: object = None
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
     choices: tuple[str, ...] = ()
 
 
@@ -77,11 +77,11 @@ def row(opcode: type[msgspec.Struct], field: types.Field) -> tuple[object, ...]:
     """Return the row of one field."""
     plain = _plain(field.type)
     default = field.default if isinstance(field.default, bool | int | str) else None
-    least = plain.ge if isinstance(plain, types.IntType) else None
-    most = plain.le if isinstance(plain, types.IntType) else None
+    minimum = plain.ge if isinstance(plain, types.IntType) else None
+    maximum = plain.le if isinstance(plain, types.IntType) else None
     choices = tuple(map(str, plain.values)) if isinstance(plain, types.LiteralType) else ()
     help_ = texts.of(opcode.__name__, field.name, own=_description(field.type))
-    return _kind(plain), help_, default, least, most, choices
+    return _kind(plain), help_, default, minimum, maximum, choices
 
 
 def text() -> str:

@@ -55,10 +55,10 @@ def test_a_wrong_option_ends_with_2_in_one_line(gnt: Gnt, line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("gnt-instance add", "Error: Command add expects INSTANCE; given were 0"),
-        ("gnt-instance add a b", "Error: Command add expects INSTANCE; given were 2"),
-        ("gnt-cluster info now", "Error: Command info expects no arguments; given were 1"),
-        ("gnt-network connect", "Error: Command connect expects NETWORK [GROUP...]; given were 0"),
+        ("gnt-instance add", "Error: Command add expects INSTANCE, but got 0 arguments"),
+        ("gnt-instance add a b", "Error: Command add expects INSTANCE, but got 2 arguments"),
+        ("gnt-cluster info now", "Error: Command info expects no arguments, but got 1 argument"),
+        ("gnt-network connect", "Error: Command connect expects NETWORK [GROUP...], but got 0 arguments"),
     ],
 )
 def test_a_wrong_number_of_arguments_ends_with_1(gnt: Gnt, line: str, wanted: str) -> None:
@@ -114,7 +114,7 @@ def test_an_unexpected_error_is_one_line_and_with_d_the_place(gnt: Gnt, monkeypa
 
     monkeypatch.setattr(client.Client, "query", broken)
     ran = gnt("gnt-instance list")
-    assert ran == (1, "", "internal error: LookupError: surprise; run the command with -d to see where\n")
+    assert ran == (1, "", "internal error: LookupError: surprise; run the command with -d for the traceback\n")
     assert "Traceback" in gnt("gnt-instance list -d").err
 
 

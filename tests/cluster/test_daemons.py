@@ -49,10 +49,10 @@ def test_a_client_is_a_few_lines_with_the_library_and_without_it(shared: lab.Lab
     library = client.Client(str(shared.master / "run/master.sock"))
     try:
         number = library.submit([op])
-        change = library.wait_for_change(number, ["status"], previous=["success"], serial=None, limit=60)
+        change = library.wait_for_change(number, ["status"], previous=["success"], serial=None, timeout_seconds=60)
         while change is None or change.values[0] not in ("success", "error"):
             previous = change.values if change else ["success"]
-            change = library.wait_for_change(number, ["status"], previous=previous, serial=None, limit=60)
+            change = library.wait_for_change(number, ["status"], previous=previous, serial=None, timeout_seconds=60)
         assert library.jobs([number], ["status", "opresult"]) == [["success", [None]]]
     finally:
         library.close()

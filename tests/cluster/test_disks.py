@@ -173,7 +173,7 @@ def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
         (("modify", "--disk", "0:modify,mode=rx", NAME), "there are r, ro, rw, w"),
         (("modify", "--disk", "add:size=900t", NAME), "943718400 MiB of disk do not fit"),
         (("replace-disks", "-a", NAME), "has no mirrored disks"),
-        (("replace-disks", NAME), "give one of -p, -s, -a, -n NODE and -I ALLOCATOR"),
+        (("replace-disks", NAME), "give exactly one of -p, -s, -a, -n NODE and -I ALLOCATOR"),
         (("recreate-disks", "--disk", "0", NAME), "disk 0 of instance disks.example is there"),
         (("add", "-t", "plian", "--disk", "0:size=1g", "other.example"), "did you mean plain?"),
         (("add", "-t", "file", "--disk", "0:size=1g,vg=x", "--no-install", "other.example"), "have no vg"),

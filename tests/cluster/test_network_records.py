@@ -181,7 +181,7 @@ def test_what_one_network_exports_another_imports(site: Site) -> None:
     path, twin = site.file("out.csv"), f"{site.net}-twin"
     site.command("export-reservations", site.net, path)
     again = site.command("import-reservations", site.net, path)
-    assert again == "0 addresses reserved; left out: 0 reserved externally already, 2 in use, 1 gateways\n"
+    assert again == "0 addresses reserved; skipped: 0 reserved externally already, 2 in use, 1 gateways\n"
     site.command("add", "--subnet", "cidr=192.0.2.0/25,pool", "--subnet", "cidr=2001:db8::/64", twin)
     dry = site.command("import-reservations", "--dry-run", twin, path)
     assert "192.0.2.10" in dry
@@ -189,7 +189,7 @@ def test_what_one_network_exports_another_imports(site: Site) -> None:
     assert site.command("import-reservations", twin, path).startswith("3 addresses reserved;")
     assert site.reserved(twin) == "192.0.2.1, 192.0.2.10, 2001:db8::10"
     once_more = site.command("import-reservations", twin, path)
-    assert once_more.startswith("0 addresses reserved; left out: 3 reserved externally already")
+    assert once_more.startswith("0 addresses reserved; skipped: 3 reserved externally already")
 
 
 def test_a_wrong_line_of_an_import_changes_nothing(site: Site) -> None:

@@ -36,7 +36,7 @@ from tests.cluster import lab, test_refused_requests, wires
         ("--subnet nowhere:remove", "has no subnet nowhere; its subnets are: 192.0.2.0/24 (lan), 10.0.0.0/8"),
         ("--subnet add:cidr=198.51.100.0/24,dhcp=yes", "it; --subnet 192.0.2.0/24:modify,dhcp=no takes it away"),
         ("--pool remove:192.0.2.30-192.0.2.40", "no pool of network"),
-        ("--pool web:modify", "there is nothing to modify"),
+        ("--pool web:modify", "no value to modify"),
         ("--add-reserved-ips 192.0.2.45-192.0.2.60", "overlaps external reservation 192.0.2.50-192.0.2.59"),
         ("--add-reserved-ips 192.0.2.9-192.0.2.5", "is backwards"),
         ("--add-reserved-ips 192.0.2.5,bogus", "'bogus' is not an address range"),

@@ -120,7 +120,9 @@ def test_the_hypervisor_is_named_at_creation_and_its_options_change_later(cluste
     assert _stored(cluster, "instances", "k.example")["hvparams"] == own
     cluster.run(*MODIFY, "-H", "-cdrom_image_path,boot_order=default", "k.example")
     assert _stored(cluster, "instances", "k.example")["hvparams"] == {"accel": "tcg"}
-    assert "the hypervisor of an instance is fixed" in cluster.refused(*MODIFY, "--hypervisor", "fake:", "k.example")
+    assert "the hypervisor of an instance cannot be changed" in cluster.refused(
+        *MODIFY, "--hypervisor", "fake:", "k.example"
+    )
     with cluster.luxi() as luxi:
         op = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "k.example", "hypervisor": "fake"}
         assert luxi.exchange("SubmitJob", [op])[0] is False

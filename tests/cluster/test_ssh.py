@@ -79,7 +79,7 @@ def test_without_ssh_one_line_says_so(shared: lab.Lab, tmp_path: Path) -> None:
     done = shared.run("gnt-cluster", "command", "true", PATH=str(tmp_path), check=False)
     assert (done.returncode, done.stderr) == (
         1,
-        "Failure: cannot run ssh: No such file or directory; it comes with the package openssh-client\n",
+        "Failure: cannot run ssh: No such file or directory; install the package openssh-client\n",
     )
 
 

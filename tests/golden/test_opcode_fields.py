@@ -19,5 +19,5 @@ def test_every_opcode_is_in_the_table_with_its_bounds() -> None:
     assert opcode_fields.FIELDS.keys() == {str(opcode.__struct_config__.tag) for opcode in opcodes.ALL}
     timeout = opcode_fields.field("OP_INSTANCE_SHUTDOWN", "timeout")
     (declared,) = (f for f in msgspec.structs.fields(opcodes.InstanceShutdown) if f.name == "timeout")
-    assert (timeout.kind, timeout.default, timeout.least, timeout.most) == ("number", declared.default, 0, 86400)
+    assert (timeout.kind, timeout.default, timeout.minimum, timeout.maximum) == ("number", declared.default, 0, 86400)
     assert set(opcode_fields.field("OP_INSTANCE_REBOOT", "reboot_type").choices) == {"soft", "hard", "full"}

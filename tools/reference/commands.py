@@ -84,7 +84,7 @@ def _option_rows(options: Iterable[command.Option]) -> Iterator[tuple[str, str]]
     for option in options:
         names = ", ".join(option.names) + (f" {option.metavar}" if option.takes_value else "")
         notes = [f"one of {', '.join(option.choices)}"] if option.choices else []
-        notes += ["may be repeated"] if option.many else []
+        notes += ["may be repeated"] if option.repeatable else []
         notes += [f"default {option.default}"] if option.takes_value and isinstance(option.default, str | int) else []
         yield page.code(names), option.help + (f" ({'; '.join(notes)})" if notes else "")
 
@@ -94,7 +94,7 @@ def _index() -> str:
     daemons = ((_link(name), programs.about(SCRIPTS[name])) for name in SCRIPTS if name not in main.PROGRAMS)
     lines = page.table(("program", ""), commands)
     lines += ["## Daemons and tools", "", *page.table(("program", ""), daemons)]
-    lines += [*CONVENTIONS.strip().splitlines(), "", *page.table(("option", ""), _option_rows(command.EVERY))]
+    lines += [*CONVENTIONS.strip().splitlines(), "", *page.table(("option", ""), _option_rows(command.COMMON))]
     return page.render("Commands", INDEX, lines)
 
 

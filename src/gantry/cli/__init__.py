@@ -1,1 +1,1 @@
-"""The commands: standard library only, so that they start quickly; they reach the master by its socket alone."""
+"""The ``gnt-*`` commands. They use the standard library only, for a quick start, and the master's socket only."""

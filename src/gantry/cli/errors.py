@@ -1,7 +1,7 @@
-"""What ends a command: one exception per reaction, each with the text for stderr and the exit code.
+"""Exceptions that end a command, each with the text for stderr and the exit code.
 
-Anything in the room raises them, ``main`` alone prints them. The texts of the server's errors are those that scripts
-look for (contracts/commands.md#failure-text); every other failure is one line: what happened, what to do.
+Any module of ``cli`` raises them; only ``main`` prints them. Scripts search for the texts of the server's errors
+(contracts/commands.md#failure-text). Every other failure is one line that says what happened and what to do.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class CommandError(Exception):
-    """The command cannot go on; ``hint`` says what to do about it."""
+    """The command cannot continue; ``hint`` says what the user can do."""
 
     heading: ClassVar[str] = "Failure: "
 
@@ -20,12 +20,12 @@ class CommandError(Exception):
         super().__init__(message)
 
     def text(self) -> str:
-        """Return what stderr shows."""
+        """Return the text for stderr."""
         return f"{self.heading}{self.message}; {self.hint}" if self.hint else f"{self.heading}{self.message}"
 
 
 class MisuseError(CommandError):
-    """Words that the command does not take; for options the exit code is 2, as option parsers have it."""
+    """The command line has invalid words; for options the exit code is 2, as usual for option parsers."""
 
     heading = ""
 
@@ -34,9 +34,9 @@ class MisuseError(CommandError):
 
 
 class InvalidError(CommandError):
-    """An argument cannot be understood; it looks like the server's own refusal, nothing was sent.
+    """An argument is invalid, and no request was sent. The text has the form of the server's own errors.
 
-    ``key`` is the key of an option's value that it is about, if it is about one.
+    ``key`` is the invalid key inside an option's value, or None.
     """
 
     heading = "Failure: prerequisites not met for this operation:\nerror type: wrong_input, error details:\n"
@@ -46,20 +46,20 @@ class InvalidError(CommandError):
         super().__init__(message, hint=hint)
 
     def line(self) -> str:
-        """Return what happened and what to do, without the heading."""
+        """Return the message and the hint without the heading."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class MalformedError(InvalidError):
-    """An option's value does not follow its grammar: shows it with a mark under the place, and the forms there are."""
+    """An option's value has a syntax error; the text marks its position and lists the valid forms."""
 
-    def __init__(self, option: str, text: str, *, at: int, what: str, forms: Sequence[str]) -> None:
+    def __init__(self, option: str, text: str, *, position: int, problem: str, forms: Sequence[str]) -> None:
         grammar = "\n".join(f"    {form}" for form in forms)
-        super().__init__(f"{option}: {what}\n    {text}\n    {' ' * at}^\nwrite\n{grammar}")
+        super().__init__(f"{option}: {problem}\n    {text}\n    {' ' * position}^\nvalid forms:\n{grammar}")
 
 
 class RefusedError(CommandError):
-    """Somebody was asked whether to go on and did not say yes."""
+    """The user did not confirm the operation."""
 
     heading = ""
 
@@ -68,17 +68,17 @@ class RefusedError(CommandError):
 
 
 class LeftRunningError(CommandError):
-    """Ctrl-C while a job ran: the job goes on."""
+    """The user pressed Ctrl-C while a job ran; the job continues."""
 
     heading = ""
 
 
 class ConnectionLostError(CommandError):
-    """The master daemon hung up."""
+    """The master daemon closed the connection."""
 
 
 class ServerError(CommandError):
-    """An error that the master daemon answered, or that a job ended with: class name and arguments of LUXI."""
+    """An error that the master daemon returned or a job ended with, by its class name and arguments on LUXI."""
 
     def __init__(self, name: str, arguments: Sequence[object], *, prefix: str = "") -> None:
         self.name = name
@@ -87,7 +87,7 @@ class ServerError(CommandError):
         super().__init__(str(arguments[0]) if arguments else name, exit_code=2 if name == "ConfigurationError" else 1)
 
     def text(self) -> str:
-        """Return the text of the class, with whether an earlier opcode of the job had been carried out."""
+        """Return the text of the error's class, after the prefix about the job's earlier opcodes."""
         return f"{self.prefix}{_server_text(self.name, self.arguments, self.message)}"
 
 

@@ -1,7 +1,7 @@
-"""The machine that a command runs on: its folders, what ssconf says of the cluster, files that options name.
+"""The machine that a command runs on: Gantry's folders, values of ssconf, and files that options name.
 
-The folders are those of ``gantry.runtime.paths``; the commands import no other room, so the few lines stand here
-again. Without a root they are the system's own, ``GANTRY_ROOT`` moves all of them below it.
+The folders are those of ``gantry.runtime.paths``, repeated here because the commands import no other package. They are
+below ``GANTRY_ROOT`` if that variable is set.
 """
 
 import contextlib
@@ -15,23 +15,23 @@ SYSTEM = {"lib": "/var/lib/gantry", "run": "/run/gantry", "log": "/var/log/gantr
 
 
 def folder(kind: str) -> str:
-    """Return the folder for ``lib``, ``run`` or ``log``."""
+    """Return the path of the folder ``lib``, ``run`` or ``log``."""
     root = os.environ.get("GANTRY_ROOT", "").rstrip("/")
     return f"{root}/{kind}" if root else SYSTEM[kind]
 
 
 def master_socket() -> str:
-    """Return the master daemon's socket."""
+    """Return the path of the master daemon's socket."""
     return folder("run") + "/master.sock"
 
 
 def master_log() -> str:
-    """Return where the master daemon writes what it does."""
+    """Return the path of the master daemon's log."""
     return folder("log") + "/master-daemon.log"
 
 
 def ssconf(key: str) -> str:
-    """Return a value of ssconf, empty when this machine has none (contracts/configuration.md#ssconf)."""
+    """Return a value of ssconf, empty if this machine does not have it (contracts/configuration.md#ssconf)."""
     try:
         return read_file(f"{folder('lib')}/ssconf/ssconf_{key}").strip()
     except errors.CommandError:
@@ -39,7 +39,7 @@ def ssconf(key: str) -> str:
 
 
 def read_file(path: str) -> str:
-    """Return the text of a file that the user named; ``-`` is the standard input."""
+    """Return the text of a file that the user named; ``-`` is standard input."""
     if path == "-":
         return sys.stdin.read()
     try:
@@ -48,16 +48,16 @@ def read_file(path: str) -> str:
     except OSError as error:
         raise errors.InvalidError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise errors.InvalidError(f"cannot read {path}: it is no text") from None
+        raise errors.InvalidError(f"cannot read {path}: the file is not UTF-8 text") from None
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a file that the user named, as a whole: who reads it sees the old one or the new one; ``-`` is stdout."""
+    """Replace a file that the user named atomically: readers see the old or the new text; ``-`` is stdout."""
     if path == "-":
         sys.stdout.write(text)
         return
     try:
-        # what /dev/stdout leads to may be a regular file, and is not to be replaced either
+        # The target of /dev/stdout may be a regular file, which must not be replaced either.
         if path.startswith("/dev/") or (os.path.exists(path) and not os.path.isfile(path)):
             with open(path, "w", encoding="utf-8") as device:
                 device.write(text)
@@ -68,29 +68,30 @@ def write_file(path: str, text: str) -> None:
 
 
 def _replace(path: str, text: str) -> None:
-    fresh = f"{path}.new-{os.getpid()}"
+    temporary = f"{path}.new-{os.getpid()}"
     try:
-        with open(fresh, "x", encoding="utf-8") as file:
+        with open(temporary, "x", encoding="utf-8") as file:
             file.write(text)
         if os.path.exists(path):
-            os.chmod(fresh, os.stat(path).st_mode & 0o7777)
-        os.replace(fresh, path)
+            os.chmod(temporary, os.stat(path).st_mode & 0o7777)
+        os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
+            os.unlink(temporary)
         raise
 
 
 def program(name: str) -> str:
-    """Return the path of a program that was installed with this one, or its bare name for ``PATH`` to find."""
+    """Return the path of a program that was installed beside this one; otherwise its name, for ``PATH``."""
     beside = os.path.join(os.path.dirname(sys.executable), name)
     return beside if os.path.exists(beside) else name
 
 
 def is_here(node: str) -> bool:
-    """Tell whether a node, by name or address, is this machine.
+    """Return whether a node, by name or address, is this machine.
 
-    The host's name says so, or that the node's address can be bound: nodes in network namespaces share a host name.
+    The host name decides, or whether this machine can bind the node's address: nodes in network namespaces share a host
+    name.
     """
     name = socket.gethostname()
     if node in (name, name.partition(".")[0]):
@@ -98,34 +99,34 @@ def is_here(node: str) -> bool:
     pairs = (line.split() for line in ssconf("node_primary_ips").splitlines())
     address = dict(pair for pair in pairs if len(pair) == 2).get(node, node)
     try:
-        found = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM)
+        addresses = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM)
     except OSError:
         return False
-    return any(_can_bind(family, where) for family, _, _, _, where in found)
+    return any(_can_bind(family, sockaddr) for family, _, _, _, sockaddr in addresses)
 
 
-def _can_bind(family: int, where: tuple[object, ...]) -> bool:
+def _can_bind(family: int, sockaddr: tuple[object, ...]) -> bool:
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            probe.bind(where)
+            probe.bind(sockaddr)
         except OSError:
             return False
     return True
 
 
 def without_master() -> errors.CommandError:
-    """Say why there is no socket: no cluster here, a master elsewhere, or a master daemon that is down."""
+    """Return the error for a missing socket: not in a cluster, not the master, or the master daemon is down."""
     master = ssconf("master_node")
     if not master:
         return errors.CommandError(
             "this machine is not part of a cluster: it has no ssconf and no master daemon",
-            hint="gnt-cluster init makes a cluster, gnt-node add on a master takes this machine into one",
+            hint="create a cluster with gnt-cluster init, or add this machine with gnt-node add on a master",
             exit_code=5,
         )
     if is_here(master):
         return errors.CommandError(
             f"the master daemon is not running: no socket {master_socket()}",
-            hint=f"start gantry-masterd; it writes what happens to {master_log()}",
+            hint=f"start gantry-masterd; its log is {master_log()}",
         )
     return errors.CommandError(
         f"this is not the master node; the master is {master}", hint="run the command there", exit_code=11

@@ -1,7 +1,7 @@
-"""Where every command starts: finds the program and its command, runs it, turns failures into exit codes.
+"""The entry points of all programs: select the command, run it, and turn failures into exit codes.
 
-The entry points of the package are the functions at the end; ``python -m gantry.cli.main gnt-instance list`` is the
-same without an installation. Only the module of the program that runs is imported, so that a command starts quickly.
+The package's entry points are the functions at the end; ``python -m gantry.cli.main gnt-instance list`` does the same
+without an installation. Only the module of the program that runs is imported, so that a command starts quickly.
 """
 
 import importlib
@@ -25,19 +25,19 @@ PROGRAMS = {
     "gnt-debug": "debug",
     "gantry": "gantry",
 }
-"""Program to the module of ``gantry.cli.programs`` that declares its commands."""
+"""Maps a program to the module of ``gantry.cli.programs`` that declares its commands."""
 
 
 def commands(program: str) -> tuple[Sequence[command.Command], str]:
-    """Return the commands of a program, and what its help says of it."""
+    """Return the commands of a program, and the description in its help."""
     module = importlib.import_module(f"gantry.cli.programs.{PROGRAMS[program]}")
-    declared: Sequence[command.Command] = module.COMMANDS
+    declarations: Sequence[command.Command] = module.COMMANDS
     about: str = module.ABOUT
-    return declared, about
+    return declarations, about
 
 
 def run(program: str, words: Sequence[str]) -> int:
-    """Run a program with the words behind its name and return the exit code; prints every failure, raises none."""
+    """Run a program with the words after its name and return the exit code; prints all failures and raises none."""
     try:
         code = _dispatch(program, words)
         sys.stdout.flush()
@@ -46,13 +46,13 @@ def run(program: str, words: Sequence[str]) -> int:
         print(failure.text(), file=sys.stderr)
         return failure.exit_code
     except KeyboardInterrupt:
-        print("Aborted; a job that was submitted already goes on, gnt-job list shows it", file=sys.stderr)
+        print("Aborted; a job that was already submitted continues, see gnt-job list", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader has seen enough. Python would complain at exit when it flushes once more.
+        # The reader closed the pipe. Without this, Python's flush at exit would report an error.
         system.dup2(system.open(system.devnull, system.O_WRONLY), 1)
         return 1
-    except Exception as error:  # noqa: BLE001 - nobody is above this to see a traceback
+    except Exception as error:  # noqa: BLE001 - no caller would report it
         return _internal(error, words)
     return code
 
@@ -63,7 +63,9 @@ def _internal(error: Exception, words: Sequence[str]) -> int:
 
         traceback.print_exception(error)
         return 1
-    print(f"internal error: {type(error).__name__}: {error}; run the command with -d to see where", file=sys.stderr)
+    print(
+        f"internal error: {type(error).__name__}: {error}; run the command with -d for the traceback", file=sys.stderr
+    )
     return 1
 
 
@@ -76,43 +78,44 @@ def _dispatch(program: str, words: Sequence[str]) -> int:
     if first in ("-h", "--help"):
         print(command.usage(program, known, about=about))
         return 0
-    for one in known:
-        for name in (one.name, *one.aliases):
+    for subcommand in known:
+        for name in (subcommand.name, *subcommand.aliases):
             parts = name.split()
             if [*words[: len(parts)]] == parts:
-                return _call(program, one, rest=words[len(parts) :])
-    hint = command.nearest(first, [name for one in known for name in (one.name, *one.aliases)]) if first else ""
+                return _call(program, subcommand, words=words[len(parts) :])
+    names = [name for subcommand in known for name in (subcommand.name, *subcommand.aliases)]
+    hint = command.nearest(first, names) if first else ""
     if not hint:
         print(command.usage(program, known, about=about), "\n", sep="", file=sys.stderr)
-    fault = f"there is no command {first!r}" if first else "a command is missing"
-    raise errors.MisuseError(f"{program}: {fault}", hint=hint or "the commands are listed above", exit_code=1)
+    problem = f"there is no command {first!r}" if first else "a command is missing"
+    raise errors.MisuseError(f"{program}: {problem}", hint=hint or "the commands are listed above", exit_code=1)
 
 
-def _call(program: str, chosen: command.Command, *, rest: Sequence[str]) -> int:
-    call = command.parse(program, chosen, words=[*_from_environment(program, chosen), *rest])
+def _call(program: str, subcommand: command.Command, *, words: Sequence[str]) -> int:
+    call = command.parse(program, subcommand, words=[*_from_environment(program, subcommand), *words])
     if call.options.help:
-        print(command.help_text(program, chosen))
+        print(command.help_text(program, subcommand))
         return 0
     try:
-        return chosen.function(call)
+        return subcommand.function(call)
     except errors.ServerError as error:
-        raise refusals.named(error, call.label) from None
+        raise refusals.rewritten(error, call.label) from None
     finally:
         if "client" in call.__dict__:
             call.client.close()
 
 
-def _from_environment(program: str, chosen: command.Command) -> list[str]:
-    """Return the arguments that a user always wants with ``list``, as in ``GNT_INSTANCE_LIST="-o +ip"``."""
-    variable = f"{program}_{chosen.name}".upper().replace("-", "_")
-    if chosen.name != "list" or not system.environ.get(variable):
+def _from_environment(program: str, subcommand: command.Command) -> list[str]:
+    """Return the user's default arguments of ``list`` from a variable such as ``GNT_INSTANCE_LIST="-o +ip"``."""
+    variable = f"{program}_{subcommand.name}".upper().replace("-", "_")
+    if subcommand.name != "list" or not system.environ.get(variable):
         return []
     import shlex
 
     try:
         return shlex.split(system.environ[variable])
     except ValueError as error:
-        raise errors.InvalidError(f"the variable {variable} is not understood: {error}") from None
+        raise errors.InvalidError(f"cannot parse the environment variable {variable}: {error}") from None
 
 
 def cluster() -> int:

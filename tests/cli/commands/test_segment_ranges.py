@@ -45,7 +45,7 @@ def test_a_range_is_made_in_the_words_of_the_seed_and_in_those_of_todays_client(
         ("--network-type vlan --minimum 1", "--maximum is missing"),
         (f"{TODAY} --project p1", "a shared range has no project"),
         (f"--shared yes --private {TODAY}", "--shared and --private exclude each other"),
-        (f"a --name b {TODAY}", "more than one name is given: a, b"),
+        (f"a --name b {TODAY}", "give only one name, not several: a, b"),
         (f"{SEED} --minimum x", "x"),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_seeds_spellings_mean_the_same(gnt: Gnt, master: Master, options: st
         ("-C -1", "'-1' is not a number"),
         ("-H accel=tcg", "-H needs a name before the colon, as in kvm:accel=tcg"),
         ("--network-thresholds 70", "'70' is not two percentages"),
-        ("--defaults colour=red", "--defaults: unknown colour; there are hypervisor, disksize, bridge"),
+        ("--defaults colour=red", "--defaults: unknown key colour; valid keys: hypervisor, disksize, bridge"),
         ("--defaults bridge", "--defaults: bridge has no value"),
         ("--defaults disksize=0", "'0' is not a size"),
         ("--defaults bridge=br5 -N link=br6", "-N and --defaults bridge= both set"),

@@ -76,7 +76,7 @@ def test_bash_completes(words: str, offered: str, tmp_path: Path) -> None:
 def test_every_option_has_a_help_text_and_names_are_given_once() -> None:
     for program in main.PROGRAMS:
         for one in main.commands(program)[0]:
-            options = (*one.options, *command.EVERY)
+            options = (*one.options, *command.COMMON)
             names = [name for option in options for name in option.names]
             assert len(names) == len(set(names)), (program, one.name)
             assert all(option.help for option in options)

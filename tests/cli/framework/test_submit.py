@@ -72,7 +72,11 @@ def test_on_a_terminal_one_line_shows_what_goes_on(
     assert "Job 1 is trying to acquire all necessary locks, 0 s" in ran.err
     assert ran.err.endswith(terminal.ERASE)
     assert ran.out.endswith("hello\n")
-    assert [arguments[4] for arguments in waits(master)] == [submit.SHORT, submit.TICK, submit.TICK]
+    assert [arguments[4] for arguments in waits(master)] == [
+        submit.FIRST_WAIT_SECONDS,
+        submit.PROGRESS_SECONDS,
+        submit.PROGRESS_SECONDS,
+    ]
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(
@@ -84,7 +88,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(
     monkeypatch.setattr(client.Client, "wait_for_change", interrupted)
     ran = gnt("gnt-instance remove -f web1")
     assert ran.code == 1
-    assert ran.err == "Interrupted; job 1 goes on; come back to it with: gnt-job watch 1\n"
+    assert ran.err == "Interrupted; job 1 continues; to watch it again: gnt-job watch 1\n"
     assert not [method for method, _ in master.requests if method == "CancelJob"]
 
 
@@ -95,7 +99,7 @@ def test_a_lost_connection_says_that_the_job_may_go_on(master: Master, gnt: Gnt)
     master.changes = [hang_up]
     ran = gnt("gnt-instance remove -f web1")
     assert ran.code == 1
-    assert "job 1 may go on: gnt-job watch 1" in ran.err
+    assert "job 1 may still run; to watch it: gnt-job watch 1" in ran.err
 
 
 def test_a_job_that_fails_raises_its_error(master: Master, gnt: Gnt) -> None:

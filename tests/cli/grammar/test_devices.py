@@ -39,20 +39,20 @@ def test_the_default_bridge_and_no_address_are_left_to_the_master() -> None:
 @pytest.mark.parametrize(
     ("texts", "place", "complaint"),
     [
-        (["1:link=br0"], 0, "numbers start at 0 and have no gaps; given were 1"),
-        (["0:link=a", "0:link=b"], 0, "number 0 is given twice"),
-        (["x:link=a"], 0, "'x' is no number of a NIC"),
-        (["link=a"], 0, "'link=a' is no number of a NIC"),
-        ([""], 0, "'' is no number of a NIC"),
+        (["1:link=br0"], 0, "NIC numbers must start at 0 without gaps, but are 1"),
+        (["0:link=a", "0:link=b"], 0, "NIC 0 is defined twice"),
+        (["x:link=a"], 0, "'x' is not a NIC"),
+        (["link=a"], 0, "'link=a' is not a NIC"),
+        ([""], 0, "'' is not a NIC"),
         (["0:ip=1.2.3.4,ip0=1.2.3.4"], 13, "ip and ip0"),
-        (["0:ip0=pool,ip2=pool"], 11, "no gaps"),
-        (["0:ip1=pool"], 2, "no gaps"),
-        (["0:link=br0,colour=red"], 11, "unknown colour; there are mac"),
+        (["0:ip0=pool,ip2=pool"], 11, "without gaps"),
+        (["0:ip1=pool"], 2, "without gaps"),
+        (["0:link=br0,colour=red"], 11, "unknown key colour; valid keys: mac"),
         (["0:ntework=net1"], 2, "did you mean network?"),
         (["0:network=n,ip="], 12, "no address"),
         (["0:mode=routed,no_link"], 14, "no value"),
         (["0:network="], 2, "no value"),
-        (["0:link=a,link=b"], 9, "gives link twice"),
+        (["0:link=a,link=b"], 9, "sets link twice"),
         (["0:link=a,=b"], 9, "not of the form"),
     ],
 )
@@ -68,14 +68,14 @@ def test_a_nic_that_is_not_understood_shows_the_place_and_the_forms(
 
 
 def test_a_gap_is_shown_at_the_number_behind_it() -> None:
-    with pytest.raises(errors.MalformedError, match=r"given were 0, 2\n    2:link=b\n    \^"):
+    with pytest.raises(errors.MalformedError, match=r"but are 0, 2\n    2:link=b\n    \^"):
         devices.NICS.devices(["2:link=b", "0:link=a"])
 
 
 def test_what_is_not_understood_is_refused_before_anything_is_sent(gnt: Gnt, master: Master) -> None:
     ran = gnt("gnt-instance add -t diskless -o none -n node1 --net 0:ip0=pool,netwrok=net1 web1")
     assert ran.code == 1
-    assert "unknown netwrok; did you mean network?\n    0:ip0=pool,netwrok=net1\n               ^\n" in ran.err
+    assert "unknown key netwrok; did you mean network?\n    0:ip0=pool,netwrok=net1\n               ^\n" in ran.err
     assert not master.requests
 
 

@@ -83,7 +83,7 @@ def test_a_filter_that_is_not_understood_shows_the_place(text: str, character: i
 
 
 def test_a_broken_regular_expression_is_refused_here() -> None:
-    with pytest.raises(errors.CommandError, match="no regular expression"):
+    with pytest.raises(errors.CommandError, match="not a regular expression"):
         filters.parse("name =~ m/(/")
 
 

@@ -25,7 +25,7 @@ def test_the_history_is_a_table_of_the_last_changes(gnt: Gnt, master: Master) ->
     first, second = ran.out.splitlines()
     assert first.split("|")[0] == "4"
     assert second.split("|")[2:] == ["7", "OP_INSTANCE_CREATE", "gnt:user", "-", "instance web1 added"]
-    assert ran.err == "Only the last 2 are shown; --limit shows more\n"
+    assert ran.err == "Only the last 2 changes are shown; --limit shows more\n"
 
 
 def test_since_is_a_serial_or_a_time(gnt: Gnt, master: Master) -> None:
@@ -48,13 +48,13 @@ def test_events_are_lines_of_json_up_to_now(gnt: Gnt, master: Master) -> None:
 def test_events_that_are_not_kept_any_more_are_told_of(gnt: Gnt, master: Master) -> None:
     parts = iter([[event(8)], []])
     master.answers["WaitForEvents"] = lambda *_: {"events": next(parts), "serial": 8}
-    assert gnt("gantry events --from 4").err == "events 4 to 7 are not kept on this master\n"
+    assert gnt("gantry events --from 4").err == "events 4 to 7 are missing: this master no longer keeps them\n"
 
 
 def test_a_stream_goes_on_where_it_was_when_the_master_comes_back(
     gnt: Gnt, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gantry, "GAP", 0.01)
+    monkeypatch.setattr(gantry, "BACK_OFF_SECONDS", 0.01)
     away = ConnectionError()
     answers: list[object] = [[event(1)], away, away, [event(2)], Fault("OpExecError", "enough")]
 
@@ -93,5 +93,5 @@ def test_a_simulation_runs_its_program_with_one_order_of_names(gnt: Gnt, monkeyp
     assert gnt("gantry simulate --seed 7").code == 1
     assert gnt("gantry simulate --seeds 0-99 --processes 3").code == 1
     assert called == [(["--seed", "7"], "0"), (["--seeds", "0-99", "--processes", "3"], "0")]
-    assert "needed" in gnt("gantry simulate").err
+    assert "give either" in gnt("gantry simulate").err
     assert gnt("gantry simulate --seed 1 --seeds 1-2").code == 1

@@ -74,8 +74,8 @@ def test_commands_become_one_opcode(gnt: Gnt, master: Master, line: str, op: dic
         ("--ipolicy-bounds-specs min:cpu-count=1/min:cpu-count=2", "is not a bound of a policy"),
         ("--ipolicy-bounds-specs min:cpu-count", "cpu-count has no value"),
         ("--ipolicy-bounds-specs max:cpu-count=many", "'many' is not a number"),
-        ("--ipolicy-vcpu-ratio much", "'much' is not a number"),
-        ("--ipolicy-vcpu-ratio nan", "'nan' is not a number"),
+        ("--ipolicy-vcpu-ratio much", "'much' is not a ratio"),
+        ("--ipolicy-vcpu-ratio nan", "'nan' is not a ratio"),
     ],
 )
 def test_what_is_not_understood_is_one_line_and_no_job(gnt: Gnt, master: Master, options: str, said: str) -> None:

@@ -59,7 +59,7 @@ def test_archive_says_which_job_stays(gnt: Gnt, master: Master) -> None:
     master.answers["ArchiveJob"] = lambda job: job == 1
     ran = gnt("gnt-job archive 1 2")
     assert ran.code == 1
-    assert ran.err == "Job 2 was not archived: there is no such job, or it has not ended\n"
+    assert ran.err == "Job 2 was not archived: it does not exist, or has not ended\n"
 
 
 @pytest.mark.parametrize(("age", "seconds"), [("all", -1), ("2d", 172800), ("30", 30)])

@@ -95,7 +95,7 @@ def test_without_groups_it_is_disconnected_from_those_that_have_it(gnt: Gnt, mas
 def test_an_unknown_nic_parameter_is_refused(gnt: Gnt, cluster: Master) -> None:
     ran = gnt("gnt-network connect -N color=red net1")
     assert ran.code == 1
-    assert "unknown color; there are mode, link, vlan" in ran.err
+    assert "unknown key color; valid keys: mode, link, vlan" in ran.err
 
 
 def test_the_list_shows_where_a_network_is_plugged_in(gnt: Gnt, master: Master) -> None:

@@ -1,1 +1,1 @@
-"""Commands and options by subject, for the programs that offer them."""
+"""Commands and options that several programs share, by subject."""

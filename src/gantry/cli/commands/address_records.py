@@ -1,8 +1,8 @@
-"""The commands of ``gnt-network`` that tell of addresses: history, map, reservations as CSV, DHCP configuration.
+"""The commands of ``gnt-network`` that report addresses: history, map, reservations as CSV, DHCP configuration.
 
-``programs.network`` has ``COMMANDS`` among its own. What a file or a drawing looks like is in ``cli.output.pool_map``,
-``cli.output.reservations`` and ``cli.output.dhcp``, which are pure; here are the options, the questions to the master
-and the files. A command imports what only it needs, because every ``gnt-network`` command imports this module.
+``programs.network`` includes ``COMMANDS``. This module has the options, the queries and the file access; the formats
+are in ``cli.output.pool_map``, ``cli.output.reservations`` and ``cli.output.dhcp``, which are pure. Each command
+imports its format itself, because every ``gnt-network`` command imports this module.
 """
 
 from __future__ import annotations
@@ -24,53 +24,54 @@ if TYPE_CHECKING:
 
 HISTORY = (
     client.Field("address", "Address", "text", "The address"),
-    client.Field("instance", "Instance", "text", "Instance, or port, that has or had it"),
-    client.Field("kind", "Kind", "text", "Which of the two it is"),
-    client.Field("from", "From", "timestamp", "Since when; nothing if before the records begin"),
-    client.Field("to", "To", "timestamp", "Until when; nothing while it lasts"),
-    client.Field("job", "Job", "number", "Job that gave it"),
-    client.Field("opcode", "OpCode", "text", "Opcode that gave it"),
-    client.Field("user", "User", "text", "Who asked for it"),
-    client.Field("reason", "Reason", "text", "Why"),
-    client.Field("end_job", "EndJob", "number", "Job that took it back"),
-    client.Field("end_opcode", "EndOpCode", "text", "Opcode that took it back"),
-    client.Field("end_user", "EndUser", "text", "Who asked for that"),
-    client.Field("end_reason", "EndReason", "text", "Why"),
+    client.Field("instance", "Instance", "text", "Instance or port that has or had the address"),
+    client.Field("kind", "Kind", "text", "instance or port"),
+    client.Field("from", "From", "timestamp", "Time of the allocation; empty if before the records begin"),
+    client.Field("to", "To", "timestamp", "Time of the release; empty while the address is allocated"),
+    client.Field("job", "Job", "number", "Job that allocated the address"),
+    client.Field("opcode", "OpCode", "text", "Opcode that allocated the address"),
+    client.Field("user", "User", "text", "User who requested the allocation"),
+    client.Field("reason", "Reason", "text", "Reason of the allocation"),
+    client.Field("end_job", "EndJob", "number", "Job that released the address"),
+    client.Field("end_opcode", "EndOpCode", "text", "Opcode that released the address"),
+    client.Field("end_user", "EndUser", "text", "User who requested the release"),
+    client.Field("end_reason", "EndReason", "text", "Reason of the release"),
     client.Field("instance_uuid", "InstanceUUID", "text", "UUID of the instance or port"),
     client.Field("network_uuid", "NetworkUUID", "text", "UUID of the network"),
 )
-SHOWN = ("address", "instance", "from", "to", "job", "reason")
-SHORT = {"from": output_documents.minute, "to": output_documents.minute}
+DEFAULT_COLUMNS = ("address", "instance", "from", "to", "job", "reason")
+SHORT_FORMATTERS = {"from": output_documents.minute, "to": output_documents.minute}
 ROWS = 1000
-"""Rows of a history when nobody says how many."""
+"""Default number of rows of a history."""
 
-EVERYBODY = 1_000_000
-"""Rows of a history that shall have all who had an address at a moment."""
+ALL_ROWS = 1_000_000
+"""Maximum number of rows for the owners of all addresses of a network at one time."""
 
 RANGES = 4096
-"""External reservations that one opcode takes."""
+"""Maximum number of external reservations in one opcode."""
 
 
 def history(call: command.Call) -> int:
     """Show who had which address of a network."""
     limit = call.option("limit")
     if limit < 1:
-        raise errors.InvalidError("--limit has to be 1 or more")
-    found = _past(call, call.arguments[0], address=call.option("address"), limit=limit + 1)
-    rows = client.expect(found.get("rows"), list)
-    shown = rows[-limit:]
+        raise errors.InvalidError("--limit must be at least 1")
+    answer = _past(call, call.arguments[0], address=call.option("address"), limit=limit + 1)
+    rows = client.expect(answer.get("rows"), list)
+    last_rows = rows[-limit:]
     known = {field.name: field for field in HISTORY}
-    columns = query.chosen_columns(call.option("output"), SHOWN)
+    columns = query.chosen_columns(call.option("output"), DEFAULT_COLUMNS)
     fields = [known.get(name) or client.Field(name, name, "unknown", "") for name in columns]
-    table = client.Table(fields, [[_cell(row, field) for field in fields] for row in shown])
-    chosen = call.option("output") or call.option("separator") or call.option("format") != "table"
-    code = query.print_table(call, table, formatters=tables.NO_FORMATTERS if chosen else SHORT)
-    if len(rows) > len(shown):
-        print(f"Only the last {len(shown)} are shown; --limit shows more", file=sys.stderr)
+    table = client.Table(fields, [[_cell(row, field) for field in fields] for row in last_rows])
+    has_own_format = call.option("output") or call.option("separator") or call.option("format") != "table"
+    formatters = tables.NO_FORMATTERS if has_own_format else SHORT_FORMATTERS
+    code = query.print_table(call, table, formatters=formatters)
+    if len(rows) > len(last_rows):
+        print(f"Only the last {len(last_rows)} rows are shown; --limit shows more", file=sys.stderr)
     moment = call.option("at")
-    since = found.get("since")
+    since = answer.get("since")
     if moment is not None and isinstance(since, int | float) and moment < since:
-        print(f"Nothing is known of that time: the records begin at {output_documents.clock(since)}", file=sys.stderr)
+        print(f"There are no records of that time: they begin at {output_documents.clock(since)}", file=sys.stderr)
     return code
 
 
@@ -86,15 +87,15 @@ def _cell(row: Mapping[str, object], field: client.Field) -> tuple[int, object]:
 
 
 def info_at(call: command.Call) -> int:
-    """Show networks as they were at a moment, with the addresses that instances and ports had there then."""
+    """Show networks at a time in the past, with the addresses that instances and ports had."""
     documents = []
     for name in call.arguments:
-        found = _past(call, name, address=None, limit=EVERYBODY)
-        network = found.get("network")
+        answer = _past(call, name, address=None, limit=ALL_ROWS)
+        network = answer.get("network")
         if not isinstance(network, dict):
-            when = output_documents.clock(call.option("at"))
-            raise errors.CommandError(f"the records know of no network {name} at {when}")
-        documents.append(_described(network, client.expect(found.get("rows"), list), call.option("at")))
+            time_text = output_documents.clock(call.option("at"))
+            raise errors.CommandError(f"the records have no network {name} at {time_text}")
+        documents.append(_described(network, client.expect(answer.get("rows"), list), call.option("at")))
     if not documents:
         raise errors.InvalidError("--at needs the name of a network")
     print(output_documents.document(documents))
@@ -128,17 +129,21 @@ def draw(call: command.Call) -> int:
     from gantry.cli.output import network_view, pool_map
 
     network = network_view.read(call.client, call.arguments[0])
-    subnets = [network_view.chosen(network, call.option("subnet"))] if call.option("subnet") else network.subnets
-    wanted = call.option("pool")
-    places = [
-        (subnet, pool) for subnet in subnets for pool in subnet.pools if wanted in (None, pool.name, str(pool.range))
+    subnets = (
+        [network_view.subnet_by_ident(network, call.option("subnet"))] if call.option("subnet") else network.subnets
+    )
+    ident = call.option("pool")
+    pools = [
+        (subnet, pool) for subnet in subnets for pool in subnet.pools if ident in (None, pool.name, str(pool.range))
     ]
-    if not places:
-        named = f"pool {wanted}" if wanted else "pool"
-        raise errors.InvalidError(f"network {network.name} has no {named} there", hint="gnt-network info shows them")
+    if not pools:
+        missing = f"pool {ident}" if ident else "pool"
+        within = f" in subnet {subnets[0].label}" if call.option("subnet") else ""
+        hint = f"its pools: gnt-network info {network.name}"
+        raise errors.InvalidError(f"network {network.name} has no {missing}{within}", hint=hint)
     canvas = _canvas()
-    used = {version: [int(one) for one in network.used() if one.version == version] for version in (4, 6)}
-    for subnet, pool in places:
+    used = {version: [int(address) for address in network.used() if address.version == version] for version in (4, 6)}
+    for subnet, pool in pools:
         for line in pool_map.draw(pool, subnet, used[pool.range.version], canvas=canvas):
             print(line)
         print()
@@ -148,7 +153,7 @@ def draw(call: command.Call) -> int:
 
 
 def _canvas() -> pool_map.Canvas:
-    """Return what a terminal has room for; what is no terminal takes any width and no colours."""
+    """Return the width and colours of the terminal; any width and no colours if stdout is not a terminal."""
     from gantry.cli.output import pool_map
 
     if not sys.stdout.isatty():
@@ -165,27 +170,28 @@ def export(call: command.Call) -> int:
     return 0
 
 
-def take_in(call: command.Call) -> int:
-    """Reserve addresses externally that a CSV file names."""
+def import_file(call: command.Call) -> int:
+    """Reserve the addresses of a CSV file externally."""
     from gantry.cli.output import network_view, reservations
 
     name, path = call.arguments
     text = machine.read_file(path)
     network = network_view.read(call.client, name)
-    found = reservations.find(reservations.parse(text, network, path=path), network)
-    ranges = [str(run) for run in found.missing]
+    changes = reservations.compare(reservations.parse(text, network, path=path), network)
+    ranges = [str(run) for run in changes.missing]
     if len(ranges) > RANGES:
         raise errors.InvalidError(
-            f"{path} comes to {len(ranges)} ranges, and {RANGES} go into one job", hint="import it in parts"
+            f"{path} has {len(ranges)} ranges to reserve, but one job can reserve at most {RANGES}",
+            hint="split the file and import the parts",
         )
     code = 0
     if ranges:
-        # Whether large ranges are meant was asked of the file.
+        # ``force`` accepts large ranges; the parser has already required the CIDR form for them.
         op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, "add_reserved_ips": ranges, "force": True}
         code = submit.carry_out(call, op)
     verb = "to reserve" if call.options.dry_run or call.options.submit else "reserved"
-    left_out = f"{found.external} reserved externally already, {found.used} in use, {found.gateways} gateways"
-    print(f"{found.size} addresses {verb}; left out: {left_out}")
+    skipped = f"{changes.external} reserved externally already, {changes.used} in use, {changes.gateways} gateways"
+    print(f"{changes.size} addresses {verb}; skipped: {skipped}")
     return code
 
 
@@ -195,32 +201,32 @@ def render(call: command.Call) -> int:
 
     options = call.options
     network = network_view.read(call.client, call.arguments[0])
-    found = dhcp.subnets(network)
-    if not found:
+    subnets = dhcp.subnets(network)
+    if not subnets:
         raise errors.InvalidError(
-            f"network {network.name} has no subnet with dhcp",
-            hint=f"gnt-network modify --subnet IDENT:modify,dhcp=true {network.name}",
+            f"network {network.name} has no subnet with DHCP",
+            hint=f"enable it: gnt-network modify --subnet IDENT:modify,dhcp=true {network.name}",
         )
     if options.server == "dnsmasq":
         text = dhcp.dnsmasq(network, domain=options.domain, interfaces=options.interface)
     else:
-        subnet = _of_family(network, found, options.family)
+        subnet = _of_family(network, subnets, options.family)
         text = dhcp.kea(network, subnet, domain=options.domain, interfaces=options.interface)
     machine.write_file(options.output or "-", text)
     return 0
 
 
 def _of_family(
-    network: network_view.Network, found: list[network_view.Subnet], family: str | None
+    network: network_view.Network, subnets: list[network_view.Subnet], family: str | None
 ) -> network_view.Subnet:
-    if not family and len(found) > 1:
+    if not family and len(subnets) > 1:
         raise errors.InvalidError(
-            f"network {network.name} has DHCP for IPv4 and IPv6, and Kea a server for each",
-            hint="say which by --family 4 or --family 6",
+            f"network {network.name} has DHCP for IPv4 and IPv6, but Kea has a separate server for each",
+            hint="choose one with --family 4 or --family 6",
         )
-    of_family = [one for one in found if family in (None, str(one.cidr.version))]
+    of_family = [subnet for subnet in subnets if family in (None, str(subnet.cidr.version))]
     if not of_family:
-        raise errors.InvalidError(f"network {network.name} has no IPv{family} subnet with dhcp")
+        raise errors.InvalidError(f"network {network.name} has no IPv{family} subnet with DHCP")
     return of_family[0]
 
 
@@ -230,30 +236,30 @@ def _moment(text: str) -> float:
 
 AT = command.Option(
     ("--at",),
-    "As it was then: local time as in 2026-05-04T13:00, seconds since the epoch, or -2h",
+    "Show the state at this time: local time as in 2026-05-04T13:00, seconds since the epoch, or -2h",
     "TIME",
     parse=_moment,
 )
-ONE = command.Argument("NETWORK", completes="network")
+NETWORK = command.Argument("NETWORK", completes="network")
 HISTORY_TEXT = """
-    The answer comes from the journal: it reaches back as far as this master keeps it.
+    The history comes from the journal and reaches back as far as this master keeps the journal.
       gnt-network history --address 192.0.2.7 net1
       gnt-network history --at 2026-05-04T13:00 net1
-    By which opcode and for whom, and times with their seconds, is shown with more columns:
+    More columns show the opcode and the user; with -o, times include seconds:
       gnt-network history -o +opcode,user net1
-    A network that is gone is found by the name or UUID that it had.
+    A removed network is found by its former name or UUID.
 """
 MAP_TEXT = """
-    A pool of more than 4096 addresses is shown as runs.
+    A pool of more than 4096 addresses is shown as ranges of addresses with the same state.
 """
 IMPORT_TEXT = """
-    A line is an address, a range or a CIDR, then a comment for people, which is not kept. What
-    is reserved already is left out: external reservations, addresses in use, gateways. A line
-    that is wrong stops all, and its number is told. - reads the standard input.
+    A line is an address, a range or a CIDR, then an optional comment, which is ignored. Addresses
+    that are already reserved are skipped: external reservations, addresses in use, gateways. If a
+    line is invalid, nothing is reserved and the error names the line. - reads standard input.
 """
 DHCP_TEXT = """
-    Every address of an instance in a subnet with dhcp is reserved for its MAC address; nobody
-    else gets one. The file is written, no service is touched.
+    Every address of an instance in a subnet with DHCP is reserved for the NIC's MAC address; other
+    machines get no address. Only the file is written: no service is restarted.
       gnt-network dhcp --for dnsmasq --output /etc/dnsmasq.d/net1.conf net1
       gnt-network dhcp --for kea --family 6 --output /etc/kea/kea-dhcp6.conf net1
 """
@@ -262,17 +268,19 @@ COMMANDS = (
     command.Command(
         "history",
         history,
-        "Show who had which address, from when to when, by which job",
-        (ONE,),
+        "Show which instance or port had which address, when, and by which job",
+        (NETWORK,),
         (
-            command.Option(("--address",), "Only this address", "ADDRESS"),
+            command.Option(("--address",), "Show only this address", "ADDRESS"),
             AT,
             command.Option(
-                ("--limit",), "How many rows at most, the last ones", "COUNT", default=ROWS, parse=syntax.number
+                ("--limit",), "Show at most this many of the last rows", "COUNT", default=ROWS, parse=syntax.number
             ),
             *command.FIELDS_QUERY,
             command.Option(
-                ("-o", "--output"), f"Columns, or +more columns, of {', '.join(one.name for one in HISTORY)}", "FIELDS"
+                ("-o", "--output"),
+                f"Set the columns, or +columns to add some: {', '.join(field.name for field in HISTORY)}",
+                "FIELDS",
             ),
         ),
         text=HISTORY_TEXT,
@@ -281,24 +289,24 @@ COMMANDS = (
         "map",
         draw,
         "Draw the pools of a network",
-        (ONE,),
+        (NETWORK,),
         (
-            command.Option(("--subnet",), "Only the pools of this subnet: CIDR, name or UUID", "IDENT"),
-            command.Option(("--pool",), "Only the pool of this name or range", "NAME"),
+            command.Option(("--subnet",), "Draw only the pools of this subnet: CIDR, name or UUID", "IDENT"),
+            command.Option(("--pool",), "Draw only the pool with this name or range", "NAME"),
         ),
         text=MAP_TEXT,
     ),
     command.Command(
         "export-reservations",
         export,
-        "Write what is reserved in a network as CSV, without a FILE to the standard output",
-        (ONE, command.Argument("FILE", least=0, completes="file")),
+        "Write the reservations of a network as CSV to FILE, or to standard output",
+        (NETWORK, command.Argument("FILE", minimum=0, completes="file")),
     ),
     command.Command(
         "import-reservations",
-        take_in,
-        "Reserve externally what a CSV file names",
-        (ONE, command.Argument("FILE", completes="file")),
+        import_file,
+        "Reserve the addresses of a CSV file externally",
+        (NETWORK, command.Argument("FILE", completes="file")),
         command.JOB,
         text=IMPORT_TEXT,
     ),
@@ -306,17 +314,22 @@ COMMANDS = (
         "dhcp",
         render,
         "Write the configuration of a DHCP server for a network",
-        (ONE,),
+        (NETWORK,),
         (
             command.Option(
-                ("--for",), "Which server", "SERVER", dest="server", choices=("dnsmasq", "kea"), default="dnsmasq"
+                ("--for",),
+                "Set the DHCP server",
+                "SERVER",
+                dest="server",
+                choices=("dnsmasq", "kea"),
+                default="dnsmasq",
             ),
             command.Option(
-                ("--family",), "IP version of Kea's file, where the network has both", "FAMILY", choices=("4", "6")
+                ("--family",), "Set the IP version of Kea's file, if the network has both", "FAMILY", choices=("4", "6")
             ),
-            command.Option(("--domain",), "Domain that clients are told", "DOMAIN", default=""),
-            command.Option(("--interface",), "Interface that the server listens on", "DEVICE", many=True),
-            command.Option(("--output",), "File to write instead of the standard output", "FILE", completes="file"),
+            command.Option(("--domain",), "Set the domain that the server sends to clients", "DOMAIN", default=""),
+            command.Option(("--interface",), "Set an interface that the server listens on", "DEVICE", repeatable=True),
+            command.Option(("--output",), "Write to this file instead of standard output", "FILE", completes="file"),
         ),
         text=DHCP_TEXT,
     ),

@@ -8,16 +8,16 @@ from gantry.cli.grammar import devices, syntax
 
 
 def opcode(call: command.Call) -> syntax.Structure:
-    """Return the opcode that the options of ``add`` ask for; ``gnt-backup import`` has the same options."""
+    """Return OP_INSTANCE_CREATE with the options of ``add``; ``gnt-backup import`` has the same options."""
     options = call.options
     hypervisor, hvparams = options.hypervisor or ("", {})
     primary, _, secondary = (options.node or "").partition(":")
-    named: syntax.Structure = {"pnode": primary, "snode": secondary, "hypervisor": hypervisor, "hvparams": hvparams}
+    placement: syntax.Structure = {"pnode": primary, "snode": secondary, "hypervisor": hypervisor, "hvparams": hvparams}
     return call.opcode(
         "OP_INSTANCE_CREATE",
         disks=_disks(options.os_size, options.disk),
         nics=_nics(options.net, options.no_nics),
-        **{field: value for field, value in named.items() if value},
+        **{field: value for field, value in placement.items() if value},
         **({"start": False} if options.no_start or options.no_install else {}),
     )
 
@@ -36,9 +36,9 @@ def _nics(texts: Sequence[str], none: bool) -> list[syntax.Structure]:
 
 CREATE = "OP_INSTANCE_CREATE"
 ARGUMENTS = (command.Argument("INSTANCE", field="instance_name"),)
-IGNORE_POLICY = command.of(CREATE, "ignore_ipolicy", "--ignore-ipolicy")
+IGNORE_POLICY = command.field_option(CREATE, "ignore_ipolicy", "--ignore-ipolicy")
 OPTIONS = (
-    command.of(
+    command.field_option(
         CREATE,
         "disk_template",
         "-t",
@@ -52,7 +52,7 @@ OPTIONS = (
         "Create a disk, as in 0:size=10g,mode=rw,name=data; also vg, metavg, format, path, adopt, provider, access, "
         "spindles",
         "N:size=SIZE,...",
-        many=True,
+        repeatable=True,
         field="disks",
     ),
     command.Option(
@@ -60,11 +60,11 @@ OPTIONS = (
         "Create a NIC, as in 0:network=net1,ip0=pool,ip1=192.0.2.4; ip takes an address, pool, or the name of a pool; "
         "also mac, mode, link, vlan, bridge, name. Without --net there is one NIC with the defaults",
         "N:key=value,...",
-        many=True,
+        repeatable=True,
         field="nics",
     ),
     command.Option(("--no-nics",), "Create no NIC"),
-    command.of(
+    command.field_option(
         CREATE,
         "os_type",
         "-o",
@@ -93,21 +93,21 @@ OPTIONS = (
         parse=syntax.hypervisor,
     ),
     command.Option(("--no-start",), "Do not start the instance"),
-    command.of(
+    command.field_option(
         CREATE,
         "wait_for_sync",
         "--no-wait-for-sync",
         help="Do not wait until mirrored disks are in sync",
         negated=True,
     ),
-    command.of(
+    command.field_option(
         CREATE,
         "no_install",
         "--no-install",
         help="Do not run the operating system's scripts, and do not start the instance",
     ),
-    command.of(CREATE, "force_variant", "--force-variant"),
-    command.of(
+    command.field_option(CREATE, "force_variant", "--force-variant"),
+    command.field_option(
         CREATE,
         "conflicts_check",
         "--no-conflicts-check",
@@ -116,7 +116,7 @@ OPTIONS = (
     ),
     IGNORE_POLICY,
     command.TAGS,
-    command.of(CREATE, "force", "-f", "--force"),
+    command.field_option(CREATE, "force", "-f", "--force"),
     *command.JOB,
 )
 TEXT = """

@@ -1,6 +1,6 @@
-"""The commands of ``gnt-instance`` for disks, and the grammar of ``--disk`` where disks are changed.
+"""The commands of ``gnt-instance`` for disks, and the grammar of ``--disk`` for existing instances.
 
-The values of a disk are those of ``grammar.syntax``.
+``grammar.syntax`` parses the values of a disk.
 """
 
 from gantry.cli import errors
@@ -33,9 +33,11 @@ def grow(call: command.Call) -> int:
 
 
 def check_conversion(op: syntax.Structure) -> None:
-    """Refuse options of a conversion to another disk template without the template."""
+    """Raise InvalidError for options of a conversion to another disk template without the template."""
     if op.keys() & {"remote_node", "iallocator", "ext_params"} and "disk_template" not in op:
-        raise errors.InvalidError("-n, -I and -e are for a change of the disk template", hint="give -t TEMPLATE")
+        raise errors.InvalidError(
+            "-n, -I and -e need -t: they only apply to a change of the disk template", hint="add -t TEMPLATE"
+        )
 
 
 def activate(call: command.Call) -> int:
@@ -53,11 +55,11 @@ def deactivate(call: command.Call) -> int:
     return submit.carry_out(call, call.opcode("OP_INSTANCE_DEACTIVATE_DISKS"))
 
 
-def lost(text: str) -> int | list[object]:
+def lost_disk(text: str) -> int | list[object]:
     """Parse ``N`` or ``N:size=SIZE``, a disk to recreate."""
-    number, _, rest = text.partition(":")
-    index, values = syntax.number(number), syntax.key_values(rest)
-    return [index, syntax.disk_change(values, place=f"disk {index}")] if values else index
+    number, _, values_text = text.partition(":")
+    index, values = syntax.number(number), syntax.key_values(values_text)
+    return [index, syntax.disk_change(values, subject=f"disk {index}")] if values else index
 
 
 def _nodes(text: str) -> list[str]:
@@ -85,14 +87,14 @@ MODES = {
 def replace(call: command.Call) -> int:
     """Replace one side of mirrored disks."""
     options = call.options
-    chosen = [mode for option, mode in MODES.items() if getattr(options, option)]
+    modes = [mode for option, mode in MODES.items() if getattr(options, option)]
     if options.new_secondary or options.iallocator:
-        chosen.append("replace_new_secondary")
-    if len(chosen) != 1:
-        raise errors.InvalidError("give one of -p, -s, -a, -n NODE and -I ALLOCATOR")
+        modes.append("replace_new_secondary")
+    if len(modes) != 1:
+        raise errors.InvalidError("give exactly one of -p, -s, -a, -n NODE and -I ALLOCATOR")
     if options.new_secondary and options.iallocator:
         raise errors.InvalidError("-n and -I exclude each other")
-    return submit.carry_out(call, call.opcode("OP_INSTANCE_REPLACE_DISKS", mode=chosen[0]))
+    return submit.carry_out(call, call.opcode("OP_INSTANCE_REPLACE_DISKS", mode=modes[0]))
 
 
 MODIFY = "OP_INSTANCE_SET_PARAMS"
@@ -100,12 +102,12 @@ GROW = "OP_INSTANCE_GROW_DISK"
 ACTIVATE = "OP_INSTANCE_ACTIVATE_DISKS"
 RECREATE = "OP_INSTANCE_RECREATE_DISKS"
 REPLACE = "OP_INSTANCE_REPLACE_DISKS"
-ONE = command.Argument("INSTANCE", completes="instance", field="instance_name")
-NO_WAIT = command.of(
+INSTANCE = command.Argument("INSTANCE", completes="instance", field="instance_name")
+NO_WAIT = command.field_option(
     MODIFY, "wait_for_sync", "--no-wait-for-sync", help="Do not wait until mirrored disks are in sync", negated=True
 )
 CONVERSION = (
-    command.of(
+    command.field_option(
         MODIFY,
         "disk_template",
         "-t",
@@ -113,7 +115,7 @@ CONVERSION = (
         help="Convert the disks of a stopped instance to file, sharedfile, plain, drbd or ext",
         metavar="TEMPLATE",
     ),
-    command.of(
+    command.field_option(
         MODIFY,
         "remote_node",
         "-n",
@@ -122,7 +124,7 @@ CONVERSION = (
         metavar="NODE",
         completes="node",
     ),
-    command.of(
+    command.field_option(
         MODIFY,
         "iallocator",
         "-I",
@@ -130,7 +132,7 @@ CONVERSION = (
         help="Let an allocator choose the secondary node; gantry is the built-in allocator",
         metavar="NAME",
     ),
-    command.of(
+    command.field_option(
         MODIFY,
         "ext_params",
         "-e",
@@ -140,7 +142,7 @@ CONVERSION = (
         parse=syntax.parameters,
     ),
 )
-IGNORE_POLICY = command.of(GROW, "ignore_ipolicy", "--ignore-ipolicy")
+IGNORE_POLICY = command.field_option(GROW, "ignore_ipolicy", "--ignore-ipolicy")
 REPLACE_TEXT = """
     Recreate the volumes on the secondary node; move them to another secondary node; repair what is broken:
       gnt-instance replace-disks -s web1
@@ -152,9 +154,9 @@ COMMANDS = (
         "grow-disk",
         grow,
         "Grow a disk",
-        (ONE, command.Argument("DISK"), command.Argument("SIZE")),
+        (INSTANCE, command.Argument("DISK"), command.Argument("SIZE")),
         (
-            command.of(GROW, "absolute", "--absolute", help="Grow the disk to SIZE, not by SIZE"),
+            command.field_option(GROW, "absolute", "--absolute", help="Grow the disk to SIZE, not by SIZE"),
             NO_WAIT,
             IGNORE_POLICY,
             *command.JOB,
@@ -164,10 +166,10 @@ COMMANDS = (
         "activate-disks",
         activate,
         "Activate the disks of an instance on its nodes",
-        (ONE,),
+        (INSTANCE,),
         (
-            command.of(ACTIVATE, "wait_for_sync", "--wait-for-sync"),
-            command.of(ACTIVATE, "ignore_size", "--ignore-size"),
+            command.field_option(ACTIVATE, "wait_for_sync", "--wait-for-sync"),
+            command.field_option(ACTIVATE, "ignore_size", "--ignore-size"),
             *command.JOB,
         ),
     ),
@@ -175,9 +177,9 @@ COMMANDS = (
         "deactivate-disks",
         deactivate,
         "Deactivate the disks of an instance",
-        (ONE,),
+        (INSTANCE,),
         (
-            command.of(
+            command.field_option(
                 "OP_INSTANCE_DEACTIVATE_DISKS",
                 "force",
                 "-f",
@@ -191,18 +193,18 @@ COMMANDS = (
         "recreate-disks",
         recreate,
         "Recreate lost disks of an instance, empty",
-        (ONE,),
+        (INSTANCE,),
         (
-            command.of(
+            command.field_option(
                 RECREATE,
                 "disks",
                 "--disk",
                 help="Recreate only this disk, as in 1, or 1:size=20g for another size; without it, all lost disks",
                 metavar="N[:KEY=VALUE]",
-                many=True,
-                parse=lost,
+                repeatable=True,
+                parse=lost_disk,
             ),
-            command.of(
+            command.field_option(
                 RECREATE,
                 "nodes",
                 "-n",
@@ -220,12 +222,12 @@ COMMANDS = (
         "replace-disks",
         replace,
         "Replace one side of mirrored disks",
-        (ONE,),
+        (INSTANCE,),
         (
             command.Option(("-p", "--on-primary"), "Recreate the volumes on the primary node"),
             command.Option(("-s", "--on-secondary"), "Recreate the volumes on the secondary node"),
             command.Option(("-a", "--auto"), "Recreate the volumes that are broken"),
-            command.of(
+            command.field_option(
                 REPLACE,
                 "remote_node",
                 "-n",
@@ -234,7 +236,7 @@ COMMANDS = (
                 metavar="NODE",
                 completes="node",
             ),
-            command.of(
+            command.field_option(
                 REPLACE,
                 "iallocator",
                 "-I",
@@ -242,7 +244,7 @@ COMMANDS = (
                 help="Let an allocator choose the secondary node; . is the cluster's default allocator",
                 metavar="NAME",
             ),
-            command.of(
+            command.field_option(
                 REPLACE,
                 "disks",
                 "--disks",
@@ -250,7 +252,7 @@ COMMANDS = (
                 metavar="NUMBERS",
                 parse=_numbers,
             ),
-            command.of(REPLACE, "early_release", "--early-release"),
+            command.field_option(REPLACE, "early_release", "--early-release"),
             IGNORE_POLICY,
             *command.JOB,
         ),

@@ -12,12 +12,12 @@ from gantry.cli.output import terminal
 
 Structure = syntax.Structure
 
-ONE = (command.Argument("INSTANCE", completes="instance", field="instance_name"),)
-NODE = (command.Argument("NODE", completes="node", field="node_name"),)
+INSTANCE_ARGUMENT = (command.Argument("INSTANCE", completes="instance", field="instance_name"),)
+NODE_ARGUMENT = (command.Argument("NODE", completes="node", field="node_name"),)
 
 
 def _confirm(call: command.Call, question: str, *, names: list[str] | None = None) -> None:
-    """Ask whether to continue, unless ``-f``, a dry run or ``--cleanup`` makes that needless."""
+    """Ask for confirmation, except with ``-f``, ``--dry-run`` or ``--cleanup``."""
     if not (call.options.force or call.option("dry_run") or call.option("cleanup")):
         terminal.confirm(question, names=names or [], exit_code=13 if call.program == "gnt-node" else 1)
 
@@ -93,7 +93,7 @@ def failover_node(call: command.Call) -> int:
 
 
 def _carry_out_jobs(call: command.Call, op: Structure) -> int:
-    """Submit an opcode that leaves its work to jobs, and wait for them; 1 when one failed or an instance stays."""
+    """Submit an opcode that submits jobs, and wait for them; return 1 if a job failed or an instance cannot move."""
     job = submit.submit(call, op)
     if call.option("submit"):
         return 0
@@ -103,15 +103,15 @@ def _carry_out_jobs(call: command.Call, op: Structure) -> int:
         submit.print_plan(result)
         return 0
     outcome = client.expect(result, dict)
-    good = not outcome.get("stay")
+    success = not outcome.get("stay")
     jobs = [answer for accepted, answer in outcome["jobs"] if accepted]
     for accepted, answer in outcome["jobs"]:
         if not accepted:
             print(f"job {job} could not submit another job: {answer}", file=sys.stderr)
-            good = False
+            success = False
     print(f"Submitted jobs {', '.join(map(str, jobs))}" if jobs else "There is nothing to do", flush=True)
-    ended = [submit.waited_for(call, f"instance move {number}", number) for number in jobs]
-    return 0 if all(ended) and good else 1
+    succeeded = [submit.wait_for_job(call, f"instance move {number}", number) for number in jobs]
+    return 0 if all(succeeded) and success else 1
 
 
 FAILOVER = "OP_INSTANCE_FAILOVER"
@@ -121,31 +121,31 @@ NODE_MIGRATE = "OP_NODE_MIGRATE"
 EVACUATE = "OP_NODE_EVACUATE"
 GROUP_EVACUATE = "OP_GROUP_EVACUATE"
 
-_TARGET = command.of(FAILOVER, "target_node", "-n", "--target-node", metavar="NODE", completes="node")
-_POLICY = command.of(FAILOVER, "ignore_ipolicy", "--ignore-ipolicy")
-_CLEANUP = command.of(FAILOVER, "cleanup", "--cleanup")
-_CONSISTENCY = command.of(FAILOVER, "ignore_consistency", "--ignore-consistency")
+_TARGET = command.field_option(FAILOVER, "target_node", "-n", "--target-node", metavar="NODE", completes="node")
+_POLICY = command.field_option(FAILOVER, "ignore_ipolicy", "--ignore-ipolicy")
+_CLEANUP = command.field_option(FAILOVER, "cleanup", "--cleanup")
+_CONSISTENCY = command.field_option(FAILOVER, "ignore_consistency", "--ignore-consistency")
 _MODE = (
     command.Option(("--non-live",), "Pause the guest while its memory is sent"),
-    command.of(MIGRATE, "mode", "--migration-mode", metavar="MODE"),
+    command.field_option(MIGRATE, "mode", "--migration-mode", metavar="MODE"),
 )
 _OLD = (
     command.Option(("--no-runtime-changes",), "Accepted for older scripts; has no effect"),
     command.Option(("--ignore-hvversions",), "Accepted for older scripts; has no effect"),
 )
-_TO = command.of(GROUP_EVACUATE, "target_groups", "--to", metavar="GROUP", many=True, completes="group")
-_EARLY = command.of(GROUP_EVACUATE, "early_release", "--early-release")
+_TO = command.field_option(GROUP_EVACUATE, "target_groups", "--to", metavar="GROUP", repeatable=True, completes="group")
+_EARLY = command.field_option(GROUP_EVACUATE, "early_release", "--early-release")
 _SYNC = (
-    command.of(FAILOVER, "keep", "--keep", metavar="WHICH"),
-    command.of(FAILOVER, "wait_for_sync", "--wait-for-sync"),
+    command.field_option(FAILOVER, "keep", "--keep", metavar="WHICH"),
+    command.field_option(FAILOVER, "wait_for_sync", "--wait-for-sync"),
 )
 
-INSTANCE = (
+INSTANCE_COMMANDS = (
     command.Command(
         "failover",
         failover,
         "Stop an instance and start it on another node",
-        ONE,
+        INSTANCE_ARGUMENT,
         (
             command.FORCE,
             _TARGET,
@@ -167,13 +167,13 @@ INSTANCE = (
         "migrate",
         migrate,
         "Move a running instance to another node",
-        ONE,
+        INSTANCE_ARGUMENT,
         (
             command.FORCE,
             _TARGET,
             command.ALLOCATOR,
             *_MODE,
-            command.of(MIGRATE, "allow_failover", "--allow-failover"),
+            command.field_option(MIGRATE, "allow_failover", "--allow-failover"),
             _POLICY,
             _CLEANUP,
             *_OLD,
@@ -184,12 +184,12 @@ INSTANCE = (
         "move",
         move,
         "Copy an instance's disks to another node and run it there",
-        ONE,
+        INSTANCE_ARGUMENT,
         (
             command.FORCE,
-            command.of(MOVE, "target_node", "-n", "--node", metavar="NODE", completes="node"),
-            command.of(MOVE, "compress", "--compress", metavar="PROGRAM"),
-            command.of(MOVE, "ignore_consistency", "--ignore-consistency"),
+            command.field_option(MOVE, "target_node", "-n", "--node", metavar="NODE", completes="node"),
+            command.field_option(MOVE, "compress", "--compress", metavar="PROGRAM"),
+            command.field_option(MOVE, "ignore_consistency", "--ignore-consistency"),
             command.SHUTDOWN_TIMEOUT,
             _POLICY,
             *command.JOB,
@@ -199,7 +199,7 @@ INSTANCE = (
         "change-group",
         change_group,
         "Move an instance to another node group",
-        ONE,
+        INSTANCE_ARGUMENT,
         (
             _TO,
             command.ALLOCATOR,
@@ -209,17 +209,17 @@ INSTANCE = (
     ),
 )
 
-NODES = (
+NODE_COMMANDS = (
     command.Command(
         "evacuate",
         evacuate,
         "Move instances and copies of disks off a node",
-        NODE,
+        NODE_ARGUMENT,
         (
             command.FORCE,
             command.Option(("-p", "--primary-only"), "Move only instances that run on the node"),
             command.Option(("-s", "--secondary-only"), "Move only copies of disks of instances that run elsewhere"),
-            command.of(EVACUATE, "remote_node", "-n", "--new-secondary", metavar="NODE", completes="node"),
+            command.field_option(EVACUATE, "remote_node", "-n", "--new-secondary", metavar="NODE", completes="node"),
             command.ALLOCATOR,
             _EARLY,
             command.Option(("--ignore-soft-errors",), "Accepted for older scripts; has no effect"),
@@ -234,10 +234,10 @@ NODES = (
         "migrate",
         migrate_node,
         "Migrate all instances that run on a node",
-        NODE,
+        NODE_ARGUMENT,
         (
             command.FORCE,
-            command.of(NODE_MIGRATE, "target_node", "-n", "--node", metavar="NODE", completes="node"),
+            command.field_option(NODE_MIGRATE, "target_node", "-n", "--node", metavar="NODE", completes="node"),
             command.ALLOCATOR,
             *_MODE,
             _POLICY,
@@ -249,12 +249,12 @@ NODES = (
         "failover",
         failover_node,
         "Stop all instances of a node and start them elsewhere",
-        NODE,
+        NODE_ARGUMENT,
         (command.FORCE, command.ALLOCATOR, _CONSISTENCY, *command.JOB),
     ),
 )
 
-GROUPS = (
+GROUP_COMMANDS = (
     command.Command(
         "evacuate",
         evacuate_group,
@@ -264,8 +264,8 @@ GROUPS = (
             _TO,
             command.ALLOCATOR,
             _EARLY,
-            command.of(GROUP_EVACUATE, "sequential", "--sequential"),
-            command.of(GROUP_EVACUATE, "force_failover", "--force-failover"),
+            command.field_option(GROUP_EVACUATE, "sequential", "--sequential"),
+            command.field_option(GROUP_EVACUATE, "force_failover", "--force-failover"),
             *command.JOB,
         ),
     ),

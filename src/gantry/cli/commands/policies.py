@@ -20,34 +20,35 @@ SIZES = ("memory-size", "disk-size")
 
 def specs(text: str) -> dict[str, int]:
     """Parse sizes by name; raises InvalidError."""
-    found = {}
+    sizes = {}
     for name, value in syntax.key_values(text).items():
         if not isinstance(value, str):
             raise errors.InvalidError(f"{text!r}: {name} has no value, as in {name}=1")
-        found[name] = syntax.size(value) if name in SIZES and not value.isdecimal() else syntax.number(value)
-    return found
+        sizes[name] = syntax.size(value) if name in SIZES and not value.isdecimal() else syntax.number(value)
+    return sizes
 
 
 def bounds(text: str) -> list[dict[str, dict[str, int]]]:
-    """Parse ``min:SPECS/max:SPECS``, several with ``//`` between them; raises InvalidError."""
-    found = []
+    """Parse ``min:SPECS/max:SPECS``; ``//`` separates several ranges. Raises InvalidError."""
+    ranges = []
     for pair in text.split("//"):
         sides = {}
         for part in pair.split("/"):
-            side, _, rest = part.partition(":")
+            side, _, specs_text = part.partition(":")
             if side not in ("min", "max") or side in sides:
                 raise errors.InvalidError(
-                    f"{part!r} is not a bound of a policy", hint="as in min:memory-size=128/max:memory-size=32g"
+                    f"{part!r} is not a bound of a policy",
+                    hint="write bounds as in min:memory-size=128/max:memory-size=32g",
                 )
-            sides[side] = specs(rest)
-        found.append(sides)
-    return found
+            sides[side] = specs(specs_text)
+        ranges.append(sides)
+    return ranges
 
 
 def ratio(text: str) -> float:
-    """Parse a number that may have a fraction; raises InvalidError."""
+    """Parse a non-negative number, which may have a fraction; raises InvalidError."""
     if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text):
-        raise errors.InvalidError(f"{text!r} is not a number that is not negative, as in 2.5")
+        raise errors.InvalidError(f"{text!r} is not a ratio: write a non-negative number, as in 2.5")
     return float(text)
 
 
@@ -63,45 +64,45 @@ FIELDS = {
     "ipolicy_vcpu_ratio": "vcpu-ratio",
     "ipolicy_spindle_ratio": "spindle-ratio",
 }
-"""Option to the part of a policy."""
+"""Maps an option to the part of a policy."""
 
 
-def given(options: argparse.Namespace) -> syntax.Structure:
-    """Return the fields that options of policies set."""
-    found: syntax.Structure = {}
+def opcode_fields(options: argparse.Namespace) -> syntax.Structure:
+    """Return the opcode fields that the options of node parameters, disk parameters and policies set."""
+    fields: syntax.Structure = {}
     if options.node_parameters is not None:
-        found["ndparams"] = options.node_parameters
+        fields["ndparams"] = options.node_parameters
     if options.disk_parameters:
-        found["diskparams"] = by_name(options.disk_parameters, option="-D", example="plain:stripes=2")
+        fields["diskparams"] = by_name(options.disk_parameters, option="-D", example="plain:stripes=2")
     policy = {field: getattr(options, name, None) for name, field in FIELDS.items()}
-    if set_here := {field: value for field, value in policy.items() if value is not None}:
-        found["ipolicy"] = set_here
-    return found
+    if policy := {field: value for field, value in policy.items() if value is not None}:
+        fields["ipolicy"] = policy
+    return fields
 
 
 def by_name(pairs: list[tuple[str, syntax.Parameters]], *, option: str, example: str) -> dict[str, syntax.Parameters]:
-    """Gather ``NAME:PARAMS`` by name; raises InvalidError without a name."""
-    found: dict[str, syntax.Parameters] = {}
+    """Return the parameters of ``NAME:PARAMS`` by name; raises InvalidError if a name is missing."""
+    named: dict[str, syntax.Parameters] = {}
     for name, parameters in pairs:
         if not name:
             raise errors.InvalidError(f"{option} needs a name before the colon, as in {example}")
-        found[name] = found.get(name, {}) | parameters
-    return found
+        named[name] = named.get(name, {}) | parameters
+    return named
 
 
-def words(holds: object) -> list[str]:
-    """Return the options that set the sizes of a policy, as queries return it."""
-    policy = holds if isinstance(holds, dict) else {}
-    found = []
+def command_words(value: object) -> list[str]:
+    """Return the options that set the sizes of a policy; ``value`` is the policy as queries return it."""
+    policy = value if isinstance(value, dict) else {}
+    words = []
     if policy.get("std"):
-        found += ["--ipolicy-std-specs", _specs_text(policy["std"])]
+        words += ["--ipolicy-std-specs", _specs_text(policy["std"])]
     if policy.get("minmax"):
         sides = [
             [f"{side}:{_specs_text(pair[side])}" for side in ("min", "max") if pair.get(side)]
             for pair in policy["minmax"]
         ]
-        found += ["--ipolicy-bounds-specs", "//".join(map("/".join, sides))]
-    return found
+        words += ["--ipolicy-bounds-specs", "//".join(map("/".join, sides))]
+    return words
 
 
 def _specs_text(sizes: dict[str, object]) -> str:
@@ -109,17 +110,17 @@ def _specs_text(sizes: dict[str, object]) -> str:
 
 
 def show_cluster(call: command.Call) -> int:
-    """Print the command that creates a cluster with the instance sizes of this one."""
-    found = call.client.cluster_info()
-    print(shlex.join(["gnt-cluster", "init", *words(found["ipolicy"]), str(found["name"])]))
+    """Print the command that creates a cluster with the instance sizes of this cluster."""
+    cluster = call.client.cluster_info()
+    print(shlex.join(["gnt-cluster", "init", *command_words(cluster["ipolicy"]), str(cluster["name"])]))
     return 0
 
 
 def show_groups(call: command.Call) -> int:
-    """Print the commands that create node groups with the instance sizes of these."""
+    """Print the commands that create node groups with the instance sizes of these groups."""
     where = query.names_filter(call.arguments, query.Listing("group", ()))
-    for found in call.client.records("group", ["name", "custom_ipolicy"], where=where):
-        print(shlex.join(["gnt-group", "add", *words(found["custom_ipolicy"]), str(found["name"])]))
+    for group in call.client.records("group", ["name", "custom_ipolicy"], where=where):
+        print(shlex.join(["gnt-group", "add", *command_words(group["custom_ipolicy"]), str(group["name"])]))
     return 0
 
 
@@ -134,7 +135,7 @@ OPTIONS = (
         ("-D", "--disk-parameters"),
         "Set parameters of a disk template, as in plain:stripes=2",
         "TEMPLATE:PARAMS",
-        many=True,
+        repeatable=True,
         parse=syntax.hypervisor,
     ),
     command.Option(

@@ -1,4 +1,4 @@
-"""The commands of ``gnt-instance`` that reinstall and rename instances, and that create many from a file."""
+"""The commands of ``gnt-instance`` that reinstall and rename instances, and that create instances from a file."""
 
 import json
 import sys
@@ -16,22 +16,24 @@ def reinstall(call: command.Call) -> int:
     if options.select_os and options.os_type:
         raise errors.InvalidError("-o and --select-os exclude each other")
     names = selection.instances(call, verb="reinstallation")
-    system = _chosen(call) if options.select_os else options.os_type
+    system = _selected_os(call) if options.select_os else options.os_type
     if not (options.force or options.dry_run):
         terminal.confirm(
             "This reinstalls the operating system; all data on the disks of these instances is lost:", names=names
         )
-    chosen = {"os_type": system} if system else {}
-    ops = [(name, call.opcode(REINSTALL, instance_name=name, **chosen)) for name in names]
+    os_field = {"os_type": system} if system else {}
+    ops = [(name, call.opcode(REINSTALL, instance_name=name, **os_field)) for name in names]
     return submit.carry_out_many(call, ops)
 
 
-def _chosen(call: command.Call) -> str:
-    """Show the operating systems and return the one whose number is typed."""
+def _selected_os(call: command.Call) -> str:
+    """List the operating systems and return the one that the user selects by number."""
     op = call.opcode("OP_OS_DIAGNOSE", output_fields=["offered"], names=[])
-    names = [str(name) for (offered,) in client.expect(submit.ask(call, op), list) for name in offered]
+    names = [str(name) for (offered,) in client.expect(submit.query(call, op), list) for name in offered]
     if not names:
-        raise errors.CommandError("no operating system can be installed", hint="gnt-os diagnose says why")
+        raise errors.CommandError(
+            "there is no valid operating system to install", hint="gnt-os diagnose shows the problems"
+        )
     for number, name in enumerate(names):
         print(f"{number:3}: {name}", file=sys.stderr)
     print("Number of the operating system: ", end="", file=sys.stderr, flush=True)
@@ -47,49 +49,49 @@ def rename(call: command.Call) -> int:
 
 
 def batch_create(call: command.Call) -> int:
-    """Create the instances that a file describes, a job each, all at once."""
-    ops = [_creation(one, index) for index, one in enumerate(_described(call.arguments[0]))]
+    """Create the instances that a file describes, each by a job; all jobs are submitted at once."""
+    ops = [_creation(entry, index) for index, entry in enumerate(_read_entries(call.arguments[0]))]
     return submit.carry_out_many(call, [(str(op["instance_name"]), op) for op in ops])
 
 
-def _described(path: str) -> list[object]:
+def _read_entries(path: str) -> list[object]:
     """Read the file, or standard input for ``-``: a list of instances, or a dictionary by name."""
     try:
         if path == "-":
-            found = json.load(sys.stdin)
+            entries = json.load(sys.stdin)
         else:
             with open(path, encoding="utf-8") as file:
-                found = json.load(file)
+                entries = json.load(file)
     except OSError as error:
-        raise errors.InvalidError(f"{path} cannot be read: {error.strerror}") from None
+        raise errors.InvalidError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise errors.InvalidError(f"{path} is not JSON: {error}") from None
-    if isinstance(found, dict):
-        found = [{"instance_name": name, **client.expect(one, dict)} for name, one in found.items()]
-    if not isinstance(found, list) or not found:
+    if isinstance(entries, dict):
+        entries = [{"instance_name": name, **client.expect(entry, dict)} for name, entry in entries.items()]
+    if not isinstance(entries, list) or not entries:
         raise errors.InvalidError(
             f"{path} does not contain a list of instances", hint="see gnt-instance batch-create --help"
         )
-    return found
+    return entries
 
 
-def _creation(one: object, index: int) -> Mapping[str, object]:
-    if not isinstance(one, dict) or not (name := one.get("instance_name", one.get("name"))):
+def _creation(entry: object, index: int) -> Mapping[str, object]:
+    if not isinstance(entry, dict) or not (name := entry.get("instance_name", entry.get("name"))):
         raise errors.InvalidError(f"entry {index} of the file has no instance_name")
-    rest = {key: value for key, value in one.items() if key != "name"}
-    return {"mode": "create", "disks": [], "nics": [], **rest, "OP_ID": "OP_INSTANCE_CREATE", "instance_name": name}
+    fields = {key: value for key, value in entry.items() if key != "name"}
+    return {"mode": "create", "disks": [], "nics": [], **fields, "OP_ID": "OP_INSTANCE_CREATE", "instance_name": name}
 
 
 REINSTALL = "OP_INSTANCE_REINSTALL"
 SYSTEM = (
-    command.of(
+    command.field_option(
         REINSTALL, "os_type", "-o", "--os-type", help="Install another operating system", metavar="OS", completes="os"
     ),
     command.Option(("--select-os",), "Choose the operating system from a list"),
     command.OS_PARAMETERS,
     command.OS_PRIVATE,
     command.OS_SECRET,
-    command.of(REINSTALL, "force_variant", "--force-variant"),
+    command.field_option(REINSTALL, "force_variant", "--force-variant"),
 )
 BATCH_TEXT = """
     The file is a JSON list; an entry has the fields of OP_INSTANCE_CREATE:

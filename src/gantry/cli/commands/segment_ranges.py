@@ -1,8 +1,8 @@
-"""``gantry segment range``: which segmentation ids the networks of a project get.
+"""``gantry segment range``: the ranges from which networks of a project get their segmentation ids.
 
-The options are those of contracts/segment-ranges.md#commands (``--network_type``, ``--project_id``, ``--shared yes``,
-``--not-used``) and those of the ``openstack`` command (``--network-type``, ``--private``, a name in front,
-``--unused``); ``options`` has those by which ``gnt-network`` asks for a segment.
+The commands accept the options of contracts/segment-ranges.md#commands (``--network_type``, ``--project_id``,
+``--shared yes``, ``--not-used``) and of the ``openstack`` command (``--network-type``, ``--private``, a name as
+argument, ``--unused``). ``options`` returns the segment options of ``gnt-network``.
 """
 
 from gantry.cli import errors
@@ -17,8 +17,8 @@ LISTING = query.Listing(
         *("minimum", "maximum", "used_count", "available_count"),
     ),
 )
-LONG = ("used", "available_ranges")
-SHOWN = {
+LONG_COLUMNS = ("used", "available_ranges")
+TITLES = {
     "uuid": "UUID",
     "name": "Name",
     "description": "Description",
@@ -41,21 +41,22 @@ NEXT, NONE = "next", "none"
 
 def show_list(call: command.Call) -> int:
     """List segment ranges."""
-    tests: list[filters.Filter] = []
-    for field, some, none in (("used_count", "used", "not_used"), ("available_count", "available", "not_available")):
-        if call.option(some) and call.option(none):
-            raise errors.InvalidError(f"--{some} and --{none.replace('_', '-')} exclude each other")
-        tests += [[">", field, 0]] if call.option(some) else []
-        tests += [["=", field, 0]] if call.option(none) else []
+    conditions: list[filters.Filter] = []
+    options = (("used_count", "used", "not_used"), ("available_count", "available", "not_available"))
+    for field, positive, negative in options:
+        if call.option(positive) and call.option(negative):
+            raise errors.InvalidError(f"--{positive} and --{negative.replace('_', '-')} exclude each other")
+        conditions += [[">", field, 0]] if call.option(positive) else []
+        conditions += [["=", field, 0]] if call.option(negative) else []
     if call.options.long and not call.options.output:
-        call.options.output = "+" + ",".join(LONG)
-    return query.show(call, LISTING, where=filters.all_of(*tests))
+        call.options.output = "+" + ",".join(LONG_COLUMNS)
+    return query.show(call, LISTING, where=filters.all_of(*conditions))
 
 
 def show(call: command.Call) -> int:
     """Show segment ranges in full."""
-    found = call.client.records("segmentrange", [*SHOWN], where=query.names_filter(call.arguments, LISTING))
-    print(documents.document([{title: record.get(name) for name, title in SHOWN.items()} for record in found]))
+    records = call.client.records("segmentrange", [*TITLES], where=query.names_filter(call.arguments, LISTING))
+    print(documents.document([{title: record.get(name) for name, title in TITLES.items()} for record in records]))
     return 0
 
 
@@ -64,23 +65,23 @@ def create(call: command.Call) -> int:
     options, words = call.options, list(call.arguments)
     shared = options.shared
     if shared is not None and shared.lower() not in TRUTHS:
-        # Behind the flag of today's client stands the name.
+        # In today's client ``--shared`` is a flag, so the word after it is the name.
         words, shared = [shared, *words], "yes"
     if len(words) + (options.name is not None) > 1:
-        raise errors.InvalidError(f"more than one name is given: {', '.join([*words, options.name or ''])}")
+        raise errors.InvalidError(f"give only one name, not several: {', '.join([*words, options.name or ''])}")
     missing = [name for name in ("network_type", "minimum", "maximum") if getattr(options, name) is None]
     if missing:
         raise errors.InvalidError(f"--{missing[0].replace('_', '-')} is missing")
     if shared is not None and options.private and TRUTHS[shared.lower()]:
         raise errors.InvalidError("--shared and --private exclude each other")
-    open_to_all = not options.private if shared is None else TRUTHS[shared.lower()]
-    if open_to_all and options.project:
+    is_shared = not options.private if shared is None else TRUTHS[shared.lower()]
+    if is_shared and options.project:
         raise errors.InvalidError(
             "a shared range has no project", hint="add --private to create the range for the project"
         )
     spec = {
         "name": words[0] if words else options.name or "",
-        "shared": open_to_all,
+        "shared": is_shared,
         "network_type": options.network_type,
         **{
             field: value
@@ -92,8 +93,8 @@ def create(call: command.Call) -> int:
 
 
 def _report(result: object) -> None:
-    for made in result if isinstance(result, list) else []:
-        print(made.get("uuid"))
+    for segment_range in result if isinstance(result, list) else []:
+        print(segment_range.get("uuid"))
 
 
 def change(call: command.Call) -> int:
@@ -110,8 +111,8 @@ def delete(call: command.Call) -> int:
     return submit.carry_out_many(call, ops)
 
 
-def asked(call: command.Call) -> dict[str, object]:
-    """Return what ``options`` of ``gnt-network`` ask for, as the opcode has it."""
+def opcode_fields(call: command.Call) -> dict[str, object]:
+    """Return the opcode fields of ``--segment`` of ``gnt-network``."""
     word = call.option("segment")
     if word in (NEXT, NONE):
         return {"segmented": word == NEXT}
@@ -119,20 +120,20 @@ def asked(call: command.Call) -> dict[str, object]:
 
 
 def options(segment: str) -> tuple[command.Option, ...]:
-    """Return the options that ask for a segment of a network; ``segment`` is the text of ``--segment``."""
+    """Return the options that set the segment of a network; ``segment`` is the help text of ``--segment``."""
     return (
-        command.of("OP_NETWORK_ADD", "network_type", "--type", metavar="TYPE", dest="network_type"),
-        command.of("OP_NETWORK_ADD", "physical_network", "--physical-network", metavar="NAME"),
+        command.field_option("OP_NETWORK_ADD", "network_type", "--type", metavar="TYPE", dest="network_type"),
+        command.field_option("OP_NETWORK_ADD", "physical_network", "--physical-network", metavar="NAME"),
         command.Option(("--segment",), segment, "ID"),
     )
 
 
 SET = "OP_SEGMENT_RANGE_SET_PARAMS"
-ONE = command.Argument("RANGE", completes="range", field="range")
+RANGE = command.Argument("RANGE", completes="range", field="range")
 BOUNDS = (
-    command.of(SET, "minimum", "--minimum", metavar="ID", parse=syntax.number),
-    command.of(SET, "maximum", "--maximum", metavar="ID", parse=syntax.number),
-    command.of(SET, "description", "--description", metavar="TEXT"),
+    command.field_option(SET, "minimum", "--minimum", metavar="ID", parse=syntax.number),
+    command.field_option(SET, "maximum", "--maximum", metavar="ID", parse=syntax.number),
+    command.field_option(SET, "description", "--description", metavar="TEXT"),
 )
 CREATE_TEXT = """
     A range is for every project, or with --private for one project. For a single id, minimum and maximum are equal.
@@ -145,7 +146,7 @@ COMMANDS = (
         "segment range list",
         show_list,
         "List segment ranges",
-        (command.Argument("RANGE", least=0, most=None, completes="range"),),
+        (command.Argument("RANGE", minimum=0, maximum=None, completes="range"),),
         (
             command.Option(("--used",), "List only ranges with an id in use"),
             command.Option(("--not-used", "--unused"), "List only ranges without an id in use", dest="not_used"),
@@ -163,13 +164,13 @@ COMMANDS = (
         "segment range show",
         show,
         "Show segment ranges in full",
-        (command.Argument("RANGE", least=1, most=None, completes="range"),),
+        (command.Argument("RANGE", minimum=1, maximum=None, completes="range"),),
     ),
     command.Command(
         "segment range create",
         create,
         "Create a segment range",
-        (command.Argument("NAME", least=0),),
+        (command.Argument("NAME", minimum=0),),
         (
             command.Option(("--name",), "Set the name, which need not be unique", "NAME"),
             command.Option(
@@ -204,14 +205,14 @@ COMMANDS = (
         "segment range set",
         change,
         "Change a segment range; it must keep the ids that are in use",
-        (ONE,),
-        (command.of(SET, "name", "--name", metavar="NAME"), *BOUNDS, *command.JOB),
+        (RANGE,),
+        (command.field_option(SET, "name", "--name", metavar="NAME"), *BOUNDS, *command.JOB),
     ),
     command.Command(
         "segment range delete",
         delete,
         "Remove segment ranges that have no id in use",
-        (command.Argument("RANGE", least=1, most=None, completes="range"),),
+        (command.Argument("RANGE", minimum=1, maximum=None, completes="range"),),
         command.JOB,
     ),
 )

@@ -1,8 +1,7 @@
 """``gnt-cluster modify``, and the settings that it shares with ``gnt-cluster init``.
 
-Both spellings of an option exist, that of the 2.0 design and today's: ``--defaults bridge=br5`` is ``-N link=br5``,
-``--hypervisor-defaults`` is ``-H`` (contracts/commands.md#letters-of-options). The word ``default`` resets
-a setting.
+Options have the spelling of the 2.0 design and today's spelling: ``--defaults bridge=br5`` is ``-N link=br5``,
+``--hypervisor-defaults`` is ``-H`` (contracts/commands.md#letters-of-options). The word ``default`` resets a setting.
 """
 
 from gantry.cli import errors
@@ -14,12 +13,12 @@ Structure = syntax.Structure
 
 SET = "OP_CLUSTER_SET_PARAMS"
 DEFAULTS = {"hypervisor": "default_hypervisor", "disksize": "default_disk_size", "bridge": "nicparams"}
-"""Key of ``--defaults`` to the opcode's field that takes its value."""
+"""Maps a key of ``--defaults`` to the opcode's field for its value."""
 
 
 def opcode(call: command.Call) -> Structure:
-    """Return the opcode that sets what the options name; raises InvalidError."""
-    op = call.opcode(SET, **policies.given(call.options))
+    """Return OP_CLUSTER_SET_PARAMS with the settings of the options; raises InvalidError."""
+    op = call.opcode(SET, **policies.opcode_fields(call.options))
     if call.options.hypervisor:
         op["hvparams"] = _by_hypervisor(call.options.hypervisor)
     for key, value in (call.options.defaults or {}).items():
@@ -36,7 +35,7 @@ def _by_hypervisor(pairs: list[tuple[str, syntax.Parameters]]) -> dict[str, synt
 
 def _with_bridge(nic: syntax.Parameters, bridge: str) -> syntax.Parameters:
     if "link" in nic or nic.get("mode", "bridged") != "bridged":
-        raise errors.InvalidError("-N and --defaults bridge= both set the link of NICs", hint="give one of them")
+        raise errors.InvalidError("-N and --defaults bridge= both set the link of NICs", hint="give only one of them")
     return {**nic, "mode": syntax.RESET if bridge == syntax.RESET else "bridged", "link": bridge}
 
 
@@ -69,20 +68,23 @@ def _thresholds(text: str) -> list[int]:
 
 
 def _defaults(text: str) -> syntax.Parameters:
-    found = syntax.parameters(text)
-    unknown = [key for key in found if key not in DEFAULTS]
+    defaults = syntax.parameters(text)
+    unknown = [key for key in defaults if key not in DEFAULTS]
     if unknown:
-        raise errors.InvalidError(f"--defaults: unknown {', '.join(unknown)}", hint=f"there are {', '.join(DEFAULTS)}")
-    wrong = [key for key, value in found.items() if not isinstance(value, str) or not value]
-    if wrong:
-        raise errors.InvalidError(f"--defaults: {', '.join(wrong)} has no value")
-    if found.get("disksize", syntax.RESET) != syntax.RESET:
-        found["disksize"] = syntax.size(str(found["disksize"]))
-    return found
+        keys = "key" if len(unknown) == 1 else "keys"
+        raise errors.InvalidError(
+            f"--defaults: unknown {keys} {', '.join(unknown)}", hint=f"valid keys: {', '.join(DEFAULTS)}"
+        )
+    valueless = [key for key, value in defaults.items() if not isinstance(value, str) or not value]
+    if valueless:
+        raise errors.InvalidError(f"--defaults: {', '.join(valueless)} has no value")
+    if defaults.get("disksize", syntax.RESET) != syntax.RESET:
+        defaults["disksize"] = syntax.size(str(defaults["disksize"]))
+    return defaults
 
 
 def _switch(field: str) -> command.Option:
-    return command.of(
+    return command.field_option(
         SET,
         field,
         f"--{field.replace('_', '-')}",
@@ -92,14 +94,14 @@ def _switch(field: str) -> command.Option:
 
 
 OPTIONS = (
-    command.of(
+    command.field_option(
         SET,
         "enabled_hypervisors",
         "--enabled-hypervisors",
         help="Enable hypervisors, the default one first, as in kvm,fake",
         metavar="NAMES",
     ),
-    command.of(
+    command.field_option(
         SET,
         "enabled_disk_templates",
         "--enabled-disk-templates",
@@ -117,11 +119,11 @@ OPTIONS = (
         "Set default parameters of a hypervisor, as in kvm:accel=tcg",
         "HV:PARAMS",
         dest="hypervisor",
-        many=True,
+        repeatable=True,
         parse=syntax.hypervisor,
     ),
     command.BACKEND,
-    command.of(
+    command.field_option(
         SET,
         "nicparams",
         "-N",
@@ -132,8 +134,8 @@ OPTIONS = (
     ),
     *policies.OPTIONS,
     policies.STD,
-    command.of(SET, "mac_prefix", "-m", "--mac-prefix", metavar="PREFIX"),
-    command.of(
+    command.field_option(SET, "mac_prefix", "-m", "--mac-prefix", metavar="PREFIX"),
+    command.field_option(
         SET,
         "candidate_pool_size",
         "-C",
@@ -141,10 +143,10 @@ OPTIONS = (
         metavar="COUNT",
         parse=policies.or_default(syntax.number),
     ),
-    command.of(
+    command.field_option(
         SET, "max_running_jobs", "--max-running-jobs", metavar="COUNT", parse=policies.or_default(syntax.number)
     ),
-    command.of(
+    command.field_option(
         SET,
         "ipam_hold_time",
         "--ipam-hold-time",
@@ -152,7 +154,7 @@ OPTIONS = (
         metavar="TIME",
         parse=policies.or_default(syntax.seconds),
     ),
-    command.of(
+    command.field_option(
         SET,
         "network_thresholds",
         "--network-thresholds",
@@ -160,7 +162,7 @@ OPTIONS = (
         metavar="WARNING,CRITICAL",
         parse=policies.or_default(_thresholds),
     ),
-    command.of(
+    command.field_option(
         SET,
         "default_iallocator",
         "-I",
@@ -168,7 +170,7 @@ OPTIONS = (
         help="Set the program that places instances, such as hail; empty for the built-in allocator",
         metavar="NAME",
     ),
-    command.of(
+    command.field_option(
         SET,
         "default_iallocator_params",
         "--default-iallocator-params",
@@ -176,7 +178,7 @@ OPTIONS = (
         metavar="PARAMS",
         parse=syntax.parameters,
     ),
-    command.of(
+    command.field_option(
         SET,
         "vg_name",
         "--vg-name",
@@ -186,7 +188,7 @@ OPTIONS = (
     _switch("prealloc_wipe_disks"),
     _switch("segment_ranges"),
     _switch("segment_fallback"),
-    command.of(SET, "master_netdev", "--master-netdev", metavar="DEVICE"),
+    command.field_option(SET, "master_netdev", "--master-netdev", metavar="DEVICE"),
 )
 TEXT = """
     Settings that no option names stay unchanged. The word default resets a setting, as in -C default or
@@ -199,15 +201,15 @@ MODIFY = command.Command(
     "Change settings of the cluster",
     options=(
         *OPTIONS,
-        command.of(SET, "ipam_driver", "--ipam-driver", metavar="DRIVER"),
-        command.of(
+        command.field_option(SET, "ipam_driver", "--ipam-driver", metavar="DRIVER"),
+        command.field_option(
             SET,
             "ipam_database",
             "--ipam-database",
             help="Set the database of the sql driver, sqlite:///FILE or postgresql://USER@HOST/DATABASE",
             metavar="URL",
         ),
-        command.of(
+        command.field_option(
             SET,
             "force",
             "-f",

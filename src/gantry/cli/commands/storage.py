@@ -38,11 +38,11 @@ def units(call: command.Call) -> int:
 
 def _show(call: command.Call, op: Mapping[str, object], titles: Mapping[str, str]) -> int:
     columns = query.chosen_columns(call.options.output, list(titles))
-    found = submit.ask(call, {**op, "output_fields": columns})
+    answer = submit.query(call, {**op, "output_fields": columns})
     fields = [client.Field(name, titles.get(name, name), "unit" if name in SIZES else "text", "") for name in columns]
     rows: list[client.Row] = [
         [(0, value) if value is not None else (3, None) for value in row]
-        for row in (found if isinstance(found, list) else [])
+        for row in (answer if isinstance(answer, list) else [])
     ]
     return query.print_table(call, client.Table(fields, rows))
 
@@ -66,29 +66,29 @@ def repair(call: command.Call) -> int:
 
 
 def verify_disks(call: command.Call) -> int:
-    """Activate the inactive disks of running instances, and print the disks that are gone."""
+    """Activate the inactive disks of running instances, and print the missing disks."""
     job = call.client.submit([submit.prepare(call, call.opcode("OP_CLUSTER_VERIFY_DISKS"))])
-    fine, inactive = True, []
-    for found in submit.results(call.client, job, log=sys.stderr):
-        silent, names, missing = found if isinstance(found, list) and len(found) == 3 else ({}, [], {})
+    success, inactive = True, []
+    for result in submit.results(call.client, job, log=sys.stderr):
+        unreachable, names, missing = result if isinstance(result, list) and len(result) == 3 else ({}, [], {})
         inactive += [str(name) for name in names]
-        for node, why in sorted(silent.items()):
-            fine = False
-            print(f"node {node} does not answer: {why}")
-        for name, places in sorted(missing.items()):
-            fine = False
-            for node, disk in places:
-                print(f"instance {name}: {disk} is gone on node {node}")
-    gone = (
+        for node, reason in sorted(unreachable.items()):
+            success = False
+            print(f"node {node} does not answer: {reason}")
+        for name, disks in sorted(missing.items()):
+            success = False
+            for node, disk in disks:
+                print(f"instance {name}: disk {disk} is missing on node {node}")
+    code = (
         submit.carry_out_many(
             call, [(name, call.opcode("OP_INSTANCE_ACTIVATE_DISKS", instance_name=name)) for name in inactive]
         )
         if inactive
         else 0
     )
-    if fine and not inactive:
+    if success and not inactive:
         print("No disks need to be activated.")
-    return gone or (0 if fine else 1)
+    return code or (0 if success else 1)
 
 
 UNIT = (
@@ -96,16 +96,16 @@ UNIT = (
     command.Argument("TYPE", field="storage_type"),
     command.Argument("NAME", field="name"),
 )
-SOME = (command.Argument("NODE", least=0, most=None, completes="node"),)
+NODES = (command.Argument("NODE", minimum=0, maximum=None, completes="node"),)
 NODE_COMMANDS = (
-    command.Command("volumes", volumes, "List the logical volumes of nodes", SOME, command.QUERY),
+    command.Command("volumes", volumes, "List the logical volumes of nodes", NODES, command.QUERY),
     command.Command(
         "list-storage",
         units,
         "List the storage units of nodes",
-        SOME,
+        NODES,
         (
-            command.of(
+            command.field_option(
                 "OP_NODE_QUERY_STORAGE",
                 "storage_type",
                 "-t",
@@ -137,7 +137,7 @@ NODE_COMMANDS = (
         "Remove missing physical volumes from a volume group",
         UNIT,
         (
-            command.of("OP_REPAIR_NODE_STORAGE", "ignore_consistency", "--ignore-consistency"),
+            command.field_option("OP_REPAIR_NODE_STORAGE", "ignore_consistency", "--ignore-consistency"),
             *command.JOB,
         ),
     ),

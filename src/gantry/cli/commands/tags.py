@@ -1,6 +1,6 @@
 """The commands ``list-tags``, ``add-tags`` and ``remove-tags`` of every program whose objects have tags.
 
-``search-tags`` is the cluster's, and finds them wherever they are.
+``search-tags``, a command of ``gnt-cluster``, finds the tags of all objects.
 """
 
 from gantry.cli import client, errors, machine
@@ -12,23 +12,23 @@ FROM = command.Option(
 
 
 def commands(kind: str, *names: command.Argument) -> tuple[command.Command, ...]:
-    """Declare the commands for a kind of object; ``names`` is the argument that names one, none for the cluster."""
-    tags = command.Argument("TAG", least=0, most=None)
+    """Declare the commands for a kind of object; ``names`` is the argument with the object's name, if it has one."""
+    tags = command.Argument("TAG", minimum=0, maximum=None)
     options = (FROM, *command.JOB)
 
     def show(call: command.Call) -> int:
-        found = client.expect(call.client.call("QueryTags", kind, call.arguments[0] if names else ""), list)
-        for tag in sorted(map(str, found)):
+        answer = client.expect(call.client.call("QueryTags", kind, call.arguments[0] if names else ""), list)
+        for tag in sorted(map(str, answer)):
             print(tag)
         return 0
 
     def edit(op_id: str, call: command.Call) -> int:
-        name, *given = call.arguments if names else ["", *call.arguments]
+        name, *values = call.arguments if names else ["", *call.arguments]
         if call.options.source:
-            given += [line.strip() for line in machine.read_file(call.options.source).splitlines() if line.strip()]
-        if not given:
+            values += [line.strip() for line in machine.read_file(call.options.source).splitlines() if line.strip()]
+        if not values:
             raise errors.InvalidError("no tags given", hint="write them after the name, or use --from FILE")
-        return submit.carry_out(call, call.opcode(op_id, kind=kind, name=name, tags=given))
+        return submit.carry_out(call, call.opcode(op_id, kind=kind, name=name, tags=values))
 
     noun = {"cluster": "the cluster", "nodegroup": "one node group"}.get(kind, f"one {kind}")
     return (
@@ -43,11 +43,11 @@ def commands(kind: str, *names: command.Argument) -> tuple[command.Command, ...]
 
 
 def search(call: command.Call) -> int:
-    """Print the objects that have a tag in which the pattern is found, with the tag; the exit code is 1 for none."""
-    found = client.expect(submit.ask(call, call.opcode("OP_TAGS_SEARCH")), list)
-    for path, tag in found:
+    """Print each object with a tag that matches the pattern, and the tag; the exit code is 1 if none matches."""
+    matches = client.expect(submit.query(call, call.opcode("OP_TAGS_SEARCH")), list)
+    for path, tag in matches:
         print(path, tag)
-    return 0 if found else 1
+    return 0 if matches else 1
 
 
 SEARCH = command.Command(

@@ -1,1 +1,1 @@
-"""What all commands share: the tables that declare them, list commands, submitting jobs, shell completion."""
+"""The base of all commands: declarations and option parsers, list commands, job submission, error texts."""

@@ -1,13 +1,13 @@
-"""What a command is: the table rows that the programs declare, and what a run of one gets.
+"""Declarations of commands and options, the option parser, and the ``Call`` that a command's function receives.
 
-Each program's module has ``COMMANDS``; ``main`` finds the row, this module makes the option parser of that row alone,
-``completion`` and the help read the same rows. A function of a command takes a ``Call`` and returns an exit code.
-Groups of options that many commands share are declared here once, under the letters that users know
-(contracts/commands.md#letters-of-options).
+Each program's module declares its commands in ``COMMANDS``. ``main`` selects the command and this module builds the
+option parser for that command alone; ``completion`` and the help texts read the same declarations. A command's function
+takes a ``Call`` and returns an exit code. Options that many commands share are declared here, under the letters that
+users know (contracts/commands.md#letters-of-options).
 
-An option or argument that is a field of an opcode says so (``field``): its help text, default, bounds and choices come
-from the opcode's declaration (``opcode_fields``), ``Call.opcode`` puts its value into the opcode, and an error about
-the field names the option.
+``field`` binds an option or argument to a field of an opcode: the help text, default, bounds and choices come from the
+opcode's declaration (``opcode_fields``), ``Call.opcode`` puts the value into the opcode, and an error about the field
+names the option.
 """
 
 import argparse
@@ -22,10 +22,11 @@ from gantry.cli.output import tables
 
 
 class Option(NamedTuple):
-    """An option; without a metavar it is a flag. ``completes`` names what the shell offers as its value.
+    """An option; an option without a metavar is a flag.
 
-    An ``optional`` value may be left out: then it is "yes". ``field`` is the opcode's field that takes the value; a
-    ``negated`` flag sets it to false.
+    ``completes`` is the kind of object whose names the shell offers as value. An ``optional`` value may be omitted and
+    is then "yes". ``field`` is the opcode's field that takes the value; a ``negated`` flag sets the field to false.
+    ``repeatable`` options may be given several times, and ``counted`` flags count how often.
     """
 
     names: tuple[str, ...]
@@ -34,7 +35,7 @@ class Option(NamedTuple):
     dest: str = ""
     default: object = None
     choices: tuple[str, ...] = ()
-    many: bool = False
+    repeatable: bool = False
     counted: bool = False
     optional: bool = False
     parse: Callable[[str], object] = str
@@ -44,35 +45,38 @@ class Option(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Return the attribute that holds its value."""
+        """Return the name of the attribute with the parsed value."""
         return self.dest or max(self.names, key=len).lstrip("-").replace("-", "_")
 
     @property
     def takes_value(self) -> bool:
-        """Return whether a value follows."""
+        """Return whether the option has a value."""
         return bool(self.metavar)
 
     def is_set(self, value: object) -> bool:
-        """Return whether a parsed value differs from what the option has when the user does not give it."""
-        if self.many or not self.takes_value:
+        """Return whether a parsed value differs from the value that the option has when the user omits it."""
+        if self.repeatable or not self.takes_value:
             return bool(value)
         return (type(value), value) != (type(self.default), self.default)
 
 
 class Argument(NamedTuple):
-    """The positional arguments; ``most`` is None for any number. ``field`` is the opcode's field that takes one."""
+    """A positional argument, which occurs ``minimum`` to ``maximum`` times; None means any number.
+
+    ``field`` is the opcode's field that takes the value.
+    """
 
     metavar: str
-    least: int = 1
-    most: int | None = 1
+    minimum: int = 1
+    maximum: int | None = 1
     completes: str = ""
     field: str = ""
 
     @property
     def usage(self) -> str:
-        """Return how it is written in the usage line."""
-        word = self.metavar + ("..." if self.most is None else "")
-        return word if self.least else f"[{word}]"
+        """Return the argument's text in the usage line."""
+        word = self.metavar + ("..." if self.maximum is None else "")
+        return word if self.minimum else f"[{word}]"
 
 
 class Call:
@@ -88,31 +92,31 @@ class Call:
 
     @functools.cached_property
     def client(self) -> client.Client:
-        """Return the connection, made when first asked for."""
+        """Return the connection to the master daemon, which the first access creates."""
         return client.Client()
 
     def option(self, name: str) -> Any:
-        """Return an option's value, None when the command does not have the option."""
+        """Return an option's value; None if the command does not have the option."""
         return getattr(self.options, name, None)
 
     def opcode(self, name: str, /, **fields: object) -> dict[str, object]:
         """Return the opcode with the fields that options and arguments set, and ``fields``.
 
-        A field that is left at its default is left out; a field that the opcode does not have is not taken.
+        Options at their default and fields that the opcode does not have are omitted.
         """
         known = opcode_fields.FIELDS[name]
-        found: dict[str, object] = {"OP_ID": name}
+        op: dict[str, object] = {"OP_ID": name}
         for argument, value in zip(self.command.arguments, self.arguments, strict=False):
-            if argument.field in known and argument.most == 1:
-                found[argument.field] = value
+            if argument.field in known and argument.maximum == 1:
+                op[argument.field] = value
         for option in self.command.options:
             value = getattr(self.options, option.target)
             if option.field in known and option.is_set(value):
-                found[option.field] = False if option.negated else value
-        return found | fields
+                op[option.field] = False if option.negated else value
+        return op | fields
 
     def label(self, field: str) -> str:
-        """Return how the user writes a field of an opcode: its option or argument, empty if there is none."""
+        """Return the option or argument that sets a field of an opcode; empty if the command has none."""
         for option in self.command.options:
             if option.field == field:
                 return max(option.names, key=len)
@@ -120,9 +124,9 @@ class Call:
 
 
 class Command(NamedTuple):
-    """A sub-command: ``help`` is one line, ``text`` what its own help says besides. Its name may be several words.
+    """A subcommand, whose name may have several words. ``help`` is one line; ``text`` is added to its own help.
 
-    Of a ``verbatim`` one nothing behind its first argument is an option.
+    After the first argument of a ``verbatim`` command, no word is parsed as an option.
     """
 
     name: str
@@ -135,22 +139,24 @@ class Command(NamedTuple):
     verbatim: bool = False
 
 
-def of(opcode: str, field: str, *names: str, **values: Any) -> Option:
-    """Return the option for a field of an opcode: what ``values`` leave open comes from the field's declaration."""
-    declared = opcode_fields.field(opcode, field)
-    made = Option(names, values.pop("help", declared.help), field=field, **values)
-    if declared.kind == "choice" and made.metavar:
-        made = made._replace(choices=made.choices or declared.choices)
-    if declared.kind == "number" and made.parse is str:
-        bounds = functools.partial(syntax.within, least=declared.least, most=declared.most)
-        made = made._replace(parse=bounds)
-    if declared.kind == "texts" and made.parse is str and not made.many:
-        made = made._replace(parse=syntax.words)
-    shown = declared.default not in (None, "") and not isinstance(declared.default, bool) and made.default is None
-    return made._replace(default=declared.default) if made.metavar and shown else made
+def field_option(opcode: str, field: str, *names: str, **values: Any) -> Option:
+    """Return the option for a field of an opcode; attributes not in ``values`` come from the field's declaration."""
+    declaration = opcode_fields.field(opcode, field)
+    option = Option(names, values.pop("help", declaration.help), field=field, **values)
+    if declaration.kind == "choice" and option.metavar:
+        option = option._replace(choices=option.choices or declaration.choices)
+    if declaration.kind == "number" and option.parse is str:
+        bounded = functools.partial(syntax.within, minimum=declaration.minimum, maximum=declaration.maximum)
+        option = option._replace(parse=bounded)
+    if declaration.kind == "texts" and option.parse is str and not option.repeatable:
+        option = option._replace(parse=syntax.words)
+    has_default = declaration.default not in (None, "") and not isinstance(declaration.default, bool)
+    if option.metavar and has_default and option.default is None:
+        option = option._replace(default=declaration.default)
+    return option
 
 
-EVERY = (
+COMMON = (
     Option(("-d", "--debug"), "Show errors in full; repeat for more detail", counted=True, default=0),
     Option(("--reason",), "Set the reason, which is stored with the job", metavar="TEXT"),
     Option(("-h", "--help"), "Show this help"),
@@ -178,8 +184,8 @@ QUERY = (
 FILTER = (Option(("-F", "--filter"), "Interpret the argument as a filter, not as a name"),)
 
 NODE = Option(("-n", "--node"), "Node", metavar="NODE", completes="node")
-GROUP = of("OP_INSTANCE_CREATE", "group_name", "-g", "--node-group", metavar="GROUP", completes="group")
-ALLOCATOR = of("OP_INSTANCE_CREATE", "iallocator", "-I", "--iallocator", metavar="NAME")
+GROUP = field_option("OP_INSTANCE_CREATE", "group_name", "-g", "--node-group", metavar="GROUP", completes="group")
+ALLOCATOR = field_option("OP_INSTANCE_CREATE", "iallocator", "-I", "--iallocator", metavar="NAME")
 BACKEND = Option(
     ("-B", "--backend-parameters"),
     "Set backend parameters, as in memory=1g,vcpus=2",
@@ -210,11 +216,11 @@ OS_SECRET = Option(
 )
 HYPERVISOR_NAMES = ("-H", "--hypervisor-parameters", "--hypervisor")
 TAGS = Option(("--tags",), "Tags, separated by commas", "TAGS", parse=syntax.words, default=(), field="tags")
-SHUTDOWN_TIMEOUT = of("OP_INSTANCE_REBOOT", "shutdown_timeout", "--shutdown-timeout", metavar="SECONDS")
+SHUTDOWN_TIMEOUT = field_option("OP_INSTANCE_REBOOT", "shutdown_timeout", "--shutdown-timeout", metavar="SECONDS")
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    """Return what every option's metavar is tried with; without a width each looks for that of the terminal anew."""
+    """Return the formatter with which argparse checks each metavar; the fixed width saves a look at the terminal."""
     return argparse.HelpFormatter(prog, width=80)
 
 
@@ -223,7 +229,7 @@ class _Parser(argparse.ArgumentParser):
         raise errors.MisuseError(f"{self.prog}: {message}", hint=self._nearest(message) or f"see {self.prog} --help")
 
     def _nearest(self, message: str) -> str:
-        """Return a hint with the option that the user may have meant."""
+        """Return a hint with the known option that is most similar to an unknown one; may be empty."""
         unknown = message.removeprefix("unrecognized arguments: ").split()
         if not message.startswith("unrecognized arguments: --"):
             return ""
@@ -232,7 +238,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Return a hint with the known word that is most like an unknown one; empty if none is like it."""
+    """Return a hint with the known word that is most similar to an unknown one; empty if no word is similar."""
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
@@ -240,8 +246,8 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 
 def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:
-    """Make the run of a command from the words behind its name; raises MisuseError, InvalidError."""
-    options = (*command.options, *EVERY)
+    """Parse the words after a command's name; raises MisuseError, InvalidError."""
+    options = (*command.options, *COMMON)
     parser = _Parser(prog=f"{program} {command.name}", add_help=False, formatter_class=_formatter)
     for option in options:
         parser.add_argument(*option.names, **_keywords(option))
@@ -249,21 +255,21 @@ def parse(program: str, command: Command, *, words: Sequence[str]) -> Call:
     split = words.index("--") if "--" in words else len(words)
     if command.verbatim:
         split = _first_argument(words, options)
-    rest = words[split + 1 :] if words[split : split + 1] == ["--"] else words[split:]
+    literal = words[split + 1 :] if words[split : split + 1] == ["--"] else words[split:]
     namespace = parser.parse_intermixed_args(_joined(words[:split], options))
-    call = Call(program, command, options=namespace, arguments=[*namespace.arguments, *rest])
+    call = Call(program, command, options=namespace, arguments=[*namespace.arguments, *literal])
     if not namespace.help:
         _check_count(call)
     return call
 
 
 def _first_argument(words: Sequence[str], options: Sequence[Option]) -> int:
-    """Return where the words stop to be options and their values."""
+    """Return the index of the first word that is not an option or an option's value."""
     names = {name for option in options if option.takes_value for name in option.names}
-    place = 0
-    while place < len(words) and words[place].startswith("-") and words[place] != "--":
-        place += 2 if words[place] in names else 1
-    return min(place, len(words))
+    index = 0
+    while index < len(words) and words[index].startswith("-") and words[index] != "--":
+        index += 2 if words[index] in names else 1
+    return min(index, len(words))
 
 
 def _keywords(option: Option) -> dict[str, Any]:
@@ -277,7 +283,7 @@ def _keywords(option: Option) -> dict[str, Any]:
         keywords |= {"nargs": "?", "const": "yes"}
     if option.choices:
         keywords["choices"] = option.choices
-    if option.many:
+    if option.repeatable:
         keywords |= {"action": "append", "default": option.default or []}
     return keywords
 
@@ -296,12 +302,12 @@ def _parsed(option: Option, text: str) -> object:
 
 
 def _joined(words: Sequence[str], options: Sequence[Option]) -> list[str]:
-    """Tie values to their options, so that one that starts with a dash (``--net -1:add``) is taken for a value."""
+    """Join values to their options, so that argparse accepts a value that begins with a dash (``--net -1:add``)."""
     names = {name for option in options if option.takes_value and not option.optional for name in option.names}
     joined: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        value = next(rest, None) if word in names else None
+    following = iter(words)
+    for word in following:
+        value = next(following, None) if word in names else None
         if value is None:
             joined.append(word)
         elif value.startswith("-"):
@@ -312,21 +318,25 @@ def _joined(words: Sequence[str], options: Sequence[Option]) -> list[str]:
 
 
 def _check_count(call: Call) -> None:
-    least = sum(argument.least for argument in call.command.arguments)
-    most = [argument.most for argument in call.command.arguments]
-    given = len(call.arguments)
-    if given >= least and (None in most or given <= sum(count or 0 for count in most)):
+    minimum = sum(argument.minimum for argument in call.command.arguments)
+    maxima = [argument.maximum for argument in call.command.arguments]
+    count = len(call.arguments)
+    if count >= minimum and (None in maxima or count <= sum(number or 0 for number in maxima)):
         return
-    wanted = " ".join(argument.usage for argument in call.command.arguments) or "no arguments"
+    expected = " ".join(argument.usage for argument in call.command.arguments) or "no arguments"
     raise errors.MisuseError(
-        f"Error: Command {call.command.name} expects {wanted}; given were {given}",
+        f"Error: Command {call.command.name} expects {expected}, but got {_counted(count)}",
         hint=f"see {call.program} {call.command.name} --help",
         exit_code=1,
     )
 
 
+def _counted(count: int) -> str:
+    return "1 argument" if count == 1 else f"{count} arguments"
+
+
 def usage(program: str, commands: Sequence[Command], *, about: str) -> str:
-    """Return the help of a program: its commands, one a line."""
+    """Return the help of a program: its commands, one per line."""
     width = max(len(command.name) for command in commands)
     lines = [f"  {command.name:{width}}  {command.help}{_aliases(command)}" for command in commands]
     head = [f"Usage: {program} COMMAND [OPTIONS] [ARGUMENTS]", "", about, "", "Commands:"]
@@ -345,7 +355,7 @@ def help_text(program: str, command: Command) -> str:
     lines = [f"Usage: {program} {command.name} [OPTIONS]{arguments}", "", command.help + "."]
     lines += ["", *textwrap.dedent(command.text).strip().splitlines()] if command.text else []
     lines += ["", "Options:"]
-    for option in (*command.options, *EVERY):
+    for option in (*command.options, *COMMON):
         lines += _described(option)
     return "\n".join(lines)
 
@@ -355,7 +365,7 @@ def _described(option: Option) -> list[str]:
 
     names = ", ".join(option.names) + (f" {option.metavar}" if option.takes_value else "")
     notes = [f"one of {', '.join(option.choices)}"] if option.choices else []
-    notes += ["may be given again"] if option.many else []
+    notes += ["may be repeated"] if option.repeatable else []
     if option.takes_value and isinstance(option.default, str | int):
         notes.append(f"default {option.default}")
     text = option.help + (f" ({'; '.join(notes)})" if notes else "")

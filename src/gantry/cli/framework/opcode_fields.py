@@ -12,8 +12,8 @@ class Field(NamedTuple):
     kind: str
     help: str
     default: object = None
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
     choices: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""The ``list`` and ``list-fields`` commands: what a program declares of a resource, and how both run.
+"""The ``list`` and ``list-fields`` commands of all programs, and the ``Listing`` that declares one resource for them.
 
 The arguments of ``list`` are names, names with ``*`` and ``?``, or one filter (contracts/query.md#text-filters).
 """
@@ -13,7 +13,7 @@ from gantry.cli.grammar import filters, syntax
 from gantry.cli.output import tables
 
 UNKNOWN_FIELD = 14
-"""The exit code when a column does not exist."""
+"""Exit code if a column does not exist."""
 
 
 LIST_TEXT = """
@@ -23,9 +23,9 @@ LIST_TEXT = """
 
 
 class Listing(NamedTuple):
-    """A resource as ``list`` shows it: its name on the wire, its columns, the field that arguments name."""
+    """A resource of ``list``: its name on the wire, its default columns, and the field that names an object."""
 
-    what: str
+    resource: str
     columns: tuple[str, ...]
     name: str = "name"
     formatters: Mapping[str, tables.Formatter] = tables.NO_FORMATTERS
@@ -36,7 +36,7 @@ def commands(
 ) -> tuple[command.Command, command.Command]:
     """Declare the ``list`` and ``list-fields`` commands of a resource."""
     options = (*command.QUERY, *command.FILTER)
-    names = (command.Argument("FIELD", least=0, most=None),)
+    names = (command.Argument("FIELD", minimum=0, maximum=None),)
     return (
         command.Command("list", lambda call: show(call, listing), f"List {nouns}", arguments, options, text=LIST_TEXT),
         command.Command(
@@ -50,34 +50,32 @@ def commands(
 
 
 def show(call: command.Call, listing: Listing, *, where: filters.Filter | None = None) -> int:
-    """Print the objects that the arguments choose and ``where`` lets pass."""
+    """Print the objects that match both the arguments and ``where``."""
     columns = chosen_columns(call.options.output, listing.columns)
-    chosen = filters.all_of(where, _from_arguments(call, listing))
-    table = call.client.query(listing.what, columns, where=chosen)
+    table = call.client.query(listing.resource, columns, where=filters.all_of(where, _from_arguments(call, listing)))
     return print_table(call, table, formatters=listing.formatters)
 
 
 def show_fields(call: command.Call, listing: Listing) -> int:
     """Print the fields of a resource, all or those that the arguments name."""
-    found = call.client.fields(listing.what, call.arguments or None)
-    return print_fields(call, found)
+    return print_fields(call, call.client.fields(listing.resource, call.arguments or None))
 
 
-def print_fields(call: command.Call, found: Sequence[client.Field]) -> int:
+def print_fields(call: command.Call, fields: Sequence[client.Field]) -> int:
     """Print fields as a table of name, type, title and description."""
     titles = ("Name", "Type", "Title", "Description")
     heads = [client.Field(title.lower(), title, "text", "") for title in titles]
     rows: list[client.Row] = [
-        [(0, value) for value in (field.name, field.kind, field.title, field.doc)] for field in found
+        [(0, value) for value in (field.name, field.kind, field.title, field.doc)] for field in fields
     ]
     print_table(call, client.Table(heads, rows))
-    return _warn_of_unknown([field.name for field in found if field.kind == "unknown"])
+    return _warn_of_unknown([field.name for field in fields if field.kind == "unknown"])
 
 
 def print_table(
     call: command.Call, table: client.Table, *, formatters: Mapping[str, tables.Formatter] = tables.NO_FORMATTERS
 ) -> int:
-    """Print a table as the options say; the exit code tells of columns that do not exist."""
+    """Print a table in the format that the options set; return ``UNKNOWN_FIELD`` if a column does not exist, or 0."""
     style = tables.Style(
         format=call.option("format"),
         headers=not call.option("no_headers"),
@@ -92,7 +90,7 @@ def print_table(
 
 
 def chosen_columns(option: str | None, default: Sequence[str]) -> list[str]:
-    """Return the columns of ``-o``: a list, or one that ``+`` appends to the default."""
+    """Return the columns of ``-o``: a list, which a leading ``+`` appends to the default columns."""
     if not option:
         return list(default)
     more = syntax.words(option.removeprefix("+"))
@@ -100,7 +98,7 @@ def chosen_columns(option: str | None, default: Sequence[str]) -> list[str]:
 
 
 def names_filter(names: Sequence[str], listing: Listing) -> filters.Filter | None:
-    """Choose by name; a name with ``*`` or ``?`` is a pattern."""
+    """Return the filter for objects with these names; a name with ``*`` or ``?`` is a pattern."""
     if listing.name == "id":
         return filters.any_of("id", [syntax.number(name) for name in names])
     if any(character in name for name in names for character in "*?"):
@@ -119,5 +117,5 @@ def _from_arguments(call: command.Call, listing: Listing) -> filters.Filter | No
 def _warn_of_unknown(names: Sequence[str]) -> int:
     if not names:
         return 0
-    print(f"Warning: unknown fields: {', '.join(names)}; list-fields shows those there are", file=sys.stderr)
+    print(f"Warning: unknown fields: {', '.join(names)}; list-fields shows the known fields", file=sys.stderr)
     return UNKNOWN_FIELD

@@ -1,1 +1,1 @@
-"""The grammar of option values: text becomes the structures that opcodes take. Grammar only, no meaning."""
+"""Parsers of option values: they turn text into the structures of opcodes, and do not check the meaning."""

@@ -1,4 +1,4 @@
-"""Filters as people type them become the prefix lists that queries take (contracts/query.md#text-filters).
+"""The grammar of text filters, which become the prefix lists of queries (contracts/query.md#text-filters).
 
     expression   conjunction ("or" conjunction)*
     conjunction  negation ("and" negation)*
@@ -7,7 +7,8 @@
     OPERATOR     == = != < <= > >=   =~ !~ (m/re/flags)   =* !* (glob)
     value        number or quoted text
 
-A field alone asks whether it is true. ``and`` and ``or`` of many parts become one list, so that long filters stay flat.
+A field alone matches if its value is true. Chains of ``and`` and of ``or`` become one list, so that long filters are
+not nested deeply.
 """
 
 import re
@@ -18,7 +19,7 @@ from gantry.cli import errors
 Filter = list[object]
 
 CHARACTERS = frozenset("()[]{}<>=!~/'\"\\ \t")
-"""One of these makes a list command's only argument a filter."""
+"""A single argument of a list command with one of these characters is a filter."""
 
 TOKEN = re.compile(
     r"""\s*(?:
@@ -34,38 +35,38 @@ COMPARISONS = ("=", "==", "!=", "<", "<=", ">", ">=")
 
 
 def looks_like(arguments: Sequence[str]) -> bool:
-    """Tell whether the arguments of a list command are a filter rather than names."""
+    """Return whether the arguments of a list command are a filter rather than names."""
     return len(arguments) == 1 and not CHARACTERS.isdisjoint(arguments[0])
 
 
 def glob(field: str, pattern: str) -> Filter:
-    """Match names with ``*`` and ``?``; a host name matches without its domain too."""
+    """Return a filter for names that match a pattern with ``*`` and ``?``; the domain may be omitted."""
     body = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
     return ["=~", field, rf"^{body}(\..*)?$"]
 
 
 def any_of(field: str, values: Sequence[str | int], *, operator: str = "=") -> Filter | None:
-    """Choose what has one of the values; nothing is chosen by no values, so there is no filter for it."""
+    """Return a filter for objects with one of the values; None if there are no values."""
     return ["|", *([operator, field, value] for value in values)] if values else None
 
 
 def all_of(*parts: Filter | None) -> Filter | None:
-    """Join filters; None lets everything pass."""
-    given = [part for part in parts if part is not None]
-    return given[0] if len(given) == 1 else ["&", *given] if given else None
+    """Return the conjunction of filters; None matches everything."""
+    conditions = [part for part in parts if part is not None]
+    return conditions[0] if len(conditions) == 1 else ["&", *conditions] if conditions else None
 
 
 def parse(text: str) -> Filter:
-    """Parse a filter; raises CommandError that shows the place."""
+    """Parse a filter; raises CommandError with the position of a syntax error."""
     parser = _Parser(text)
     result = parser.expression()
     if parser.kind != "end":
-        raise parser.error("the end, and, or")
+        raise parser.error("'and', 'or' or the end")
     return result
 
 
 class _Parser:
-    """Recursive descent; ``kind`` and ``token`` are what comes next."""
+    """A recursive descent parser; ``kind`` and ``token`` describe the next token."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -76,11 +77,11 @@ class _Parser:
         self._match: re.Match[str] | None = None
         self._advance()
 
-    def error(self, wanted: str) -> errors.CommandError:
-        seen = repr(self.token) if self.token else "the end"
+    def error(self, expected: str) -> errors.CommandError:
+        token = repr(self.token) if self.token else "the end"
         return errors.CommandError(
-            f"the filter is not understood at character {self._start + 1}: {seen} where {wanted} should be",
-            hint='write it like \'status == "running" and not "web" in tags\'',
+            f"syntax error in the filter at character {self._start + 1}: expected {expected}, got {token}",
+            hint='write a filter like \'status == "running" and not "web" in tags\'',
         )
 
     def expression(self) -> Filter:
@@ -91,16 +92,16 @@ class _Parser:
 
     def _chain(self, word: str, operator: str, part: Callable[[], Filter]) -> Filter:
         parts = [part()]
-        while self._take("word", word):
+        while self._skip("word", word):
             parts.append(part())
         return parts[0] if len(parts) == 1 else [operator, *parts]
 
     def _negation(self) -> Filter:
-        if self._take("word", "not"):
+        if self._skip("word", "not"):
             return ["!", self._negation()]
-        if self._take("operator", "("):
+        if self._skip("operator", "("):
             inner = self.expression()
-            if not self._take("operator", ")"):
+            if not self._skip("operator", ")"):
                 raise self.error("a closing bracket")
             return inner
         return self._condition()
@@ -108,9 +109,9 @@ class _Parser:
     def _condition(self) -> Filter:
         if self.kind in ("text", "number"):
             value = self._value()
-            negated = self._take("word", "not")
-            if not self._take("word", "in"):
-                raise self.error("in")
+            negated = self._skip("word", "not")
+            if not self._skip("word", "in"):
+                raise self.error("'in'")
             contains: Filter = ["=[]", self._field(), value]
             return ["!", contains] if negated else contains
         field = self._field()
@@ -120,25 +121,25 @@ class _Parser:
             return [operator, field, self._value()]
         if operator in ("=~", "!~", "=*", "!*"):
             self._advance()
-            found: Filter = ["=~", field, self._regex()] if operator[1] == "~" else glob(field, self._quoted())
-            return ["!", found] if operator[0] == "!" else found
+            match: Filter = ["=~", field, self._regex()] if operator[1] == "~" else glob(field, self._quoted())
+            return ["!", match] if operator[0] == "!" else match
         return ["?", field]
 
     def _field(self) -> str:
         if self.kind != "word" or self.token in ("and", "or", "not", "in"):
             raise self.error("a field or a quoted value")
-        return self._pass()
+        return self._next()
 
     def _value(self) -> str | int | float:
         if self.kind == "number":
-            token = self._pass()
+            token = self._next()
             return float(token) if "." in token else int(token)
         return self._quoted()
 
     def _quoted(self) -> str:
         if self.kind != "text":
             raise self.error("a number or a quoted text")
-        return re.sub(r"\\(.)", r"\1", self._pass()[1:-1], flags=re.DOTALL)
+        return re.sub(r"\\(.)", r"\1", self._next()[1:-1], flags=re.DOTALL)
 
     def _regex(self) -> str:
         if self.kind == "text":
@@ -151,26 +152,26 @@ class _Parser:
         try:
             re.compile(f"(?{flags}:{pattern})" if flags else pattern)
         except re.error as error:
-            raise errors.CommandError(f"{pattern!r} is no regular expression: {error}") from None
+            raise errors.CommandError(f"{pattern!r} is not a regular expression: {error}") from None
         return f"(?{flags}:{pattern})" if flags else pattern
 
-    def _take(self, kind: str, token: str) -> bool:
+    def _skip(self, kind: str, token: str) -> bool:
         if self.kind == kind and self.token == token:
             self._advance()
             return True
         return False
 
-    def _pass(self) -> str:
+    def _next(self) -> str:
         token = self.token
         self._advance()
         return token
 
     def _advance(self) -> None:
-        rest = self._text[self._position :]
-        self._start = self._position + len(rest) - len(rest.lstrip())
+        remaining = self._text[self._position :]
+        self._start = self._position + len(remaining) - len(remaining.lstrip())
         self._match = TOKEN.match(self._text, self._position)
         if self._match is None:
-            self.kind, self.token = ("fault", rest.strip()) if rest.strip() else ("end", "")
+            self.kind, self.token = ("fault", remaining.strip()) if remaining.strip() else ("end", "")
             return
         kinds = ("operator", "regex", "text", "number", "word")
         self.kind = next(kind for kind in kinds if self._match[kind] is not None)

@@ -1,11 +1,11 @@
-"""The grammar of ``--subnet`` and ``--pool``: text becomes the structures that opcodes take. Grammar only, no meaning.
+"""The grammar of ``--subnet`` and ``--pool``: text becomes the structures of opcodes, without a check of the meaning.
 
-The forms stand below as people are shown them. An identifier may be a CIDR or a range of IPv6 and have colons of its
-own, so the action is looked for behind it, and before the first comma. Values are written as in ``syntax``: a backslash
-before a comma takes it literally, ``no_dhcp`` is ``dhcp=no``, and ``-gateway`` is ``gateway=none``.
+The constants below are the forms that error texts list. An identifier may be an IPv6 CIDR or range with colons of its
+own, so the action is the last word with a colon before the first comma. Values have the syntax of ``syntax``: a
+backslash makes a following comma literal, ``no_dhcp`` is ``dhcp=no``, and ``-gateway`` is ``gateway=none``.
 
-What is not understood raises ``cli.errors.MalformedError``, which shows the text, points at the place and lists the
-forms (contracts/networks.md#subnets, contracts/networks.md#pools).
+Invalid text raises ``cli.errors.MalformedError``, which shows the text, marks the position and lists the valid forms
+(contracts/networks.md#subnets, contracts/networks.md#pools).
 """
 
 import re
@@ -22,7 +22,7 @@ CHANGE_SUBNET = (
     "IDENT:remove          IDENT is a CIDR, a name or a UUID",
 )
 ADD_POOL = (
-    "add:RANGE[,name=NAME]          RANGE is FIRST-LAST, one address or a CIDR",
+    "add:RANGE[,name=NAME]          RANGE is FIRST-LAST, a single address or a CIDR",
     "add:start=ADDRESS,size=COUNT[,name=NAME]",
     "add:subnet=IDENT[,name=NAME]   all of a subnet, by CIDR, name or UUID",
 )
@@ -38,160 +38,162 @@ FLAGS = ("dhcp", "pool")
 REMOVABLE = ("gateway", "name")
 NONE = "none"
 
-_ABOUT = re.compile(r"([^,=]*):(modify|remove)(?=,|$)")
+_ACTION = re.compile(r"([^,=]*):(modify|remove)(?=,|$)")
 _PIECE = re.compile(r"(?:\\.|[^,])*", re.DOTALL)
 _ESCAPE = re.compile(r"\\([,\\])")
 _ADDRESS = r"\s*(?=[^-/]*[.:])[0-9A-Fa-f.:]+(?:%[^-/]*)?\s*"
-# What has the form of a range; whether its addresses are any is the master's to say.
+# The form of a range; the master checks its addresses.
 _RANGE = re.compile(f"{_ADDRESS}(?:-{_ADDRESS}|/.*)?", re.ASCII)
 
 
 class Entry(NamedTuple):
-    """A ``key=value``, where it and its value begin; ``value`` as ``syntax.Values`` has it."""
+    """A ``key=value``, the positions where it and its value begin, and the value as in ``syntax.Values``."""
 
-    at: int
-    behind: int
+    start: int
+    value_start: int
     key: str
     value: str | bool | None
 
 
-class _Text:
-    """An option's value that is being read."""
+class _Reader:
+    """An option's value during parsing."""
 
     def __init__(self, option: str, text: str, forms: Sequence[str]) -> None:
         self.text = text
         self._option = option
         self._forms = forms
 
-    def fault(self, at: int, what: str) -> errors.MalformedError:
-        return errors.MalformedError(self._option, self.text, at=at, what=what, forms=self._forms)
+    def error(self, position: int, problem: str) -> errors.MalformedError:
+        return errors.MalformedError(self._option, self.text, position=position, problem=problem, forms=self._forms)
 
     def pieces(self, start: int) -> Iterator[tuple[int, str]]:
-        """Yield what stands between the commas, and where."""
+        """Yield each text between commas, with its position."""
         while start <= len(self.text):
-            found = _PIECE.match(self.text, start)
-            assert found
-            yield start, _ESCAPE.sub(r"\1", found[0])
-            start = found.end() + 1
+            match = _PIECE.match(self.text, start)
+            assert match
+            yield start, _ESCAPE.sub(r"\1", match[0])
+            start = match.end() + 1
 
     def values(self, start: int, keys: Sequence[str], *, bare: str = "") -> syntax.Structure:
-        """Read ``key=value,...`` to the end, with truth for flags; ``bare`` is the key of a first value without one."""
-        found: syntax.Structure = {}
-        for at, piece in self.pieces(start):
-            entry = _entry(at, piece) if "=" in piece or at > start or not bare else Entry(at, at, bare, piece)
+        """Parse ``key=value,...`` to the end, with booleans for flags.
+
+        ``start`` is the position of the first key; ``bare`` is the key of a first value without a key.
+        """
+        values: syntax.Structure = {}
+        for position, piece in self.pieces(start):
+            has_key = "=" in piece or position > start or not bare
+            entry = _entry(position, piece) if has_key else Entry(position, position, bare, piece)
             if entry.key not in keys:
-                what = f"there is no {entry.key!r}" if entry.key else "a key is missing"
-                raise self.fault(at, f"{what} here, but {', '.join(keys)}")
-            if entry.key in found:
-                raise self.fault(at, f"{entry.key} is given twice")
-            found[entry.key] = self._value(entry)
-        return found
+                problem = f"unknown key {entry.key!r}" if entry.key else "a key is missing"
+                raise self.error(position, f"{problem}; valid keys: {', '.join(keys)}")
+            if entry.key in values:
+                raise self.error(position, f"{entry.key} is set twice")
+            values[entry.key] = self._value(entry)
+        return values
 
     def _value(self, entry: Entry) -> str | bool:
         if entry.key in FLAGS:
             try:
                 return syntax.truth(entry.value, name=entry.key)
             except errors.InvalidError as error:
-                raise self.fault(entry.behind, error.message) from None
+                raise self.error(entry.value_start, error.message) from None
         if entry.value is None and entry.key in REMOVABLE:
             return NONE
         if not isinstance(entry.value, str) or not entry.value:
-            raise self.fault(entry.behind, f"{entry.key} has no value")
+            raise self.error(entry.value_start, f"{entry.key} has no value")
         if entry.key == "range":
-            self.check_range(entry.behind, entry.value)
+            self.check_range(entry.value_start, entry.value)
         return entry.value
 
-    def check_range(self, at: int, value: str) -> None:
+    def check_range(self, position: int, value: str) -> None:
         if not _RANGE.fullmatch(value):
-            raise self.fault(at, f"{value!r} is no range")
+            raise self.error(position, f"{value!r} is not an address range")
 
     def no_action(self) -> errors.MalformedError:
         head = self.text.partition(",")[0]
-        at = head.rfind(":") + 1
-        return self.fault(at, f"{head[at:]!r} is no action, as add:, modify and remove are")
+        position = head.rfind(":") + 1
+        return self.error(position, f"{head[position:]!r} is not an action; the actions are add:, modify and remove")
 
 
-def _entry(at: int, piece: str) -> Entry:
+def _entry(start: int, piece: str) -> Entry:
     key, has_value, value = piece.partition("=")
     if has_value:
-        return Entry(at, at + len(key) + 1, key, value)
-    behind = at + len(piece)
+        return Entry(start, start + len(key) + 1, key, value)
+    end = start + len(piece)
     if key.startswith("no_"):
-        return Entry(at, behind, key.removeprefix("no_"), False)
-    return Entry(at, behind, key.removeprefix("-"), None if key.startswith("-") else True)
+        return Entry(start, end, key.removeprefix("no_"), False)
+    return Entry(start, end, key.removeprefix("-"), None if key.startswith("-") else True)
 
 
 def subnet(text: str) -> syntax.Structure:
-    """Parse a subnet of a network to be; ``add:`` in front may be left out."""
-    return _added_subnet(_Text("--subnet", text, ADD_SUBNET))
+    """Parse a subnet of a new network; the prefix ``add:`` may be omitted."""
+    return _added_subnet(_Reader("--subnet", text, ADD_SUBNET))
 
 
-def _added_subnet(given: _Text) -> syntax.Structure:
-    values = given.values(4 if given.text.startswith("add:") else 0, SUBNET_KEYS)
+def _added_subnet(reader: _Reader) -> syntax.Structure:
+    values = reader.values(4 if reader.text.startswith("add:") else 0, SUBNET_KEYS)
     if "cidr" not in values:
-        raise given.fault(len(given.text), "the subnet has no cidr")
+        raise reader.error(len(reader.text), "the subnet has no cidr")
     return values
 
 
 def subnet_change(text: str) -> syntax.Structure:
     """Parse an action on the subnets of a network."""
-    given = _Text("--subnet", text, CHANGE_SUBNET)
-    found = _ABOUT.match(text)
-    if found:
-        return _about(given, found, ("cidr", "gateway", "dhcp", "name"))
+    reader = _Reader("--subnet", text, CHANGE_SUBNET)
+    if match := _ACTION.match(text):
+        return _action(reader, match, ("cidr", "gateway", "dhcp", "name"))
     if not text.startswith("add:"):
-        raise given.no_action()
-    return {"action": "add", **_added_subnet(given)}
+        raise reader.no_action()
+    return {"action": "add", **_added_subnet(reader)}
 
 
-def _about(given: _Text, found: re.Match[str], keys: Sequence[str]) -> syntax.Structure:
-    """Return a change or the removal of what stands before the action."""
-    if not found[1]:
-        raise given.fault(0, "it does not say which one")
-    named = {"action": found[2], "ident": found[1]}
-    if found[2] == "modify":
-        if found.end() == len(given.text):
-            raise given.fault(found.end(), "there is nothing to modify")
-        return {**named, **given.values(found.end() + 1, keys)}
-    if found.end() < len(given.text):
-        raise given.fault(found.end(), "nothing follows remove")
-    return {**named}
+def _action(reader: _Reader, match: re.Match[str], keys: Sequence[str]) -> syntax.Structure:
+    """Return the change or removal of the object before the action."""
+    if not match[1]:
+        raise reader.error(0, f"the name of the object before :{match[2]} is missing")
+    action = {"action": match[2], "ident": match[1]}
+    if match[2] == "modify":
+        if match.end() == len(reader.text):
+            raise reader.error(match.end(), "no value to modify")
+        return {**action, **reader.values(match.end() + 1, keys)}
+    if match.end() < len(reader.text):
+        raise reader.error(match.end(), "remove does not take values")
+    return {**action}
 
 
 def pool(text: str) -> syntax.Structure:
-    """Parse a pool of a network to be; ``add:`` in front may be left out."""
-    return _added_pool(_Text("--pool", text, ADD_POOL))
+    """Parse a pool of a new network; the prefix ``add:`` may be omitted."""
+    return _added_pool(_Reader("--pool", text, ADD_POOL))
 
 
-def _added_pool(given: _Text) -> syntax.Structure:
-    start = 4 if given.text.startswith("add:") else 0
-    values = given.values(start, POOL_KEYS, bare="range")
+def _added_pool(reader: _Reader) -> syntax.Structure:
+    start = 4 if reader.text.startswith("add:") else 0
+    values = reader.values(start, POOL_KEYS, bare="range")
     ends: syntax.Structure = {key: values.pop(key) for key in ("start", "size", "end") if key in values}
     if len({"range", "subnet"} & values.keys()) + bool(ends) != 1:
-        raise given.fault(start, "a pool is a range or a subnet, one of them")
-    return {**values, "range": _ends(given, ends)} if ends else values
+        raise reader.error(start, "give either a range or a subnet of the pool")
+    return {**values, "range": _ends(reader, ends)} if ends else values
 
 
-def _ends(given: _Text, ends: syntax.Structure) -> syntax.Structure:
+def _ends(reader: _Reader, ends: syntax.Structure) -> syntax.Structure:
     size = str(ends.get("size", ""))
     if "start" not in ends or (size and not size.isdecimal()):
         key = "size=" if "start" in ends else ""
-        raise given.fault(max(given.text.find(key), 0), "a range has start=ADDRESS, and size=COUNT or end=ADDRESS")
+        raise reader.error(max(reader.text.find(key), 0), "a range needs start=ADDRESS, and size=COUNT or end=ADDRESS")
     return {**ends, "size": int(size)} if size else ends
 
 
 def pool_change(text: str) -> syntax.Structure:
     """Parse an action on the pools of a network."""
-    given = _Text("--pool", text, CHANGE_POOL)
-    found = _ABOUT.match(text)
-    if found:
-        return _about(given, found, ("name",))
+    reader = _Reader("--pool", text, CHANGE_POOL)
+    if match := _ACTION.match(text):
+        return _action(reader, match, ("name",))
     if text.startswith("add:"):
-        return {"action": "add", **_added_pool(given)}
+        return {"action": "add", **_added_pool(reader)}
     if not text.startswith("remove:"):
-        raise given.no_action()
-    (_, removed), *more = given.pieces(len("remove:"))
+        raise reader.no_action()
+    (_, removed), *more = reader.pieces(len("remove:"))
     if not removed or more:
-        raise given.fault(more[0][0] - 1 if more else len(text), "remove: is followed by a range and nothing else")
-    given.check_range(len("remove:"), removed)
+        raise reader.error(more[0][0] - 1 if more else len(text), "remove: takes exactly one range")
+    reader.check_range(len("remove:"), removed)
     return {"action": "remove", "range": removed}

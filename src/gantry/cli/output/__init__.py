@@ -1,1 +1,1 @@
-"""What commands print: tables, documents, pool maps, files for other programs."""
+"""Formatters of the commands' output: tables, documents, pool maps, files for other programs."""

@@ -1,6 +1,6 @@
-"""Documents on stdout: indented ``key: value`` text that people read and YAML loads.
+"""Documents on stdout: indented ``key: value`` text for people, which is also YAML.
 
-Written by hand because the standard library has no YAML; the test holds it against a real one.
+This module formats YAML itself because the standard library does not; a test loads the text with a YAML library.
 """
 
 import json
@@ -8,29 +8,29 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-# Plain text that YAML takes as it stands: no indicator in front, and inside none that ends it.
+# Text that YAML loads without quotes: it does not begin with an indicator, and does not contain one that ends it.
 PLAIN = re.compile(r"[A-Za-z0-9_/.(](?:[\w./@%+*(),=;~ -]|:(?! |$))*(?<! )", re.ASCII)
-# What YAML 1.1 and 1.2 take for something else than text.
+# Plain scalars that YAML 1.1 or 1.2 resolves to another type than text.
 RESOLVED = re.compile(
     r"""(?ix) true|false|yes|no|on|off|null|none|y|n
     | [-+]?[0-9][0-9_]*(?::[0-5]?[0-9])*(?:\.[0-9_]*)?(?:e[-+]?[0-9]+)? | [-+]?\.[0-9_]+(?:e[-+]?[0-9]+)?
     | [-+]?0x[0-9a-f_]+ | [-+]?0[bo][0-7_]+ | [-+]?\.(?:inf|nan) | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*"""
 )
-# Allowed in JSON texts but not in YAML, or taken for the end of a line there.
+# Characters that JSON strings may contain, but that YAML forbids or treats as line breaks.
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 
 
 class Verbatim(str):
-    """Text that is shown without quotes although YAML takes it for something else, like a time."""
+    """Text without quotes although YAML loads it as another type, such as a time."""
 
 
 def document(value: object) -> str:
-    """Return a value as a document."""
+    """Return a value as a YAML document."""
     return "\n".join(_lines(value))
 
 
 def moment(value: object) -> Verbatim:
-    """Show a time: seconds since the epoch, or the pair of seconds and microseconds of jobs; ``-`` without one."""
+    """Return a time as text: from seconds since the epoch, or a job's pair of seconds and microseconds; else N/A."""
     match value:
         case [int(seconds), int(micro)]:
             return Verbatim(f"{clock(seconds)}.{micro:06d}")
@@ -40,12 +40,12 @@ def moment(value: object) -> Verbatim:
 
 
 def clock(seconds: float) -> str:
-    """Return local time as text."""
+    """Return seconds since the epoch as local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def minute(value: object) -> Verbatim:
-    """Show a time without its seconds, where a table would be too wide."""
+    """Return a time as text without its seconds, for narrow tables."""
     return Verbatim(moment(value)[: len("2026-05-04 13:00")])
 
 
@@ -78,7 +78,7 @@ def _is_nested(value: object) -> bool:
 
 
 def scalar(value: object) -> str:
-    """Return a single value."""
+    """Return a single value, or an empty list or mapping, as YAML."""
     if isinstance(value, str) and not isinstance(value, Verbatim):
         return value if PLAIN.fullmatch(value) and not RESOLVED.fullmatch(value) else _quoted(value)
     if value is None:
@@ -89,4 +89,4 @@ def scalar(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))

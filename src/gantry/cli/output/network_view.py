@@ -1,7 +1,8 @@
-"""What the master says of a network's addresses, as the commands that draw, export and render them need it.
+"""A network with its subnets, ports and NICs, for the commands that draw, export, import and render its addresses.
 
-``gnt-network map``, ``export-reservations``, ``import-reservations`` and ``dhcp`` read a network here, by two queries:
-the network with its subnets and ports, and the NICs that are plugged into it. Addresses are those of ``ipaddress``.
+``gnt-network map``, ``export-reservations``, ``import-reservations`` and ``dhcp`` call ``read``, which sends two
+queries: one for the network with its subnets and ports, one for the NICs on it. Addresses have the types of
+``ipaddress``.
 """
 
 import ipaddress
@@ -15,7 +16,7 @@ Cidr = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Range(NamedTuple):
-    """Addresses from the first to the last, both included, as numbers of one IP version."""
+    """Addresses from ``first`` to ``last``, both included, as integers of one IP version."""
 
     version: int
     first: int
@@ -27,16 +28,16 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many addresses it has."""
+        """Return the number of addresses."""
         return self.last - self.first + 1
 
     def covers(self, other: "Range") -> bool:
-        """Tell whether the other range lies inside."""
+        """Return whether the other range is inside this range."""
         return self.version == other.version and self.first <= other.first and other.last <= self.last
 
 
 class Pool(NamedTuple):
-    """A pool; ``free`` of its addresses can be handed out, ``map`` has a character for each or is empty."""
+    """A pool; ``free`` addresses can be allocated, and ``map`` has a character for each address or is empty."""
 
     name: str
     range: Range
@@ -58,17 +59,17 @@ class Subnet(NamedTuple):
 
     @property
     def range(self) -> Range:
-        """Return all of its addresses."""
+        """Return all addresses of the subnet."""
         return Range(self.cidr.version, int(self.cidr.network_address), int(self.cidr.broadcast_address))
 
     @property
     def label(self) -> str:
-        """Return its CIDR, with the name where it has one."""
+        """Return the CIDR, with the name if there is one."""
         return f"{self.cidr} ({self.name})" if self.name else str(self.cidr)
 
 
 class Nic(NamedTuple):
-    """A NIC on the network: its instance, its number there, its addresses."""
+    """A NIC on the network: its instance, its number in the instance, its addresses."""
 
     instance: str
     number: int
@@ -77,14 +78,14 @@ class Nic(NamedTuple):
 
 
 class Port(NamedTuple):
-    """A port on the network, by its name or else its UUID, and its addresses."""
+    """A port on the network: its label, which is the name or else the UUID, and its addresses."""
 
-    called: str
+    label: str
     addresses: tuple[Address, ...]
 
 
 class Network(NamedTuple):
-    """A network as it is now."""
+    """The current state of a network."""
 
     name: str
     subnets: tuple[Subnet, ...]
@@ -92,24 +93,24 @@ class Network(NamedTuple):
     ports: tuple[Port, ...] = ()
 
     def users(self) -> Iterator[tuple[Address, Nic]]:
-        """Yield the addresses in use, each with the NIC that has it."""
-        return ((one, nic) for nic in self.nics for one in nic.addresses)
+        """Yield the addresses of NICs, each with its NIC."""
+        return ((address, nic) for nic in self.nics for address in nic.addresses)
 
     def used(self) -> Iterator[Address]:
-        """Yield the addresses that NICs and ports have."""
-        yield from (one for nic in self.nics for one in nic.addresses)
-        yield from (one for port in self.ports for one in port.addresses)
+        """Yield the addresses of NICs and ports."""
+        yield from (address for nic in self.nics for address in nic.addresses)
+        yield from (address for port in self.ports for address in port.addresses)
 
 
 def address(version: int, value: int) -> Address:
-    """Return the address of a number."""
+    """Return the address with this integer value."""
     return ipaddress.IPv4Address(value) if version == 4 else ipaddress.IPv6Address(value)
 
 
 def parse_range(text: str) -> Range:
-    """Read ``FIRST-LAST``, a CIDR or one address; ValueError says what is wrong."""
+    """Parse ``FIRST-LAST``, a CIDR or a single address; raises ValueError with the problem."""
     if "%" in text:
-        raise ValueError(f"{text!r} has a zone id")
+        raise ValueError(f"{text!r} has an IPv6 zone id, which is not allowed here")
     if "/" in text:
         cidr = ipaddress.ip_network(text.strip())
         return Range(cidr.version, int(cidr.network_address), int(cidr.broadcast_address))
@@ -117,64 +118,64 @@ def parse_range(text: str) -> Range:
     begin = ipaddress.ip_address(first.strip())
     end = ipaddress.ip_address(last.strip()) if last else begin
     if begin.version != end.version:
-        raise ValueError(f"{text!r} begins and ends in different IP versions")
+        raise ValueError(f"{text!r} mixes IPv4 and IPv6")
     if int(begin) > int(end):
-        raise ValueError(f"{text!r} is backwards")
+        raise ValueError(f"{text!r} ends before it begins")
     return Range(begin.version, int(begin), int(end))
 
 
 def read(connection: client.Client, name: str) -> Network:
-    """Return a network by its name; raises the master's error when there is none."""
+    """Return a network by its name; raises the master's error if it does not exist."""
     fields = ["name", "uuid", "subnets", "port_list"]
-    (found,) = connection.records("network", fields, where=["=", "name", name])
-    subnets = client.expect(found.get("subnets"), list)
-    nics = _nics(connection, str(found.get("uuid")))
-    ports = client.expect(found.get("port_list") or [], list)
+    (record,) = connection.records("network", fields, where=["=", "name", name])
+    subnets = client.expect(record.get("subnets"), list)
+    nics = _nics(connection, str(record.get("uuid")))
+    ports = client.expect(record.get("port_list") or [], list)
     return Network(
-        str(found.get("name")),
-        tuple(_subnet(one) for one in subnets),
+        str(record.get("name")),
+        tuple(map(_subnet, subnets)),
         tuple(nics),
         tuple(Port(str(name or uuid), tuple(map(ipaddress.ip_address, ips))) for uuid, name, _, ips in ports),
     )
 
 
-def _subnet(found: Mapping[str, object]) -> Subnet:
-    gateway = str(found.get("gateway") or "")
+def _subnet(record: Mapping[str, object]) -> Subnet:
+    gateway = str(record.get("gateway") or "")
     return Subnet(
-        uuid=str(found.get("uuid") or ""),
-        name=str(found.get("name") or ""),
-        cidr=ipaddress.ip_network(str(found.get("cidr"))),
+        uuid=str(record.get("uuid") or ""),
+        name=str(record.get("name") or ""),
+        cidr=ipaddress.ip_network(str(record.get("cidr"))),
         gateway=ipaddress.ip_address(gateway) if gateway else None,
-        dhcp=bool(found.get("dhcp")),
-        pools=tuple(_pool(one) for one in client.expect(found.get("pools"), list)),
-        external=tuple(sorted(parse_range(text) for text in client.expect(found.get("external"), list))),
+        dhcp=bool(record.get("dhcp")),
+        pools=tuple(map(_pool, client.expect(record.get("pools"), list))),
+        external=tuple(sorted(parse_range(text) for text in client.expect(record.get("external"), list))),
     )
 
 
-def _pool(found: Mapping[str, object]) -> Pool:
-    utilization = found.get("utilization")
+def _pool(record: Mapping[str, object]) -> Pool:
+    utilization = record.get("utilization")
     return Pool(
-        name=str(found.get("name") or ""),
-        range=parse_range(f"{found.get('start')}-{found.get('end')}"),
-        free=client.expect(found.get("free"), int),
+        name=str(record.get("name") or ""),
+        range=parse_range(f"{record.get('start')}-{record.get('end')}"),
+        free=client.expect(record.get("free"), int),
         utilization=float(utilization) if isinstance(utilization, int | float) else 0.0,
-        map=str(found.get("map") or ""),
+        map=str(record.get("map") or ""),
     )
 
 
 def _nics(connection: client.Client, uuid: str) -> Iterator[Nic]:
     fields = ["name", "nic.networks", "nic.macs", "nic.ips"]
-    for found in connection.records("instance", fields, where=["=[]", "nic.networks", uuid]):
-        columns = [client.expect(found.get(field), list) for field in fields[1:]]
+    for record in connection.records("instance", fields, where=["=[]", "nic.networks", uuid]):
+        columns = [client.expect(record.get(field), list) for field in fields[1:]]
         for index, (network, mac, addresses) in enumerate(zip(*columns, strict=True)):
             if network == uuid:
-                yield Nic(str(found["name"]), index, str(mac), tuple(map(ipaddress.ip_address, addresses)))
+                yield Nic(str(record["name"]), index, str(mac), tuple(map(ipaddress.ip_address, addresses)))
 
 
-def chosen(network: Network, ident: str) -> Subnet:
-    """Return a subnet by its CIDR, name or UUID; InvalidError that lists those there are."""
-    found = [one for one in network.subnets if ident in (str(one.cidr), one.name, one.uuid)]
-    if len(found) != 1:
-        known = ", ".join(one.label for one in network.subnets) or "none"
-        raise errors.InvalidError(f"network {network.name} has no subnet {ident}", hint=f"there are: {known}")
-    return found[0]
+def subnet_by_ident(network: Network, ident: str) -> Subnet:
+    """Return a subnet by its CIDR, name or UUID; raises InvalidError with the network's subnets."""
+    matching = [subnet for subnet in network.subnets if ident in (str(subnet.cidr), subnet.name, subnet.uuid)]
+    if len(matching) != 1:
+        known = ", ".join(subnet.label for subnet in network.subnets) or "none"
+        raise errors.InvalidError(f"network {network.name} has no subnet {ident}", hint=f"its subnets: {known}")
+    return matching[0]

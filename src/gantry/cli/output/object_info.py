@@ -1,7 +1,7 @@
-"""The ``info`` commands: what the master says of an object, under the key words that scripts look for.
+"""The documents of the ``info`` commands: an object's values under the key words that scripts search for.
 
-Each function turns one answer (contracts/commands.md#fixed-outputs, contracts/commands.md#instance-data) into a
-document for ``output``. What an answer does not have is left out or shown as null; nothing here fails on it.
+Each function turns an answer of the master (contracts/commands.md#fixed-outputs, contracts/commands.md#instance-data)
+into a document for ``documents``. Missing values are omitted or null; they are not an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from gantry.cli.output import documents, tables
 Record = Mapping[str, object]
 MAP_WIDTH = 64
 MAP_LIMIT = 4096
-"""Addresses; of a larger pool the runs of reserved ones are shown, and no map."""
+"""Maximum addresses of a pool's map; for a larger pool the document lists the reserved ranges."""
 
 
 def _record(value: object) -> Record:
@@ -26,43 +26,43 @@ def _number(value: object) -> float:
     return value if isinstance(value, int | float) else 0
 
 
-def _given(document: Record) -> dict[str, object]:
-    """Leave out what the answer did not have."""
+def _without_missing(document: Record) -> dict[str, object]:
+    """Return the document without missing and empty values."""
     return {key: value for key, value in document.items() if value is not None and value != ""}
 
 
 def _filled(actual: object, own: object) -> dict[str, object]:
-    """Show parameters by name, each that was not set here as its default."""
-    values, set_here = _record(actual), _record(own)
+    """Return the actual parameters by name; those that the object does not set itself are shown as defaults."""
+    values, own_values = _record(actual), _record(own)
     return {
-        name: value if name in set_here else documents.Verbatim(f"default ({value})")
+        name: value if name in own_values else documents.Verbatim(f"default ({value})")
         for name, value in sorted(values.items())
     }
 
 
-def instance(found: Record) -> Record:
+def instance(record: Record) -> Record:
     """Describe an instance."""
     return {
-        "Instance name": found.get("name"),
-        "UUID": found.get("uuid"),
-        "Serial number": found.get("serial_no"),
-        "Creation time": documents.moment(found.get("ctime")),
-        "Modification time": documents.moment(found.get("mtime")),
-        "State": f"configured to be {found.get('config_state')}" + _actual_state(found.get("run_state")),
+        "Instance name": record.get("name"),
+        "UUID": record.get("uuid"),
+        "Serial number": record.get("serial_no"),
+        "Creation time": documents.moment(record.get("ctime")),
+        "Modification time": documents.moment(record.get("mtime")),
+        "State": f"configured to be {record.get('config_state')}" + _actual_state(record.get("run_state")),
         "Nodes": [
-            {"primary": found.get("pnode"), "group": _group(found)},
-            {"secondaries": _list(found.get("snodes"))},
+            {"primary": record.get("pnode"), "group": _group(record)},
+            {"secondaries": _list(record.get("snodes"))},
         ],
-        "Operating system": found.get("os"),
-        "Operating system parameters": _filled(found.get("os_actual"), found.get("os_instance")),
-        **_given({"Allocated network port": found.get("network_port")}),
-        "Hypervisor": found.get("hypervisor"),
-        **_given({"accelerator": found.get("accelerator"), "console connection": found.get("console")}),
-        "Hypervisor parameters": _filled(found.get("hv_actual"), found.get("hv_instance")),
-        "Back-end parameters": _filled(found.get("be_actual"), found.get("be_instance")),
-        "NICs": [_nic(index, _list(one)) for index, one in enumerate(_list(found.get("nics")))],
-        "Disk template": found.get("disk_template"),
-        "Disks": [_disk(index, _record(one)) for index, one in enumerate(_list(found.get("disks")))],
+        "Operating system": record.get("os"),
+        "Operating system parameters": _filled(record.get("os_actual"), record.get("os_instance")),
+        **_without_missing({"Allocated network port": record.get("network_port")}),
+        "Hypervisor": record.get("hypervisor"),
+        **_without_missing({"accelerator": record.get("accelerator"), "console connection": record.get("console")}),
+        "Hypervisor parameters": _filled(record.get("hv_actual"), record.get("hv_instance")),
+        "Back-end parameters": _filled(record.get("be_actual"), record.get("be_instance")),
+        "NICs": [_nic(index, _list(nic)) for index, nic in enumerate(_list(record.get("nics")))],
+        "Disk template": record.get("disk_template"),
+        "Disks": [_disk(index, _record(disk)) for index, disk in enumerate(_list(record.get("disks")))],
     }
 
 
@@ -70,56 +70,56 @@ def _actual_state(state: object) -> str:
     return f", actual state is {state}" if state else ""
 
 
-def _group(found: Record) -> str:
-    return f"{found.get('pnode_group_name')} (UUID {found.get('pnode_group_uuid')})"
+def _group(record: Record) -> str:
+    return f"{record.get('pnode_group_name')} (UUID {record.get('pnode_group_uuid')})"
 
 
 NIC_KEYS = ("name", "UUID", "IP", "MAC", "mode", "link", "vlan", "network")
-"""The order of a NIC's values in the answer; behind them comes what the network is."""
+"""The order of a NIC's values in the answer; the network's own values follow."""
 
 
 def _nic(index: int, values: Sequence[object]) -> Record:
-    found = dict(zip(NIC_KEYS, values, strict=False))
+    record = dict(zip(NIC_KEYS, values, strict=False))
     name = _record(values[8]).get("name") if len(values) > 8 else None
-    found["network"] = name or found.get("network")
-    return {f"nic/{index}": found.pop("name", None) or "", **_given(found)}
+    record["network"] = name or record.get("network")
+    return {f"nic/{index}": record.pop("name", None) or "", **_without_missing(record)}
 
 
-def _disk(index: int, found: Record) -> Record:
-    size = tables.unit(_number(found.get("size")), "h")
-    mirror = _record(found.get("drbd_info"))
+def _disk(index: int, record: Record) -> Record:
+    size = tables.unit(_number(record.get("size")), "h")
+    mirror = _record(record.get("drbd_info"))
     return {
-        f"disk/{index}": f"{found.get('dev_type')}, size {size}",
-        **_given(
+        f"disk/{index}": f"{record.get('dev_type')}, size {size}",
+        **_without_missing(
             {
-                "access mode": found.get("mode"),
-                **_mirror(mirror, plain=_list(found.get("logical_id"))),
-                "on primary": _side(_list(found.get("pstatus"))),
-                "on secondary": _side(_list(found.get("sstatus"))),
-                "name": found.get("name"),
-                "UUID": found.get("uuid"),
+                "access mode": record.get("mode"),
+                **_mirror(mirror, plain=_list(record.get("logical_id"))),
+                "on primary": _side(_list(record.get("pstatus"))),
+                "on secondary": _side(_list(record.get("sstatus"))),
+                "name": record.get("name"),
+                "UUID": record.get("uuid"),
             }
         ),
         **(
-            {"child devices": [_disk(i, _record(c)) for i, c in enumerate(_list(found["children"]))]}
-            if found.get("children")
+            {"child devices": [_disk(i, _record(c)) for i, c in enumerate(_list(record["children"]))]}
+            if record.get("children")
             else {}
         ),
     }
 
 
-def _mirror(found: Record, *, plain: Sequence[object]) -> Record:
-    """Return where a disk is: its id, or both ends of a mirrored one."""
-    if not found:
+def _mirror(record: Record, *, plain: Sequence[object]) -> Record:
+    """Return the location of a disk: its id, or both ends of a mirrored disk."""
+    if not record:
         return {"logical_id": plain}
     ends = {
-        side: f"{found.get(f'{side}_node')}, minor={found.get(f'{side}_minor')}" for side in ("primary", "secondary")
+        side: f"{record.get(f'{side}_node')}, minor={record.get(f'{side}_minor')}" for side in ("primary", "secondary")
     }
-    return {"node A": ends["primary"], "node B": ends["secondary"], "port": found.get("port")}
+    return {"node A": ends["primary"], "node B": ends["secondary"], "port": record.get("port")}
 
 
 def _side(status: Sequence[object]) -> str | None:
-    """Return what a node says of a disk."""
+    """Return a node's status of a disk as text."""
     if len(status) < 7:
         return None
     path, _, _, percent, seconds, degraded, local = status
@@ -151,12 +151,12 @@ NODE_FIELDS = {
     "accelerator_reason": "accelerator reason",
     "uuid": "UUID",
 }
-"""Field to the key word of ``gnt-node info``."""
+"""Maps a field to the key word of ``gnt-node info``."""
 
 
-def node(found: Record) -> Record:
+def node(record: Record) -> Record:
     """Describe a node."""
-    return {word: found[field] for field, word in NODE_FIELDS.items() if field in found}
+    return {word: record[field] for field, word in NODE_FIELDS.items() if field in record}
 
 
 GROUP_FIELDS = {
@@ -174,12 +174,12 @@ GROUP_FIELDS = {
     "custom_ipolicy": "own instance policy",
     "tags": "Tags",
 }
-"""Field to the key word of ``gnt-group info``."""
+"""Maps a field to the key word of ``gnt-group info``."""
 
 
-def group(found: Record) -> Record:
+def group(record: Record) -> Record:
     """Describe a node group."""
-    return {word: found[field] for field, word in GROUP_FIELDS.items() if field in found}
+    return {word: record[field] for field, word in GROUP_FIELDS.items() if field in record}
 
 
 NETWORK_FIELDS = (
@@ -197,55 +197,58 @@ SEGMENT = {
 }
 
 
-def network(found: Record) -> Record:
+def network(record: Record) -> Record:
     """Describe a network."""
-    held = [_list(row) for row in _list(found.get("address_list"))]
-    users = _users(_list(found.get("inst_list")), held)
-    free, reserved = _number(found.get("free_count")), _number(found.get("reserved_count"))
+    addresses = [_list(row) for row in _list(record.get("address_list"))]
+    users = _users(_list(record.get("inst_list")), addresses)
+    free, reserved = _number(record.get("free_count")), _number(record.get("reserved_count"))
     size = free + reserved
     return {
-        "Network name": found.get("name"),
-        "UUID": found.get("uuid"),
-        "Serial number": found.get("serial_no"),
-        "Subnet": found.get("network"),
-        "Gateway": found.get("gateway"),
-        "IPv6 Subnet": found.get("network6"),
-        "IPv6 Gateway": found.get("gateway6"),
-        "Mac Prefix": found.get("mac_prefix"),
-        **_given({title: found.get(name) for title, name in SEGMENT.items()}),
+        "Network name": record.get("name"),
+        "UUID": record.get("uuid"),
+        "Serial number": record.get("serial_no"),
+        "Subnet": record.get("network"),
+        "Gateway": record.get("gateway"),
+        "IPv6 Subnet": record.get("network6"),
+        "IPv6 Gateway": record.get("gateway6"),
+        "Mac Prefix": record.get("mac_prefix"),
+        **_without_missing({title: record.get(name) for title, name in SEGMENT.items()}),
         "Size": size,
         "Free": documents.Verbatim(f"{free} ({100 * free / size:.2f}%)" if size else "0"),
-        **_given({"Utilization": _percent(found.get("utilization"))}),
-        "Usage map": _map(found.get("map")),
-        "externally reserved IPs": _texts(found.get("external_reservations")),
-        "Subnets": [_subnet(_record(one)) for one in _list(found.get("subnets"))],
-        "connected to node groups": [_connection(_list(one)) for one in _list(found.get("group_list"))],
+        **_without_missing({"Utilization": _percent(record.get("utilization"))}),
+        "Usage map": _map(record.get("map")),
+        "externally reserved IPs": _texts(record.get("external_reservations")),
+        "Subnets": [_subnet(_record(subnet)) for subnet in _list(record.get("subnets"))],
+        "connected to node groups": [_connection(_list(group)) for group in _list(record.get("group_list"))],
         f"used by {len(users)} instances": users,
-        "addresses in use": {str(address): f"{name}, {_end(index)}" for address, name, index in held},
-        **_given({"ports": _ports(_list(found.get("port_list"))) or None}),
-        "Tags": found.get("tags"),
+        "addresses in use": {str(address): f"{name}, {_owner(index)}" for address, name, index in addresses},
+        **_without_missing({"ports": _ports(_list(record.get("port_list"))) or None}),
+        "Tags": record.get("tags"),
     }
 
 
-def _users(names: Sequence[object], held: Sequence[Sequence[object]]) -> dict[str, list[str]]:
+def _users(names: Sequence[object], addresses: Sequence[Sequence[object]]) -> dict[str, list[str]]:
     """Return the instances, each with the addresses of its NICs as ``index of the NIC:address,address``.
 
-    Behind ``guest:`` stand those that only the running guest still has.
+    ``guest:`` precedes the addresses that only the running guest still has.
     """
     nics: dict[str, dict[object, list[str]]] = {str(name): {} for name in names}
-    for address, name, index in held:
+    for address, name, index in addresses:
         nics.setdefault(str(name), {}).setdefault(index, []).append(str(address))
     return {
-        name: [f"{'guest' if index is None else index}:{','.join(of[index])}" for index in sorted(of, key=_order)]
-        for name, of in nics.items()
+        name: [
+            f"{'guest' if index is None else index}:{','.join(by_index[index])}"
+            for index in sorted(by_index, key=_order)
+        ]
+        for name, by_index in nics.items()
     }
 
 
-def _ports(listed: Sequence[object]) -> list[Record]:
-    """Describe the ports in a network, each by the name or UUID that it has, its device owner and its addresses."""
-    rows = [_list(row) for row in listed]
+def _ports(ports: Sequence[object]) -> list[Record]:
+    """Describe the ports on a network, each by its name or else its UUID, its device owner and its addresses."""
+    rows = [_list(row) for row in ports]
     return [
-        {"port": name or uuid, **_given({"device owner": owner}), "addresses": addresses}
+        {"port": name or uuid, **_without_missing({"device owner": owner}), "addresses": addresses}
         for uuid, name, owner, addresses in rows
     ]
 
@@ -254,8 +257,8 @@ def _order(index: object) -> tuple[bool, float]:
     return index is None, _number(index)
 
 
-def _end(index: object) -> str:
-    return "its guest until that has stopped" if index is None else f"NIC {index}"
+def _owner(index: object) -> str:
+    return "its running guest, until that stops" if index is None else f"NIC {index}"
 
 
 def _percent(value: object) -> documents.Verbatim | None:
@@ -267,33 +270,33 @@ def _texts(value: object) -> list[str]:
 
 
 def _map(value: object) -> dict[int, str]:
-    """Cut a map into rows under the index of their first address."""
+    """Split a map into rows, by the index of their first address."""
     text = value if isinstance(value, str) and len(value) <= MAP_LIMIT else ""
     return {start: text[start : start + MAP_WIDTH] for start in range(0, len(text), MAP_WIDTH)}
 
 
-def _subnet(found: Record) -> Record:
-    pools = [_pool(_record(one)) for one in _list(found.get("pools"))]
-    plain = _given({key: found.get(key) for key in ("cidr", "name", "gateway", "dhcp", "uuid")})
-    return {**plain, "pools": pools, "externally reserved": _list(found.get("external"))}
+def _subnet(record: Record) -> Record:
+    pools = [_pool(_record(pool)) for pool in _list(record.get("pools"))]
+    plain = _without_missing({key: record.get(key) for key in ("cidr", "name", "gateway", "dhcp", "uuid")})
+    return {**plain, "pools": pools, "externally reserved": _list(record.get("external"))}
 
 
-def _pool(found: Record) -> Record:
-    used = _percent(found.get("utilization"))
-    plain = _given({"name": found.get("name"), "free": found.get("free"), "utilization": used})
+def _pool(record: Record) -> Record:
+    used = _percent(record.get("utilization"))
+    plain = _without_missing({"name": record.get("name"), "free": record.get("free"), "utilization": used})
     reserved = (
-        {"map": _map(found.get("map"))} if _number(found.get("size")) <= MAP_LIMIT else {"reserved": _runs(found)}
+        {"map": _map(record.get("map"))} if _number(record.get("size")) <= MAP_LIMIT else {"reserved": _runs(record)}
     )
-    return {"range": f"{found.get('start')}-{found.get('end')}", **plain, **reserved}
+    return {"range": f"{record.get('start')}-{record.get('end')}", **plain, **reserved}
 
 
-def _runs(found: Record) -> list[object]:
+def _runs(record: Record) -> list[object]:
     """Return a large pool's reserved addresses as ranges."""
-    return [*_list(found.get("runs")), *([] if found.get("runs_complete") else ["and more"])]
+    return [*_list(record.get("runs")), *([] if record.get("runs_complete") else ["and more"])]
 
 
 def _connection(values: Sequence[object]) -> Record:
-    return _given(dict(zip(("group", "mode", "link", "vlan"), values, strict=False)))
+    return _without_missing(dict(zip(("group", "mode", "link", "vlan"), values, strict=False)))
 
 
 CLUSTER_PARAMETERS = {
@@ -321,33 +324,33 @@ CLUSTER_PARAMETERS = {
 }
 
 
-def cluster(found: Record) -> Record:
+def cluster(record: Record) -> Record:
     """Describe the cluster."""
-    default = found.get("default_hypervisor")
-    architecture = " ".join(str(part) for part in reversed(_list(found.get("architecture"))))
+    default = record.get("default_hypervisor")
+    architecture = " ".join(str(part) for part in reversed(_list(record.get("architecture"))))
     return {
-        "Cluster name": found.get("name"),
-        "Cluster UUID": found.get("uuid"),
-        "Creation time": documents.moment(found.get("ctime")),
-        "Modification time": documents.moment(found.get("mtime")),
-        "Master node": found.get("master"),
+        "Cluster name": record.get("name"),
+        "Cluster UUID": record.get("uuid"),
+        "Creation time": documents.moment(record.get("ctime")),
+        "Modification time": documents.moment(record.get("mtime")),
+        "Master node": record.get("master"),
         "Architecture (this node)": architecture,
-        "Tags": ", ".join(str(tag) for tag in _list(found.get("tags"))) or documents.Verbatim("(none)"),
+        "Tags": ", ".join(str(tag) for tag in _list(record.get("tags"))) or documents.Verbatim("(none)"),
         "Default hypervisor": default,
-        "Enabled hypervisors": ", ".join(str(name) for name in _list(found.get("enabled_hypervisors"))),
-        "Hypervisor parameters": found.get("hvparams"),
-        "OS-specific hypervisor parameters": found.get("os_hvp") or {},
-        "OS parameters": found.get("osparams") or {},
-        "Hidden OSes": _list(found.get("hidden_os")),
-        "Blacklisted OSes": _list(found.get("blacklisted_os")),
+        "Enabled hypervisors": ", ".join(str(name) for name in _list(record.get("enabled_hypervisors"))),
+        "Hypervisor parameters": record.get("hvparams"),
+        "OS-specific hypervisor parameters": record.get("os_hvp") or {},
+        "OS parameters": record.get("osparams") or {},
+        "Hidden OSes": _list(record.get("hidden_os")),
+        "Blacklisted OSes": _list(record.get("blacklisted_os")),
         "Cluster parameters": {
-            word: found[key] for key, word in CLUSTER_PARAMETERS.items() if found.get(key) not in (None, "")
+            word: record[key] for key, word in CLUSTER_PARAMETERS.items() if record.get(key) not in (None, "")
         },
-        "Default node parameters": found.get("ndparams"),
-        "Default instance parameters": found.get("beparams"),
-        "Default nic parameters": found.get("nicparams"),
-        "Default disk parameters": found.get("diskparams") or {},
-        "Instance policy - limits for instances": found.get("ipolicy") or {},
+        "Default node parameters": record.get("ndparams"),
+        "Default instance parameters": record.get("beparams"),
+        "Default nic parameters": record.get("nicparams"),
+        "Default disk parameters": record.get("diskparams") or {},
+        "Instance policy - limits for instances": record.get("ipolicy") or {},
     }
 
 
@@ -358,16 +361,16 @@ JOB_FIELDS = (
 
 
 def job(values: Sequence[object]) -> Record:
-    """Describe a job from its fields in the order of ``JOB_FIELDS``."""
-    found = dict(zip(JOB_FIELDS, values, strict=True))
-    columns = [_list(found[name]) for name in JOB_FIELDS[5:]]
+    """Describe a job; ``values`` are in the order of ``JOB_FIELDS``."""
+    record = dict(zip(JOB_FIELDS, values, strict=True))
+    columns = [_list(record[name]) for name in JOB_FIELDS[5:]]
     return {
-        "Job ID": found["id"],
-        "Status": found["status"],
-        "Received": documents.moment(found["received_ts"]),
-        "Processing start": documents.moment(found["start_ts"]),
-        "Processing end": documents.moment(found["end_ts"]),
-        "Total processing time": _duration(found["received_ts"], found["end_ts"]),
+        "Job ID": record["id"],
+        "Status": record["status"],
+        "Received": documents.moment(record["received_ts"]),
+        "Processing start": documents.moment(record["start_ts"]),
+        "Processing end": documents.moment(record["end_ts"]),
+        "Total processing time": _duration(record["received_ts"], record["end_ts"]),
         "Opcodes": [_opcode(*row) for row in zip(*columns, strict=False)],
     }
 
@@ -391,7 +394,7 @@ def _opcode(*values: object) -> Record:
         "Input fields": {name: value for name, value in fields.items() if name != "OP_ID"},
         "Result": result,
         "Execution log": [
-            {"Time": documents.moment(when), "Content": message}
-            for _, when, _, message in (_list(entry) for entry in _list(log))
+            {"Time": documents.moment(time), "Content": message}
+            for _, time, _, message in (_list(entry) for entry in _list(log))
         ],
     }

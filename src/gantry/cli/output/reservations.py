@@ -1,8 +1,8 @@
-"""The reservations of a network as CSV: what ``export-reservations`` writes and ``import-reservations`` reads.
+"""The reservations of a network as CSV, for ``export-reservations`` and ``import-reservations``; pure.
 
-Pure. A line of the export is an address, or a range of external ones, with the columns ``COLUMNS``; a line of the
-import is an address, a range or a CIDR, then a comment for people. The columns behind the first are not looked at, so
-what one cluster exported another can import: it then keeps its hands off everything that the first one uses.
+A line of the export is an address or a range of external reservations, with the columns ``COLUMNS``. A line of the
+import is an address, a range or a CIDR in the first column. The import ignores the other columns, so a cluster can
+import the export of another cluster, and then never allocates an address that the other cluster uses.
 """
 
 import csv
@@ -18,18 +18,18 @@ COLUMNS = ("address", "kind", "instance", "nic", "pool")
 KINDS = ("instance", "port", "external", "gateway")
 
 LARGE = 65536
-"""A range of more addresses has to be written as a CIDR, lest a slip of the finger reserves a continent."""
+"""A range of more addresses must be written as a CIDR, so that a typing error does not reserve a huge range."""
 
 
 class Line(NamedTuple):
-    """A line of an import: its number, and the addresses that it names."""
+    """A line of an import: its number in the file, and its addresses."""
 
     number: int
     range: network_view.Range
 
 
-class Found(NamedTuple):
-    """What an import comes to: the ranges to reserve, and how many addresses are left out, for which reason."""
+class Changes(NamedTuple):
+    """The result of an import: the ranges to reserve, and how many addresses are skipped for each reason."""
 
     missing: list[network_view.Range]
     external: int
@@ -38,8 +38,8 @@ class Found(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many addresses are to be reserved."""
-        return sum(one.size for one in self.missing)
+        """Return the number of addresses to reserve."""
+        return sum(run.size for run in self.missing)
 
 
 def export(network: network_view.Network) -> str:
@@ -54,15 +54,15 @@ def export(network: network_view.Network) -> str:
 
 def _rows(network: network_view.Network) -> Iterator[tuple[network_view.Range, str, str, int | str, str]]:
     for address, nic in network.users():
-        one = _single(address)
-        yield one, "instance", nic.instance, nic.number, _pools(network, one)
+        single = _single(address)
+        yield single, "instance", nic.instance, nic.number, _pools(network, single)
     for port in network.ports:
-        for one in map(_single, port.addresses):
-            yield one, "port", port.called, "", _pools(network, one)
+        for single in map(_single, port.addresses):
+            yield single, "port", port.label, "", _pools(network, single)
     for subnet in network.subnets:
         if subnet.gateway is not None:
-            one = _single(subnet.gateway)
-            yield one, "gateway", "", "", _pools(network, one)
+            single = _single(subnet.gateway)
+            yield single, "gateway", "", "", _pools(network, single)
         for run in subnet.external:
             yield run, "external", "", "", _pools(network, run)
 
@@ -72,7 +72,7 @@ def _single(address: network_view.Address) -> network_view.Range:
 
 
 def _pools(network: network_view.Network, run: network_view.Range) -> str:
-    """Name the pools that a range lies in, in part or whole; one without a name by its range."""
+    """Return the names of the pools that overlap a range; the range of a pool without a name."""
     return " ".join(
         pool.name or str(pool.range)
         for subnet in network.subnets
@@ -82,12 +82,12 @@ def _pools(network: network_view.Network, run: network_view.Range) -> str:
 
 
 def parse(text: str, network: network_view.Network, *, path: str) -> list[Line]:
-    """Read an import; InvalidError names the first line that cannot be reserved, and why.
+    """Parse an import; raises InvalidError with the number of the first invalid line and its problem.
 
-    Empty lines, lines that begin with ``#`` and a heading are passed over.
+    Empty lines, lines that begin with ``#`` and a heading are skipped.
     """
     lines: list[Line] = []
-    # spreadsheets begin a file with a byte order mark
+    # Spreadsheets begin a file with a byte order mark.
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
     try:
         for row in reader:
@@ -105,22 +105,27 @@ def _range(text: str, network: network_view.Network) -> network_view.Range:
     run = network_view.parse_range(text)
     if not any(subnet.range.covers(run) for subnet in network.subnets):
         known = ", ".join(str(subnet.cidr) for subnet in network.subnets) or "none"
-        raise ValueError(f"{text} is outside every subnet of network {network.name} ({known})")
+        raise ValueError(f"{text} is not in a subnet of network {network.name} (subnets: {known})")
     if run.size > LARGE and "/" not in text:
-        raise ValueError(f"{text} has {run.size} addresses; write it as a CIDR if it is meant")
+        raise ValueError(f"{text} has {run.size} addresses; write such a large range as a CIDR")
     return run
 
 
-def find(lines: Sequence[Line], network: network_view.Network) -> Found:
-    """Tell what of an import is not reserved yet, each range inside one subnet; an address counts once."""
+def compare(lines: Sequence[Line], network: network_view.Network) -> Changes:
+    """Return the addresses of an import that are not reserved yet, as ranges inside one subnet; counts are distinct."""
     external = [run for subnet in network.subnets for run in subnet.external]
     gateways = [_single(subnet.gateway) for subnet in network.subnets if subnet.gateway is not None]
     used = list(map(_single, network.used()))
-    wanted = [run for subnet in sorted(network.subnets, key=_first) for run in _joined(_inside(subnet, lines))]
-    left = _without(wanted, external)
-    free = _without(left, gateways)
-    missing = _without(free, used)
-    return Found(missing, _size(wanted) - _size(left), _size(free) - _size(missing), _size(left) - _size(free))
+    requested = [run for subnet in sorted(network.subnets, key=_first) for run in _joined(_inside(subnet, lines))]
+    not_external = _without(requested, external)
+    not_gateways = _without(not_external, gateways)
+    missing = _without(not_gateways, used)
+    return Changes(
+        missing,
+        external=_size(requested) - _size(not_external),
+        used=_size(not_gateways) - _size(missing),
+        gateways=_size(not_external) - _size(not_gateways),
+    )
 
 
 def _first(subnet: network_view.Subnet) -> network_view.Range:
@@ -131,14 +136,14 @@ def _inside(subnet: network_view.Subnet, lines: Iterable[Line]) -> Iterator[netw
     return (line.range for line in lines if subnet.range.covers(line.range))
 
 
-def _size(found: Iterable[network_view.Range]) -> int:
-    return sum(one.size for one in found)
+def _size(ranges: Iterable[network_view.Range]) -> int:
+    return sum(run.size for run in ranges)
 
 
-def _joined(found: Iterable[network_view.Range]) -> list[network_view.Range]:
-    """Return the same addresses in the fewest ranges, sorted."""
+def _joined(ranges: Iterable[network_view.Range]) -> list[network_view.Range]:
+    """Return the same addresses as the fewest ranges, sorted."""
     joined: list[network_view.Range] = []
-    for run in sorted(found):
+    for run in sorted(ranges):
         last = joined[-1] if joined else None
         if last and last.version == run.version and run.first <= last.last + 1:
             joined[-1] = last._replace(last=max(last.last, run.last))
@@ -147,12 +152,12 @@ def _joined(found: Iterable[network_view.Range]) -> list[network_view.Range]:
     return joined
 
 
-def _without(found: Iterable[network_view.Range], taken: Iterable[network_view.Range]) -> list[network_view.Range]:
-    """Return the addresses of sorted ranges apart from each other that are in none of ``taken``."""
-    holes = _joined(taken)
-    left: list[network_view.Range] = []
+def _without(ranges: Iterable[network_view.Range], excluded: Iterable[network_view.Range]) -> list[network_view.Range]:
+    """Return the addresses of ``ranges``, which are sorted and disjoint, without those of ``excluded``."""
+    holes = _joined(excluded)
+    remaining: list[network_view.Range] = []
     index = 0
-    for run in found:
+    for run in ranges:
         start = run.first
         while index < len(holes) and (holes[index].version, holes[index].last) < (run.version, start):
             index += 1
@@ -160,8 +165,8 @@ def _without(found: Iterable[network_view.Range], taken: Iterable[network_view.R
             if hole.version != run.version or hole.first > run.last:
                 break
             if start < hole.first:
-                left.append(run._replace(first=start, last=hole.first - 1))
+                remaining.append(run._replace(first=start, last=hole.first - 1))
             start = hole.last + 1
         if start <= run.last:
-            left.append(run._replace(first=start))
-    return left
+            remaining.append(run._replace(first=start))
+    return remaining

@@ -1,8 +1,8 @@
 """Query results as text: tables for people, and ``json``, ``yaml`` and ``csv`` for programs.
 
-A table has the titles as headers, gaps of two blanks, numbers to the right; with a separator it has no padding
-(contracts/commands.md#formatting). A value that is not there shows why: ``??`` unknown field, ``?`` no data, ``-``
-unavailable, ``*`` offline. Programs get the names of the fields as keys, and null for what is not there.
+A table has the titles as headers, two spaces between columns, and numbers aligned to the right; with a separator it has
+no padding (contracts/commands.md#formatting). A missing value shows the reason: ``??`` unknown field, ``?`` no data,
+``-`` unavailable, ``*`` offline. The formats for programs have field names as keys, and null for missing values.
 """
 
 import json
@@ -23,7 +23,7 @@ NO_FORMATTERS: Mapping[str, Formatter] = {}
 
 
 class Style(NamedTuple):
-    """How a table is shown; ``units`` is empty for what suits the format."""
+    """The format options of a table; empty ``units`` select the default of the format."""
 
     format: str = "table"
     headers: bool = True
@@ -33,7 +33,7 @@ class Style(NamedTuple):
 
 
 def render(table: client.Table, style: Style, formatters: Mapping[str, Formatter] = NO_FORMATTERS) -> str:
-    """Return a table as text; ``formatters`` show fields whose values are structures."""
+    """Return a table as text; ``formatters`` format fields whose values are structures, by field name."""
     if style.format == "json":
         return "[" + ",".join("\n " + json.dumps(record, ensure_ascii=False) for record in _records(table)) + "\n]"
     if style.format == "yaml":
@@ -50,7 +50,7 @@ def render(table: client.Table, style: Style, formatters: Mapping[str, Formatter
 
 
 def unit(mebibytes: float, units: str) -> str:
-    """Show an amount of memory or disk: ``h`` picks the unit and says so."""
+    """Return a size of memory or disk as text; ``h`` chooses the unit and appends it."""
     if units == "h":
         units = "m" if mebibytes < 1024 else "g" if mebibytes < 1024 * 1024 else "t"
         return unit(mebibytes, units) + units.upper()
@@ -60,7 +60,7 @@ def unit(mebibytes: float, units: str) -> str:
 
 
 def text(value: object, *, separator: str = ",") -> str:
-    """Show any value; lists inside lists are joined by slashes."""
+    """Return any value as text; nested lists are joined by slashes."""
     if value is None:
         return "-"
     if isinstance(value, bool):

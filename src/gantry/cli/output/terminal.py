@@ -1,6 +1,6 @@
-"""What needs somebody to look: the progress line on a terminal, and questions.
+"""Interaction on a terminal: the progress line, and questions.
 
-Neither ever writes to stdout, so that output can be piped.
+This module never writes to stdout, so that output can be piped.
 """
 
 import os
@@ -14,21 +14,21 @@ TTY = "/dev/tty"
 
 
 class Progress:
-    """One line on stderr that is written over; silent when stderr is no terminal."""
+    """A line on stderr that each update overwrites; without output if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self.visible = sys.stderr.isatty()
         self._shown = False
 
     def show(self, text: str) -> None:
-        """Replace the line; a longer text is cut at the terminal's edge."""
+        """Replace the line; text beyond the terminal's width is cut."""
         if self.visible:
             sys.stderr.write(ERASE + text[: _width() - 1])
             sys.stderr.flush()
             self._shown = True
 
     def clear(self) -> None:
-        """Take the line away, before anything else is printed."""
+        """Remove the line, before other output."""
         if self._shown:
             sys.stderr.write(ERASE)
             sys.stderr.flush()
@@ -43,17 +43,19 @@ def _width() -> int:
 
 
 def confirm(question: str, *, names: Sequence[str] = (), exit_code: int = 1) -> None:
-    """Ask on the terminal whether to go on; raises RefusedError, also when there is nobody to ask."""
-    shown = "".join(f"  {name}\n" for name in names)
+    """Ask on the terminal for confirmation; raises RefusedError without one, or without a terminal."""
+    name_lines = "".join(f"  {name}\n" for name in names)
     try:
         tty = os.open(TTY, os.O_RDWR | os.O_NOCTTY)
     except OSError:
-        sys.stderr.write(f"{question}\n{shown}No terminal to ask on, so the answer is no; --force goes on.\n")
+        sys.stderr.write(
+            f"{question}\n{name_lines}No terminal for confirmation, so nothing is done; --force skips the question.\n"
+        )
         raise errors.RefusedError(exit_code=exit_code) from None
     try:
-        os.write(tty, f"{question}\n{shown}y/[n]/?: ".encode())
+        os.write(tty, f"{question}\n{name_lines}y/[n]/?: ".encode())
         while (answer := os.read(tty, 1024).decode(errors="replace").strip().lower()) == "?":
-            os.write(tty, b"y goes on, n (or Enter) changes nothing.\ny/[n]/?: ")
+            os.write(tty, b"y continues, n (or Enter) cancels without changes.\ny/[n]/?: ")
     finally:
         os.close(tty)
     if answer not in ("y", "yes"):

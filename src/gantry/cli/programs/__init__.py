@@ -1,1 +1,1 @@
-"""The programs, one module each: ``COMMANDS`` declares the sub-commands, thin functions carry them out."""
+"""The programs, one module each: ``COMMANDS`` declares the subcommands, and short functions run them."""

@@ -16,14 +16,14 @@ def export(call: command.Call) -> int:
     """Export an instance."""
     name, options = call.arguments[0], call.options
     if not options.node:
-        raise errors.MisuseError("Target node must be specified", hint="-n NODE", exit_code=1)
+        raise errors.MisuseError("Target node must be specified", hint="add -n NODE", exit_code=1)
     if options.remove_instance and not (options.force or options.dry_run):
         terminal.confirm(f"This removes the instance {name} when its export is complete. Continue?")
     return submit.carry_out(call, call.opcode("OP_BACKUP_EXPORT", mode="local"))
 
 
 def restore(call: command.Call) -> int:
-    """Create an instance from an export; what no option names comes from the export."""
+    """Create an instance from an export; settings without an option come from the export."""
     op = creation.opcode(call) | {"mode": "import"}
     if not call.options.net and not call.options.no_nics:
         op["nics"] = []
@@ -31,7 +31,7 @@ def restore(call: command.Call) -> int:
 
 
 def show_list(call: command.Call) -> int:
-    """List the exports, of all nodes or one."""
+    """List the exports of all nodes or of one node."""
     node = call.options.node
     return query.show(call, LISTING, where=filters.any_of("node", [node]) if node else None)
 
@@ -44,8 +44,8 @@ def remove(call: command.Call) -> int:
 _, LIST_FIELDS = query.commands(LISTING, "exports", arguments=())
 EXPORT = "OP_BACKUP_EXPORT"
 EXPORT_OPTIONS = (
-    command.of(EXPORT, "target_node", "-n", "--node", metavar="NODE", completes="node"),
-    command.of(
+    command.field_option(EXPORT, "target_node", "-n", "--node", metavar="NODE", completes="node"),
+    command.field_option(
         EXPORT,
         "compress",
         "--transport-compression",
@@ -54,16 +54,16 @@ EXPORT_OPTIONS = (
         dest="transport_compression",
         choices=COMPRESSIONS,
     ),
-    command.of(
+    command.field_option(
         EXPORT,
         "shutdown",
         "--noshutdown",
         help="Do not stop the instance; its storage must support snapshots",
         negated=True,
     ),
-    command.of(EXPORT, "shutdown_timeout", "--shutdown-timeout", metavar="SECONDS"),
-    command.of(EXPORT, "remove_instance", "--remove-instance"),
-    command.of(EXPORT, "ignore_remove_failures", "--ignore-remove-failures"),
+    command.field_option(EXPORT, "shutdown_timeout", "--shutdown-timeout", metavar="SECONDS"),
+    command.field_option(EXPORT, "remove_instance", "--remove-instance"),
+    command.field_option(EXPORT, "ignore_remove_failures", "--ignore-remove-failures"),
     command.FORCE,
     *command.JOB,
 )
@@ -72,8 +72,8 @@ EXPORT_TEXT = """
       gnt-backup export -n node2 --compress gzip web1
 """
 IMPORT_OPTIONS = (
-    command.of(creation.CREATE, "src_node", "--src-node", metavar="NODE"),
-    command.of(creation.CREATE, "src_path", "--src-dir", metavar="EXPORT"),
+    command.field_option(creation.CREATE, "src_node", "--src-node", metavar="NODE"),
+    command.field_option(creation.CREATE, "src_path", "--src-dir", metavar="EXPORT"),
     *creation.OPTIONS,
 )
 IMPORT_TEXT = """
@@ -104,7 +104,7 @@ COMMANDS = (
         "list",
         show_list,
         "List exports",
-        (command.Argument("EXPORT", least=0, most=None),),
+        (command.Argument("EXPORT", minimum=0, maximum=None),),
         (command.NODE, *command.QUERY, *command.FILTER),
         text=query.LIST_TEXT.replace("mfree > 1024 and not offline", 'node == "node1"'),
     ),

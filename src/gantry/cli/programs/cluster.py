@@ -1,8 +1,8 @@
 """``gnt-cluster``: the cluster as a whole, from ``init`` to ``destroy``.
 
-``init`` is the one command that runs without a master: it passes its options to ``gantry-masterd init`` as a JSON
-document on standard input, then starts ``gantry-masterd`` in a session of its own, waits for its socket, and lets it
-run the hooks of a new cluster.
+``init`` is the only command that runs without a master: it passes its options to ``gantry-masterd init`` as a JSON
+document on standard input, starts ``gantry-masterd`` in its own session, waits for its socket, and submits the opcode
+that runs the hooks of a new cluster.
 """
 
 import contextlib
@@ -21,10 +21,11 @@ from gantry.cli.output import documents, object_info, terminal
 
 ABOUT = "Creates, checks, shows and destroys the cluster."
 
-START_LIMIT = 60.0
-STOP_LIMIT = 30.0
-POLL = 0.05
-"""Seconds: for the daemon's socket to answer, for it to go, between two looks."""
+START_TIMEOUT_SECONDS = 60.0
+"""Seconds until the started daemon must answer on its socket."""
+STOP_TIMEOUT_SECONDS = 30.0
+"""Seconds until the stopped daemon's socket must be gone."""
+POLL_SECONDS = 0.05
 
 
 def init(call: command.Call) -> int:
@@ -46,13 +47,13 @@ def init(call: command.Call) -> int:
 
 
 def _resolve(node: str) -> str:
-    hint = "give it with --primary-ip"
+    hint = "set the address with --primary-ip"
     try:
         address = str(socket.getaddrinfo(node, 0, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
-        raise errors.InvalidError(f"the name {node} cannot be resolved: {error.strerror}", hint=hint) from None
+        raise errors.InvalidError(f"cannot resolve the name {node}: {error.strerror}", hint=hint) from None
     if address.startswith("127.") or address == "::1":
-        raise errors.InvalidError(f"{node} resolves to {address}, where no other node can reach it", hint=hint)
+        raise errors.InvalidError(f"{node} resolves to {address}, an address that other nodes cannot reach", hint=hint)
     return address
 
 
@@ -68,12 +69,16 @@ def _no_daemon(path: str, error: OSError) -> errors.CommandError:
 
 
 def _make_state(document: dict[str, object]) -> None:
-    done = _run([machine.program("gantry-masterd"), "init"], document)
-    sys.stdout.write(done.stdout)
-    if done.returncode:
-        # Lines of its log may stand before the one that is for us.
-        said = done.stderr.rpartition("gantry-masterd: ")[2].strip() or f"it ended with exit code {done.returncode}"
-        raise errors.CommandError(said, exit_code=done.returncode if done.returncode > 0 else 1)
+    process = _run([machine.program("gantry-masterd"), "init"], document)
+    sys.stdout.write(process.stdout)
+    if process.returncode:
+        raise _daemon_error(process.stderr, process.returncode)
+
+
+def _daemon_error(stderr: str, exit_code: int) -> errors.CommandError:
+    # Log lines may precede the error, which begins with the daemon's name.
+    message = stderr.rpartition("gantry-masterd: ")[2].strip() or f"gantry-masterd ended with exit code {exit_code}"
+    return errors.CommandError(message, exit_code=exit_code if exit_code > 0 else 1)
 
 
 def _start_daemon() -> None:
@@ -81,37 +86,38 @@ def _start_daemon() -> None:
     _await_daemon(daemon)
     if daemon.returncode is not None:
         raise errors.CommandError(
-            f"the cluster is made, but the master daemon ended at once (exit code {daemon.returncode})",
+            f"the cluster was created, but the master daemon ended at once (exit code {daemon.returncode})",
             hint=f"see {machine.master_log()}",
         )
 
 
-def _launch(arguments: list[str], *, heard: bool = False) -> subprocess.Popen[str]:
-    """Start the master daemon in a session of its own; what it says on standard error is kept when ``heard``."""
+def _launch(arguments: list[str], *, capture_stderr: bool = False) -> subprocess.Popen[str]:
+    """Start the master daemon in its own session; ``capture_stderr`` makes its standard error readable."""
     words = [machine.program("gantry-masterd"), *arguments]
-    quiet = subprocess.DEVNULL
-    said = subprocess.PIPE if heard else quiet
+    null = subprocess.DEVNULL
+    stderr = subprocess.PIPE if capture_stderr else null
     try:
-        return subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=said, text=True, start_new_session=True)
+        return subprocess.Popen(words, stdin=null, stdout=null, stderr=stderr, text=True, start_new_session=True)
     except OSError as error:
         raise _no_daemon(words[0], error) from None
 
 
 def _await_daemon(daemon: subprocess.Popen[str]) -> None:
-    """Return when the daemon answers, or has ended."""
+    """Wait until the daemon answers or has ended; raises CommandError after ``START_TIMEOUT_SECONDS``."""
     progress = terminal.Progress()
-    began = time.monotonic()
+    start = time.monotonic()
     try:
         while not _answers():
-            waited = time.monotonic() - began
+            elapsed = time.monotonic() - start
             if daemon.poll() is not None:
                 return
-            if waited > START_LIMIT:
+            if elapsed > START_TIMEOUT_SECONDS:
                 raise errors.CommandError(
-                    f"the master daemon does not answer after {START_LIMIT:.0f} s", hint=f"see {machine.master_log()}"
+                    f"the master daemon does not answer after {START_TIMEOUT_SECONDS:.0f} s",
+                    hint=f"see {machine.master_log()}",
                 )
-            progress.show(f"Waiting for the master daemon, {waited:.0f} s")
-            time.sleep(POLL)
+            progress.show(f"Waiting for the master daemon, {elapsed:.0f} s")
+            time.sleep(POLL_SECONDS)
     finally:
         progress.clear()
 
@@ -128,7 +134,7 @@ def _answers() -> bool:
 
 
 def master_failover(call: command.Call) -> int:
-    """Make this node, which is a master candidate, the master."""
+    """Make this node, a master candidate, the master."""
     options = call.options
     words = [
         *(("--no-voting",) if options.no_voting else ()),
@@ -136,20 +142,20 @@ def master_failover(call: command.Call) -> int:
         *(("--ignore-offline-nodes",) if options.ignore_offline_nodes else ()),
     ]
     if os.path.exists(machine.master_socket()) and _answers():
-        raise errors.CommandError("a master daemon runs here already", hint="gnt-cluster getmaster names the master")
-    daemon = _launch(["failover", *words], heard=True)
+        raise errors.CommandError(
+            "a master daemon already runs on this node", hint="gnt-cluster getmaster prints the master's name"
+        )
+    daemon = _launch(["failover", *words], capture_stderr=True)
     _await_daemon(daemon)
     if daemon.returncode is not None:
-        said = daemon.stderr.read() if daemon.stderr else ""
-        reason = said.rpartition("gantry-masterd: ")[2].strip() or f"it ended with exit code {daemon.returncode}"
-        raise errors.CommandError(reason, exit_code=daemon.returncode if daemon.returncode > 0 else 1)
+        raise _daemon_error(daemon.stderr.read() if daemon.stderr else "", daemon.returncode)
     name = machine.ssconf("master_node")
     print(f"{name} is the master of the cluster")
     return 0
 
 
 def master_ping(call: command.Call) -> int:
-    """Check whether the master daemon answers: exit code 0 if it does."""
+    """Check whether the master daemon answers; the exit code is 0 if it does."""
     call.client.cluster_info()
     return 0
 
@@ -163,24 +169,29 @@ def queue(call: command.Call) -> int:
     elif action in ("drain", "undrain"):
         call.client.call("SetDrainFlag", action == "drain")
     else:
-        raise errors.InvalidError(f"{action!r} is not an action of the queue: drain, undrain or info")
+        raise errors.InvalidError(
+            f"{action!r} is not an action of gnt-cluster queue", hint="write drain, undrain or info"
+        )
     return 0
 
 
 def watcher(call: command.Call) -> int:
     """Pause or continue the watcher, or show whether it is paused."""
-    action, *rest = call.arguments
-    if action == "pause" and len(rest) == 1:
-        until = time.time() + syntax.seconds(rest[0])
+    action, *durations = call.arguments
+    if action == "pause" and len(durations) == 1:
+        until = time.time() + syntax.seconds(durations[0])
         print(_watcher_state(call.client.call("SetWatcherPause", until)))
-    elif action == "continue" and not rest:
+    elif action == "continue" and not durations:
         call.client.call("SetWatcherPause", None)
         print("The watcher is no longer paused.")
-    elif action == "info" and not rest:
+    elif action == "info" and not durations:
         (until,) = client.expect(call.client.call("QueryConfigValues", ["watcher_pause"]), list)
         print(_watcher_state(until))
     else:
-        raise errors.InvalidError(f"{' '.join(call.arguments)!r} is not pause TIME, continue or info")
+        raise errors.InvalidError(
+            f"{' '.join(call.arguments)!r} is not an action of gnt-cluster watcher",
+            hint="write pause DURATION, continue or info",
+        )
     return 0
 
 
@@ -200,20 +211,23 @@ def destroy(call: command.Call) -> int:
     if not call.options.yes_do_it:
         raise errors.CommandError("destroying a cluster cannot be undone", hint="add --yes-do-it to confirm")
     job = submit.submit(call, call.opcode("OP_CLUSTER_DESTROY"))
-    # The daemon ends with its cluster, perhaps before we heard of the job's end.
+    # The daemon ends with its cluster, perhaps before it reported the job's end.
     with contextlib.suppress(errors.ConnectionLostError):
         submit.results(call.client, job, log=sys.stdout)
     call.client.close()
-    began = time.monotonic()
+    start = time.monotonic()
     while os.path.exists(machine.master_socket()) and _answers():
-        if time.monotonic() - began > STOP_LIMIT:
-            raise errors.CommandError("the master daemon still runs", hint=f"see {machine.master_log()}")
-        time.sleep(POLL)
+        if time.monotonic() - start > STOP_TIMEOUT_SECONDS:
+            raise errors.CommandError(
+                f"the cluster was destroyed, but the master daemon still runs after {STOP_TIMEOUT_SECONDS:.0f} s",
+                hint=f"see {machine.master_log()}",
+            )
+        time.sleep(POLL_SECONDS)
     return 0
 
 
 def verify(call: command.Call) -> int:
-    """Check the cluster; the exit code is 1 when something is wrong."""
+    """Check the cluster; the exit code is 1 if there are errors."""
     job = submit.submit(call, call.opcode("OP_CLUSTER_VERIFY"))
     results = submit.results(call.client, job, log=sys.stdout)
     if call.options.dry_run:
@@ -240,14 +254,14 @@ VERSIONS = {
 
 def version(call: command.Call) -> int:
     """Show the cluster's versions."""
-    found = call.client.cluster_info()
-    for word, key in VERSIONS.items():
-        print(f"{word}: {found.get(key)}")
+    cluster = call.client.cluster_info()
+    for title, key in VERSIONS.items():
+        print(f"{title}: {cluster.get(key)}")
     return 0
 
 
 def getmaster(call: command.Call) -> int:
-    """Print the master's name; without a master daemon here it is what ssconf says."""
+    """Print the master's name; on a node without a master daemon, the name is from ssconf."""
     name = machine.ssconf("master_node")
     if os.path.exists(machine.master_socket()) or not name:
         try:
@@ -268,8 +282,8 @@ INIT_OPTIONS = (
     *settings.OPTIONS,
 )
 INIT_TEXT = """
-    gantry-noded must run on this machine already. What init writes is below /var/lib/gantry,
-    or below GANTRY_ROOT if that is set.
+    gantry-noded must already run on this machine. init writes its files below /var/lib/gantry, or
+    below GANTRY_ROOT if that is set.
 """
 FAILOVER_TEXT = """
     Run this on the master candidate that is to become the master. All nodes are asked whether its copy of the state
@@ -281,7 +295,7 @@ FAILOVER_OPTIONS = (
     command.Option(("--yes-do-it",), "Confirm, and abort running jobs"),
     command.Option(("--ignore-offline-nodes",), "Do not count nodes that are marked offline and do not answer"),
 )
-ONLY_JOB = (*command.DRY_RUN, *command.PRIORITY)
+JOB_OPTIONS = (*command.DRY_RUN, *command.PRIORITY)
 
 COMMANDS = (
     command.Command(
@@ -315,7 +329,7 @@ COMMANDS = (
         "watcher",
         watcher,
         "Pause or continue the watcher",
-        (command.Argument("pause|continue|info"), command.Argument("DURATION", least=0)),
+        (command.Argument("pause|continue|info"), command.Argument("DURATION", minimum=0)),
         text="    A duration is in seconds, or has a unit: 30s, 10m, 2h, 1d.",
     ),
     command.Command("redist-conf", redist_conf, "Send the cluster's files to all nodes again", options=command.JOB),
@@ -324,16 +338,16 @@ COMMANDS = (
         verify,
         "Check configuration, nodes and instances",
         options=(
-            command.of("OP_CLUSTER_VERIFY", "verbose", "-v", "--verbose"),
-            command.of("OP_CLUSTER_VERIFY", "error_codes", "--error-codes"),
-            *ONLY_JOB,
+            command.field_option("OP_CLUSTER_VERIFY", "verbose", "-v", "--verbose"),
+            command.field_option("OP_CLUSTER_VERIFY", "error_codes", "--error-codes"),
+            *JOB_OPTIONS,
         ),
     ),
     command.Command(
         "destroy",
         destroy,
         "Destroy the cluster",
-        options=(command.Option(("--yes-do-it",), "Confirm that the cluster is to be destroyed"),),
+        options=(command.Option(("--yes-do-it",), "Confirm the destruction of the cluster"),),
     ),
     *ssh.COMMANDS,
     *storage.CLUSTER_COMMANDS,

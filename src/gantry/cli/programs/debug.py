@@ -1,4 +1,4 @@
-"""``gnt-debug``: tests of the machinery itself."""
+"""``gnt-debug``: test jobs, and the list of locks."""
 
 import json
 import sys
@@ -13,16 +13,16 @@ ABOUT = "Tests the job queue and shows the locks."
 
 
 def _waiters(value: object) -> str:
-    """Show ``[mode, [owners]]`` entries as ``mode:owner/owner``."""
+    """Format ``[mode, [owners]]`` entries as ``mode:owner/owner``."""
     entries = value if isinstance(value, list) else []
     return ",".join(f"{mode}:{tables.text(owners, separator='/')}" for mode, owners in entries) or "-"
 
 
 def _waits(value: object) -> str:
-    """Show ``[job, [[job, why], ...]]`` entries as ``job for job (why), job (why)``."""
+    """Format ``[job, [[job, reason], ...]]`` entries as ``job for job (reason), job (reason)``."""
     entries = value if isinstance(value, list) else []
-    named = [(job, ", ".join(f"{other} ({why})" for other, why in others)) for job, others in entries]
-    return "; ".join(f"{job} for {others}" for job, others in named) or "-"
+    texts = [(job, ", ".join(f"{blocker} ({reason})" for blocker, reason in blockers)) for job, blockers in entries]
+    return "; ".join(f"{job} for {blockers}" for job, blockers in texts) or "-"
 
 
 LOCKS = query.Listing(
@@ -43,13 +43,13 @@ def _seconds(text: str) -> float:
 
 
 def submit_job(call: command.Call) -> int:
-    """Submit the opcodes of files, a job a file, and wait for them all."""
+    """Submit a job for each file of opcodes, and wait for all jobs."""
     options = call.options
     jobs = []
     for path in call.arguments:
         ops = _read_opcodes(path)
         jobs += [[submit.prepare(call, op) for op in ops * options.op_repeat]] * options.job_repeat
-    began = time.monotonic()
+    start = time.monotonic()
     ids = [call.client.submit(ops) for ops in jobs] if options.each else _submitted(call.client.submit_many(jobs))
     submitted = time.monotonic()
     print(f"Submitted {len(ids)} jobs: {', '.join(str(job) for job in ids)}", flush=True)
@@ -58,15 +58,15 @@ def submit_job(call: command.Call) -> int:
             if options.verbose:
                 print(f"Job {job}: {json.dumps(result)}")
     if options.timing_stats:
-        _print_times(began, submitted, jobs=len(ids), opcodes=sum(len(ops) for ops in jobs))
+        _print_times(start, submitted, jobs=len(ids), opcodes=sum(len(ops) for ops in jobs))
     return 0
 
 
-def _print_times(began: float, submitted: float, *, jobs: int, opcodes: int) -> None:
-    ended = time.monotonic()
-    rate = jobs / (ended - began) if ended > began else 0
-    print(f"Submitting took {submitted - began:.3f} s, running {ended - submitted:.3f} s")
-    print(f"{jobs} jobs with {opcodes} opcodes in {ended - began:.3f} s: {rate:.1f} jobs/s")
+def _print_times(start: float, submitted: float, *, jobs: int, opcodes: int) -> None:
+    end = time.monotonic()
+    rate = jobs / (end - start) if end > start else 0
+    print(f"Submitting took {submitted - start:.3f} s, running {end - submitted:.3f} s")
+    print(f"{jobs} jobs with {opcodes} opcodes in {end - start:.3f} s: {rate:.1f} jobs/s")
 
 
 def _read_opcodes(path: str) -> list[dict[str, object]]:
@@ -80,14 +80,14 @@ def _read_opcodes(path: str) -> list[dict[str, object]]:
 
 
 def _submitted(answers: list[tuple[bool, object]]) -> list[int]:
-    refused = [str(answer) for good, answer in answers if not good]
-    if refused:
-        raise errors.CommandError(f"{len(refused)} jobs were not accepted: {refused[0]}")
+    problems = [str(answer) for success, answer in answers if not success]
+    if problems:
+        raise errors.CommandError(f"{len(problems)} jobs were not accepted, the first because: {problems[0]}")
     return [client.expect(answer, int) for _, answer in answers]
 
 
 def locks(call: command.Call) -> int:
-    """Show the locks, who holds them and who waits."""
+    """Show the locks, the jobs that hold them and the jobs that wait for them."""
     while (code := query.show(call, LOCKS)) == 0 and call.options.interval:
         sys.stdout.flush()
         time.sleep(call.options.interval)
@@ -104,19 +104,19 @@ COMMANDS = (
         "Submit a job that sleeps",
         (command.Argument("SECONDS"),),
         (
-            command.of(DELAY, "on_master", "--no-master", help="Do not sleep on the master", negated=True),
-            command.of(
+            command.field_option(DELAY, "on_master", "--no-master", help="Do not sleep on the master", negated=True),
+            command.field_option(
                 DELAY,
                 "on_nodes",
                 "-n",
                 "--node",
                 help="Also sleep on this node",
                 metavar="NODE",
-                many=True,
+                repeatable=True,
                 completes="node",
             ),
-            command.of(DELAY, "repeat", "-r", "--repeat", metavar=COUNT),
-            command.of(DELAY, "no_locks", "-l", "--no-locks"),
+            command.field_option(DELAY, "repeat", "-r", "--repeat", metavar=COUNT),
+            command.field_option(DELAY, "no_locks", "-l", "--no-locks"),
             *command.JOB,
         ),
     ),
@@ -124,13 +124,13 @@ COMMANDS = (
         "submit-job",
         submit_job,
         "Submit jobs from files, each a JSON list of opcodes",
-        (command.Argument("FILE", most=None, completes="file"),),
+        (command.Argument("FILE", maximum=None, completes="file"),),
         (
             command.Option(("-v", "--verbose"), "Print the results"),
             command.Option(("--op-repeat",), "Repeat the opcodes in a job", COUNT, parse=syntax.number, default=1),
             command.Option(("--job-repeat",), "Repeat the jobs", COUNT, parse=syntax.number, default=1),
-            command.Option(("--timing-stats",), "Print how long it took"),
-            command.Option(("--each",), "Submit one after the other instead of all at once"),
+            command.Option(("--timing-stats",), "Print how long submitting and running took"),
+            command.Option(("--each",), "Submit the jobs one after the other instead of all at once"),
             *command.DRY_RUN,
             *command.PRIORITY,
         ),
@@ -138,9 +138,9 @@ COMMANDS = (
     command.Command(
         "locks",
         locks,
-        "Show the locks, who holds them and who waits",
+        "Show the locks, the jobs that hold them and the jobs that wait for them",
         options=(
-            command.Option(("--interval",), "Show them again after so many seconds", "SECONDS", parse=syntax.number),
+            command.Option(("--interval",), "Show the locks again every SECONDS", "SECONDS", parse=syntax.number),
             *command.QUERY,
         ),
     ),

@@ -1,4 +1,4 @@
-"""``gantry``: what is ours alone: what happened in the cluster, what happens now, the configuration for others."""
+"""``gantry``: the commands without a Ganeti counterpart: history, events, export, simulation, segment ranges."""
 
 import json
 import os
@@ -12,15 +12,15 @@ from gantry.cli.commands import segment_ranges
 from gantry.cli.framework import command, query
 from gantry.cli.grammar import moments, syntax
 
-ABOUT = "Tells what happened in the cluster and what happens, exports the configuration, and keeps segment ranges."
+ABOUT = "Shows the history and events of the cluster, exports the configuration, and manages segment ranges."
 
 KINDS = ("cluster", "group", "node", "network", "port", "segmentrange", "subnetpool", "instance", "job")
-PART = 1000
-PATIENCE = 60.0
-"""Seconds that one question for events waits."""
+EVENTS_PER_REQUEST = 1000
+WAIT_SECONDS = 60.0
+"""Seconds that a request waits for events."""
 
-GAP = 1.0
-"""Seconds between two attempts to reach the master again."""
+BACK_OFF_SECONDS = 1.0
+"""Wait before the next attempt to reach the master."""
 
 FIELDS = [
     client.Field("serial", "Serial", "number", ""),
@@ -37,14 +37,14 @@ def history(call: command.Call) -> int:
     """Show the last changes of the state."""
     limit = call.option("limit")
     if limit < 1:
-        raise errors.InvalidError("--limit has to be 1 or more")
+        raise errors.InvalidError("--limit must be at least 1")
     serial, moment = call.option("since") or (None, None)
     answer = call.client.call("QueryHistory", call.option("kind"), call.option("name"), serial, moment, limit + 1)
-    found = client.expect(client.expect(answer, dict).get("events"), list)
-    shown = found[-limit:]
-    code = query.print_table(call, client.Table(FIELDS, [_row(one) for one in shown]))
-    if len(found) > len(shown):
-        print(f"Only the last {len(shown)} are shown; --limit shows more", file=sys.stderr)
+    rows = client.expect(client.expect(answer, dict).get("events"), list)
+    last_rows = rows[-limit:]
+    code = query.print_table(call, client.Table(FIELDS, [_row(event) for event in last_rows]))
+    if len(rows) > len(last_rows):
+        print(f"Only the last {len(last_rows)} changes are shown; --limit shows more", file=sys.stderr)
     return code
 
 
@@ -61,39 +61,42 @@ def _words(change: Mapping[str, object]) -> str:
 
 
 def events(call: command.Call) -> int:
-    """Print events, a line of JSON each, up to now or for ever."""
+    """Print each event as a line of JSON; with ``--follow``, wait for further events."""
     start, follow = call.option("first"), call.option("follow")
     expected = start
     for event in _stream(call, start - 1, follow=follow):
         if event["serial"] != expected:
-            print(f"events {expected} to {event['serial'] - 1} are not kept on this master", file=sys.stderr)
+            print(
+                f"events {expected} to {event['serial'] - 1} are missing: this master no longer keeps them",
+                file=sys.stderr,
+            )
         expected = event["serial"] + 1
         print(json.dumps(event, ensure_ascii=False), flush=True)
     return 0
 
 
 def _stream(call: command.Call, after: int, *, follow: bool) -> Iterator[dict[str, int]]:
-    """Yield events after a serial; with ``follow`` from a master that was away too, when it is back."""
-    reached = False
+    """Yield events after a serial; with ``follow``, reconnect to a master that was unreachable."""
+    was_connected = False
     while True:
         try:
-            answer = call.client.call("WaitForEvents", after, PART, PATIENCE if follow else 0)
+            answer = call.client.call("WaitForEvents", after, EVENTS_PER_REQUEST, WAIT_SECONDS if follow else 0)
         except errors.CommandError as error:
-            if isinstance(error, errors.ServerError) or not (follow and reached):
+            if isinstance(error, errors.ServerError) or not (follow and was_connected):
                 raise
-            time.sleep(GAP)
+            time.sleep(BACK_OFF_SECONDS)
             continue
-        reached = True
-        found = client.expect(client.expect(answer, dict)["events"], list)
-        yield from found
-        if found:
-            after = found[-1]["serial"]
+        was_connected = True
+        batch = client.expect(client.expect(answer, dict)["events"], list)
+        yield from batch
+        if batch:
+            after = batch[-1]["serial"]
         elif not follow:
             return
 
 
 def export(call: command.Call) -> int:
-    """Print the configuration as JSON, or write it to a file that only its owner reads."""
+    """Print the configuration as JSON, or write it to a file that only its owner can read."""
     text = json.dumps(call.client.call("ExportConfig"), indent=1, ensure_ascii=False) + "\n"
     path = call.option("output")
     if path is None:
@@ -103,19 +106,19 @@ def export(call: command.Call) -> int:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(text)
     except OSError as error:
-        raise errors.CommandError(f"{path}: {error.strerror or error}") from None
+        raise errors.CommandError(f"cannot write {path}: {error.strerror or error}") from None
     return 0
 
 
 def simulate(call: command.Call) -> int:
-    """Run simulated clusters under faults, each from a seed."""
+    """Run simulated clusters with faults, each from a seed."""
     options = call.options
     if (options.seed is None) == (options.seeds is None):
-        raise errors.InvalidError("either --seed N or --seeds FIRST-LAST is needed")
-    chosen = ["--seed", str(options.seed)] if options.seeds is None else ["--seeds", options.seeds]
-    words = [machine.program("gantry-simulate"), *chosen]
+        raise errors.InvalidError("give either --seed N or --seeds FIRST-LAST")
+    seeds = ["--seed", str(options.seed)] if options.seeds is None else ["--seeds", options.seeds]
+    words = [machine.program("gantry-simulate"), *seeds]
     words += ["--processes", str(options.processes)] if options.processes else []
-    # Else the order of a set of names would be another one in every process, and so would the run.
+    # With random hashes, the order of a set of names, and therefore the run, would differ between processes.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     try:
         return subprocess.run(words, env=environment, check=False).returncode
@@ -136,12 +139,18 @@ COMMANDS = (
     command.Command(
         "history",
         history,
-        "Show the last changes of the cluster's state, and which jobs made them",
+        "Show the last changes of the cluster's state, and the jobs that caused them",
         options=(
-            command.Option(("--kind",), "Changes of such objects only", metavar="KIND", choices=KINDS),
-            command.Option(("--name",), "Changes of this object only, by name, UUID or number", metavar="NAME"),
-            command.Option(("--since",), "From this serial, or this time, on", metavar="SERIAL|TIME", parse=_since),
-            command.Option(("--limit",), "How many changes", metavar="N", default=100, parse=syntax.number),
+            command.Option(("--kind",), "Show only changes of this kind of object", metavar="KIND", choices=KINDS),
+            command.Option(("--name",), "Show only changes of this object, by name, UUID or number", metavar="NAME"),
+            command.Option(("--since",), "Start at this serial or time", metavar="SERIAL|TIME", parse=_since),
+            command.Option(
+                ("--limit",),
+                "Show at most this many of the last changes",
+                metavar="N",
+                default=100,
+                parse=syntax.number,
+            ),
             *command.FIELDS_QUERY,
         ),
         text=f"A number is a serial; for times {moments.FORMS.replace(', seconds since the epoch,', ',')}.",
@@ -149,28 +158,26 @@ COMMANDS = (
     command.Command(
         "events",
         events,
-        "Print changes of the state as they happen, a line of JSON each",
+        "Print changes of the cluster's state, each as a line of JSON",
         options=(
-            command.Option(
-                ("--from",), "Begin with this serial", "SERIAL", dest="first", default=1, parse=syntax.number
-            ),
-            command.Option(("--follow",), "Go on for ever, over restarts of the master too"),
+            command.Option(("--from",), "Start at this serial", "SERIAL", dest="first", default=1, parse=syntax.number),
+            command.Option(("--follow",), "Keep waiting for changes, also across restarts of the master"),
         ),
     ),
     command.Command(
         "export-config",
         export,
-        "Print the configuration as JSON, with secrets blanked",
-        options=(command.Option(("--output",), "Write it to this file", metavar="FILE", completes="file"),),
+        "Print the configuration as JSON, without secrets",
+        options=(command.Option(("--output",), "Write to this file", metavar="FILE", completes="file"),),
     ),
     command.Command(
         "simulate",
         simulate,
-        "Run simulated clusters under faults, each from a seed; tell which promise was broken",
+        "Run simulated clusters with faults, each from a seed, and report broken promises",
         options=(
-            command.Option(("--seed",), "Run this seed and show its story", metavar="N", parse=syntax.number),
+            command.Option(("--seed",), "Run this seed and print its events", metavar="N", parse=syntax.number),
             command.Option(("--seeds",), "Run these seeds on all processors", metavar="FIRST-LAST"),
-            command.Option(("--processes",), "How many at once", metavar="N", parse=syntax.number),
+            command.Option(("--processes",), "Run this many clusters in parallel", metavar="N", parse=syntax.number),
         ),
     ),
     *segment_ranges.COMMANDS,

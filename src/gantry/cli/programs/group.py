@@ -1,4 +1,4 @@
-"""``gnt-group``: node groups, what their nodes and instances have in common."""
+"""``gnt-group``: node groups, with the parameters and policy that their nodes and instances share."""
 
 from gantry.cli.commands import moves, policies, tags
 from gantry.cli.framework import command, query, submit
@@ -7,18 +7,18 @@ from gantry.cli.output import documents, object_info
 ABOUT = "Creates and changes node groups, and assigns nodes to them."
 
 LISTING = query.Listing("group", ("name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams"))
-ONE = (command.Argument("GROUP", completes="group", field="group_name"),)
-SOME = (command.Argument("GROUP", least=0, most=None, completes="group"),)
+GROUP = (command.Argument("GROUP", completes="group", field="group_name"),)
+GROUPS = (command.Argument("GROUP", minimum=0, maximum=None, completes="group"),)
 
 
 def add(call: command.Call) -> int:
     """Create a node group."""
-    return submit.carry_out(call, call.opcode("OP_GROUP_ADD", **policies.given(call.options)))
+    return submit.carry_out(call, call.opcode("OP_GROUP_ADD", **policies.opcode_fields(call.options)))
 
 
 def modify(call: command.Call) -> int:
     """Change a node group."""
-    return submit.carry_out(call, call.opcode("OP_GROUP_SET_PARAMS", **policies.given(call.options)))
+    return submit.carry_out(call, call.opcode("OP_GROUP_SET_PARAMS", **policies.opcode_fields(call.options)))
 
 
 def rename(call: command.Call) -> int:
@@ -45,7 +45,7 @@ def info(call: command.Call) -> int:
 
 
 SETTINGS = (
-    command.of(
+    command.field_option(
         "OP_GROUP_ADD",
         "alloc_policy",
         "--alloc-policy",
@@ -55,35 +55,35 @@ SETTINGS = (
     *policies.OPTIONS,
 )
 TEXT = """
-    A parameter or policy that is not set here has the cluster's value. The word default resets a setting, as in
-    --node-parameters cpu_speed=default or --ipolicy-bounds-specs default.
+    A parameter or policy that the node group does not set has the cluster's value. The word default resets a
+    setting, as in --node-parameters cpu_speed=default or --ipolicy-bounds-specs default.
 """
 
 COMMANDS = (
-    command.Command("add", add, "Create a node group", ONE, (*SETTINGS, command.TAGS, *command.JOB), text=TEXT),
-    command.Command("modify", modify, "Change a node group", ONE, (*SETTINGS, *command.JOB), text=TEXT),
+    command.Command("add", add, "Create a node group", GROUP, (*SETTINGS, command.TAGS, *command.JOB), text=TEXT),
+    command.Command("modify", modify, "Change a node group", GROUP, (*SETTINGS, *command.JOB), text=TEXT),
     command.Command(
-        "rename", rename, "Rename a node group", (*ONE, command.Argument("NEW-NAME", field="new_name")), command.JOB
+        "rename", rename, "Rename a node group", (*GROUP, command.Argument("NEW-NAME", field="new_name")), command.JOB
     ),
     command.Command(
         "assign-nodes",
         assign_nodes,
         "Move nodes to a node group",
-        (*ONE, command.Argument("NODE", most=None, completes="node")),
+        (*GROUP, command.Argument("NODE", maximum=None, completes="node")),
         (
-            command.of("OP_GROUP_ASSIGN_NODES", "force", "-f", "--force"),
+            command.field_option("OP_GROUP_ASSIGN_NODES", "force", "-f", "--force"),
             *command.JOB,
         ),
     ),
-    *moves.GROUPS,
-    *query.commands(LISTING, "node groups", arguments=SOME),
-    command.Command("info", info, "Show node groups in full", SOME, aliases=("show",)),
+    *moves.GROUP_COMMANDS,
+    *query.commands(LISTING, "node groups", arguments=GROUPS),
+    command.Command("info", info, "Show node groups in full", GROUPS, aliases=("show",)),
     command.Command(
         "show-ispecs-cmd",
         policies.show_groups,
         "Print the commands that create node groups with the same instance sizes",
-        SOME,
+        GROUPS,
     ),
-    command.Command("remove", remove, "Remove a node group without nodes", ONE, command.JOB),
-    *tags.commands("nodegroup", *ONE),
+    command.Command("remove", remove, "Remove a node group without nodes", GROUP, command.JOB),
+    *tags.commands("nodegroup", *GROUP),
 )

@@ -11,7 +11,7 @@ from gantry.cli.output import documents, object_info, terminal
 ABOUT = "Creates, runs and shows virtual machines."
 
 LISTING = query.Listing("instance", ("name", "hypervisor", "os", "pnode", "status", "oper_ram"))
-ONE = (command.Argument("INSTANCE", completes="instance", field="instance_name"),)
+INSTANCE = (command.Argument("INSTANCE", completes="instance", field="instance_name"),)
 
 
 def add(call: command.Call) -> int:
@@ -20,7 +20,7 @@ def add(call: command.Call) -> int:
 
 
 def modify(call: command.Call) -> int:
-    """Change an instance and say what was changed."""
+    """Change an instance and print the changes."""
     name, options = call.arguments[0], call.options
     op = call.opcode("OP_INSTANCE_SET_PARAMS")
     disks.check_conversion(op)
@@ -34,27 +34,27 @@ def modify(call: command.Call) -> int:
     def report(result: object) -> None:
         print(f"Modified instance {name}")
         for parameter, value in result if isinstance(result, list) else []:
-            print(f" - {parameter:<5} -> {_shown(value)}")
+            print(f" - {parameter:<5} -> {_value_text(value)}")
 
     return submit.carry_out(call, op, report=report)
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return (",".join(value) if isinstance(value, list) else str(value)) or "none"
 
 
 def info(call: command.Call) -> int:
     """Show instances in full."""
     if bool(call.arguments) == bool(call.options.all):
-        raise errors.InvalidError("name instances, or give --all alone")
+        raise errors.InvalidError("give the names of instances, or --all alone")
     op = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": call.arguments, "static": call.options.static}
-    found = submit.ask(call, op)
-    print(documents.document([object_info.instance(one) for one in _values(found)]))
+    answer = submit.query(call, op)
+    print(documents.document([object_info.instance(record) for record in _values(answer)]))
     return 0
 
 
-def _values(found: object) -> list[object_info.Record]:
-    return list(found.values()) if isinstance(found, dict) else []
+def _values(answer: object) -> list[object_info.Record]:
+    return list(answer.values()) if isinstance(answer, dict) else []
 
 
 def start(call: command.Call) -> int:
@@ -87,11 +87,11 @@ def remove(call: command.Call) -> int:
 
 
 def console(call: command.Call) -> int:
-    """Connect to an instance's console; returns only when there is none, or it is only shown."""
+    """Replace this process by the command of an instance's console; returns if there is none, or with --show-cmd."""
     import shlex
 
-    found = submit.ask(call, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": call.arguments[0]})
-    answer = found if isinstance(found, dict) else {}
+    result = submit.query(call, {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": call.arguments[0]})
+    answer = result if isinstance(result, dict) else {}
     words = [str(word) for word in answer.get("command") or []]
     if not words:
         print(answer.get("message") or f"the instance {call.arguments[0]} has no console")
@@ -114,12 +114,12 @@ def console(call: command.Call) -> int:
 
 
 def _own_hypervisor(text: str) -> syntax.Parameters:
-    """Parse the parameters of an instance's hypervisor, which is the one it was made with for ever."""
+    """Parse the parameters of an instance's hypervisor; raises InvalidError for a hypervisor, which cannot change."""
     name, colon, _ = text.partition(":")
     if colon and "=" not in name:
         raise errors.InvalidError(
-            f"-H {text}: the hypervisor of an instance is fixed",
-            hint=f"leave {name}: out; to have another, make it anew",
+            f"-H {text}: the hypervisor of an instance cannot be changed",
+            hint=f"omit {name}: to set parameters; for another hypervisor, remove and recreate the instance",
         )
     return syntax.parameters(text)
 
@@ -137,17 +137,17 @@ CHANGES = {
         "offline",
     ),
 }
-"""The fields of OP_INSTANCE_SET_PARAMS one of which has to be there."""
+"""Fields of OP_INSTANCE_SET_PARAMS of which at least one must be set."""
 
 START = "OP_INSTANCE_STARTUP"
 STOP = "OP_INSTANCE_SHUTDOWN"
 MODIFY = "OP_INSTANCE_SET_PARAMS"
 REMOVE = "OP_INSTANCE_REMOVE"
 START_OPTIONS = (
-    command.of(START, "force", "-f", "--force"),
+    command.field_option(START, "force", "-f", "--force"),
     *selection.OPTIONS,
     command.BACKEND,
-    command.of(
+    command.field_option(
         START,
         "hvparams",
         *command.HYPERVISOR_NAMES,
@@ -156,68 +156,68 @@ START_OPTIONS = (
         dest="hypervisor",
         parse=syntax.parameters,
     ),
-    command.of(START, "no_remember", "--no-remember"),
-    command.of(START, "startup_paused", "--paused"),
+    command.field_option(START, "no_remember", "--no-remember"),
+    command.field_option(START, "startup_paused", "--paused"),
     *command.JOB,
 )
 STOP_OPTIONS = (
-    command.of(STOP, "force", "-f", "--force"),
+    command.field_option(STOP, "force", "-f", "--force"),
     *selection.OPTIONS,
-    command.of(STOP, "timeout", "--timeout", metavar="SECONDS"),
-    command.of(STOP, "no_remember", "--no-remember"),
+    command.field_option(STOP, "timeout", "--timeout", metavar="SECONDS"),
+    command.field_option(STOP, "no_remember", "--no-remember"),
     *command.JOB,
 )
 MODIFY_OPTIONS = (
-    command.of(
+    command.field_option(
         MODIFY,
         "nics",
         "--net",
         help="Change a NIC, as in 0:modify,ip1=192.0.2.10 or -1:add,ip0=pool,network=net1 or 1:remove",
         metavar="CHANGE",
-        many=True,
+        repeatable=True,
         parse=nics.change,
     ),
-    command.of(
+    command.field_option(
         MODIFY,
         "disks",
         "--disk",
         help="Change a disk, as in add:size=10g or 1:modify,mode=ro or 2:remove",
         metavar="CHANGE",
-        many=True,
+        repeatable=True,
         parse=disks.change,
     ),
     *disks.CONVERSION,
     disks.NO_WAIT,
     command.BACKEND,
-    command.of(
+    command.field_option(
         MODIFY,
         "hvparams",
         *command.HYPERVISOR_NAMES,
-        help="Set hypervisor parameters; -name takes one back to its default",
+        help="Set hypervisor parameters; -name resets a parameter to its default",
         metavar="PARAMS",
         dest="hypervisor",
         parse=_own_hypervisor,
     ),
     command.OS_PARAMETERS,
     command.OS_PRIVATE,
-    command.of(
+    command.field_option(
         MODIFY,
         "conflicts_check",
         "--no-conflicts-check",
         help="Allow addresses that belong to a network the NIC is not in",
         negated=True,
     ),
-    command.of(MODIFY, "force", "-f", "--force"),
+    command.field_option(MODIFY, "force", "-f", "--force"),
     command.Option(("--hotplug",), "Change NICs and disks of a running instance at once, where possible: the default"),
     command.Option(("--hotplug-if-possible",), "Do the same as --hotplug"),
-    command.of(
+    command.field_option(
         MODIFY,
         "hotplug",
         "--no-hotplug",
         help="Leave a running instance unchanged until its next start",
         negated=True,
     ),
-    command.of(
+    command.field_option(
         MODIFY,
         "runtime_mem",
         "-m",
@@ -226,21 +226,21 @@ MODIFY_OPTIONS = (
         metavar="SIZE",
         parse=syntax.size,
     ),
-    command.of(MODIFY, "offline", "--offline", help="Mark a stopped instance offline: nothing will start it"),
-    command.of(MODIFY, "offline", "--online", help="Mark an offline instance stopped again", negated=True),
+    command.field_option(MODIFY, "offline", "--offline", help="Mark a stopped instance offline: nothing will start it"),
+    command.field_option(MODIFY, "offline", "--online", help="Mark an offline instance stopped again", negated=True),
     creation.IGNORE_POLICY,
     *command.JOB,
 )
 MODIFY_TEXT = """
-    Another second address for the first NIC, a new NIC with two, and the second one away:
+    Change the second address of the first NIC, add a NIC with two addresses, remove its second address:
       gnt-instance modify --net 0:modify,ip1=192.0.2.10 web1
       gnt-instance modify --net -1:add,ip0=pool,ip1=192.0.2.4,network=net1 web1
       gnt-instance modify --net 1:modify,ip1=none web1
-    A new disk, the second one read-only, and the last one away with all that is on it:
+    Add a disk, make the second disk read-only, remove the last disk with its data:
       gnt-instance modify --disk add:size=10g web1
       gnt-instance modify --disk 1:modify,mode=ro web1
       gnt-instance modify --disk remove web1
-    Its disks mirrored to another node, once it is stopped, and on one node again:
+    Mirror the disks of a stopped instance to another node, and convert them back to plain:
       gnt-instance modify -t drbd -n node2 web1
       gnt-instance modify -t plain web1
 """
@@ -254,12 +254,12 @@ COMMANDS = (
         selection.ARGUMENTS,
         (
             command.Option(("-s", "--static"), "Do not ask the nodes"),
-            command.Option(("--all",), "All instances"),
+            command.Option(("--all",), "Show all instances"),
             *command.PRIORITY,
         ),
         aliases=("show",),
     ),
-    command.Command("modify", modify, "Change NICs, disks and parameters", ONE, MODIFY_OPTIONS, text=MODIFY_TEXT),
+    command.Command("modify", modify, "Change NICs, disks and parameters", INSTANCE, MODIFY_OPTIONS, text=MODIFY_TEXT),
     command.Command(
         "startup",
         start,
@@ -283,7 +283,7 @@ COMMANDS = (
         selection.ARGUMENTS,
         (
             *selection.OPTIONS,
-            command.of("OP_INSTANCE_REBOOT", "reboot_type", "-t", "--type", metavar="TYPE"),
+            command.field_option("OP_INSTANCE_REBOOT", "reboot_type", "-t", "--type", metavar="TYPE"),
             command.SHUTDOWN_TIMEOUT,
             *command.JOB,
         ),
@@ -292,11 +292,11 @@ COMMANDS = (
         "remove",
         remove,
         "Remove an instance and its disks",
-        ONE,
+        INSTANCE,
         (
             command.FORCE,
             command.SHUTDOWN_TIMEOUT,
-            command.of(REMOVE, "ignore_failures", "--ignore-failures"),
+            command.field_option(REMOVE, "ignore_failures", "--ignore-failures"),
             *command.JOB,
         ),
     ),
@@ -304,11 +304,11 @@ COMMANDS = (
         "console",
         console,
         "Connect to an instance's console",
-        ONE,
+        INSTANCE,
         (command.Option(("--show-cmd",), "Print the command instead of running it"), *command.PRIORITY),
     ),
     *reinstall.COMMANDS,
-    *moves.INSTANCE,
+    *moves.INSTANCE_COMMANDS,
     *disks.COMMANDS,
-    *tags.commands("instance", *ONE),
+    *tags.commands("instance", *INSTANCE),
 )

@@ -24,19 +24,19 @@ STATES = {
     "error": ("error",),
     "finished": submit.FINAL,
 }
-"""What the options of that name choose."""
-REFUSED = 13
-"""The exit code when somebody does not agree to work on many jobs."""
+"""Maps an option to the states of the jobs that it selects."""
+EXIT_NOT_CONFIRMED = 13
+"""Exit code if the user does not confirm the work on the selected jobs."""
 
 
 def show_list(call: command.Call) -> int:
     """List jobs."""
     if call.options.archived:
         call.options.output = f"{call.options.output or '+'},archived".replace("+,", "+")
-    return query.show(call, LISTING, where=filters.any_of("status", _chosen_states(call)))
+    return query.show(call, LISTING, where=filters.any_of("status", _selected_states(call)))
 
 
-def _chosen_states(call: command.Call) -> list[str]:
+def _selected_states(call: command.Call) -> list[str]:
     return [state for name, states in STATES.items() if call.option(name) for state in states]
 
 
@@ -44,10 +44,10 @@ def info(call: command.Call) -> int:
     """Show jobs in full."""
     ids = _ids(call)
     rows = call.client.jobs(ids, object_info.JOB_FIELDS)
-    lost = [str(one) for one, row in zip(ids, rows, strict=True) if row is None]
+    missing = [str(job) for job, row in zip(ids, rows, strict=True) if row is None]
     print(documents.document([object_info.job(row) for row in rows if row is not None]))
-    if lost:
-        raise errors.InvalidError(f"there is no job {', '.join(lost)}")
+    if missing:
+        raise errors.InvalidError(f"there is no job {', '.join(missing)}")
     return 0
 
 
@@ -66,82 +66,84 @@ def watch(call: command.Call) -> int:
 
 
 def wait(call: command.Call) -> int:
-    """Wait for a job without its log."""
+    """Wait for a job without printing its log."""
     (job,) = _ids(call)
     submit.results(call.client, job, log=None)
     return 0
 
 
 def cancel(call: command.Call) -> int:
-    """Cancel jobs that have not begun."""
+    """Cancel jobs that have not started; with ``--kill``, also running jobs."""
     extra = [True] if call.options.kill else []
     if extra and not call.options.yes_do_it:
-        raise errors.InvalidError("--kill may leave things half done", hint="if you mean it, add --yes-do-it")
-    ids = _chosen(call, "cancel")
+        raise errors.InvalidError("--kill may leave an operation half done", hint="add --yes-do-it to confirm")
+    ids = _selected_jobs(call, "cancel")
     return _each(ids, lambda job: call.client.call("CancelJob", job, *extra))
 
 
 def change_priority(call: command.Call) -> int:
-    """Change which jobs go first."""
+    """Change the priority of jobs."""
     if not call.options.priority:
-        raise errors.InvalidError("say which priority, by --priority low, normal or high")
+        raise errors.InvalidError("the priority is missing", hint="give --priority low, normal or high")
     priority = command.PRIORITIES[call.options.priority]
-    ids = _chosen(call, "change the priority of")
+    ids = _selected_jobs(call, "change the priority of")
     return _each(ids, lambda job: call.client.call("ChangeJobPriority", job, priority))
 
 
-def _chosen(call: command.Call, verb: str) -> list[int]:
-    """Return the jobs named, or those in the chosen states after asking."""
-    states = _chosen_states(call)
+def _selected_jobs(call: command.Call, verb: str) -> list[int]:
+    """Return the jobs of the arguments, or after a confirmation the jobs in the selected states."""
+    states = _selected_states(call)
     if bool(call.arguments) == bool(states):
-        raise errors.InvalidError("name jobs, or choose some by their state, as with --pending")
+        raise errors.InvalidError("give either job numbers, or an option that selects jobs by state, as --pending")
     if call.arguments:
         return _ids(call)
-    found = call.client.records("job", ["id", "summary"], where=filters.any_of("status", states))
-    lines = [f"{record['id']} {record.get('summary')}" for record in found]
+    records = call.client.records("job", ["id", "summary"], where=filters.any_of("status", states))
+    lines = [f"{record['id']} {record.get('summary')}" for record in records]
     if lines and not call.options.force:
-        terminal.confirm(f"This will {verb} these jobs:", names=lines, exit_code=REFUSED)
-    return [client.expect(record["id"], int) for record in found]
+        terminal.confirm(f"This will {verb} these jobs:", names=lines, exit_code=EXIT_NOT_CONFIRMED)
+    return [client.expect(record["id"], int) for record in records]
 
 
-def _each(ids: Sequence[int], act: Callable[[int], object]) -> int:
-    """Do something to each job and print what came of it; the exit code is 1 if one did not let it happen."""
-    done = []
+def _each(ids: Sequence[int], change: Callable[[int], object]) -> int:
+    """Call ``change`` for each job and print the result; the exit code is 1 if a job was not changed."""
+    results = []
     for job in ids:
-        good, message = client.expect(act(job), list)
+        success, message = client.expect(change(job), list)
         print(message)
-        done.append(bool(good))
-    return 0 if all(done) else 1
+        results.append(bool(success))
+    return 0 if all(results) else 1
 
 
 def archive(call: command.Call) -> int:
-    """Put finished jobs into the archive."""
-    done = []
+    """Move finished jobs to the archive."""
+    results = []
     for job in _ids(call):
-        done.append(bool(call.client.call("ArchiveJob", job)))
-        if not done[-1]:
-            print(f"Job {job} was not archived: there is no such job, or it has not ended", file=sys.stderr)
-    return 0 if all(done) else 1
+        results.append(bool(call.client.call("ArchiveJob", job)))
+        if not results[-1]:
+            print(f"Job {job} was not archived: it does not exist, or has not ended", file=sys.stderr)
+    return 0 if all(results) else 1
 
 
 def autoarchive(call: command.Call) -> int:
-    """Put all jobs into the archive that ended some time ago."""
+    """Archive all jobs that ended at least the given time ago."""
     age = call.arguments[0]
     seconds = -1 if age == "all" else syntax.seconds(age)
-    done, left = client.expect(call.client.call("AutoArchiveJobs", seconds, 60), list)
-    print(f"Archived {done} jobs, {left} unchecked left")
+    archived, unchecked = client.expect(call.client.call("AutoArchiveJobs", seconds, 60), list)
+    print(f"Archived {archived} jobs, {unchecked} unchecked left")
     return 0
 
 
 def _states(*names: str) -> tuple[command.Option, ...]:
-    return tuple(command.Option((f"--{name}",), f"Jobs that are {' or '.join(STATES[name])}") for name in names)
+    return tuple(
+        command.Option((f"--{name}",), f"Select jobs with status {' or '.join(STATES[name])}") for name in names
+    )
 
 
-SOME = (command.Argument("JOB", least=0, most=None, completes="job"),)
-MANY = (command.Argument("JOB", most=None, completes="job"),)
-ONE = (command.Argument("JOB", completes="job"),)
-_LIST, _LIST_FIELDS = query.commands(LISTING, "jobs", arguments=SOME)
-ARCHIVED = command.Option(("--archived",), "Also jobs in the archive, with a column that says so")
+SELECTED_JOBS = (command.Argument("JOB", minimum=0, maximum=None, completes="job"),)
+JOBS = (command.Argument("JOB", maximum=None, completes="job"),)
+JOB = (command.Argument("JOB", completes="job"),)
+_LIST, _LIST_FIELDS = query.commands(LISTING, "jobs", arguments=SELECTED_JOBS)
+ARCHIVED = command.Option(("--archived",), "Also list archived jobs, and add the column archived")
 
 COMMANDS = (
     _LIST._replace(
@@ -149,22 +151,22 @@ COMMANDS = (
         options=(*_states("pending", "running", "error", "finished"), ARCHIVED, *_LIST.options),
     ),
     _LIST_FIELDS,
-    command.Command("info", info, "Show jobs in full", MANY, aliases=("show",)),
-    command.Command("watch", watch, "Show a job's log until it ends", ONE),
-    command.Command("wait", wait, "Wait until a job has ended, without its log", ONE),
+    command.Command("info", info, "Show jobs in full", JOBS, aliases=("show",)),
+    command.Command("watch", watch, "Show a job's log until it ends", JOB),
+    command.Command("wait", wait, "Wait until a job has ended, without its log", JOB),
     command.Command(
         "cancel",
         cancel,
-        "Cancel jobs that have not begun",
-        SOME,
+        "Cancel jobs that have not started",
+        SELECTED_JOBS,
         (
             command.FORCE,
-            command.Option(("--kill",), "Also those that have begun, which may leave things half done"),
-            command.Option(("--yes-do-it",), "Mean --kill"),
+            command.Option(("--kill",), "Also cancel running jobs, which may leave an operation half done"),
+            command.Option(("--yes-do-it",), "Confirm --kill"),
             *_states("pending", "queued", "waiting"),
         ),
     ),
-    command.Command("archive", archive, "Put finished jobs into the archive", MANY),
+    command.Command("archive", archive, "Move finished jobs to the archive", JOBS),
     command.Command(
         "autoarchive",
         autoarchive,
@@ -174,8 +176,8 @@ COMMANDS = (
     command.Command(
         "change-priority",
         change_priority,
-        "Change which jobs go first",
-        SOME,
+        "Change the priority of jobs",
+        SELECTED_JOBS,
         (command.FORCE, *command.PRIORITY, *_states("pending", "queued", "waiting")),
     ),
 )

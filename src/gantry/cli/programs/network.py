@@ -10,13 +10,13 @@ ABOUT = "Creates and changes networks with their subnets and pools, and connects
 
 
 def _connections(value: object) -> str:
-    """Show ``[group, mode, link, vlan]`` rows as ``group (mode, link, vlan)``."""
+    """Format ``[group, mode, link, vlan]`` rows as ``group (mode, link, vlan)``."""
     rows = [[str(part) for part in row if part] for row in value] if isinstance(value, list) else []
     return ", ".join(f"{row[0]} ({', '.join(row[1:])})" for row in rows if row) or "-"
 
 
 def _subnets(value: object) -> str:
-    return ", ".join(str(one.get("cidr")) for one in value) if isinstance(value, list) and value else "-"
+    return ", ".join(str(subnet.get("cidr")) for subnet in value) if isinstance(value, list) and value else "-"
 
 
 LISTING = query.Listing(
@@ -26,19 +26,19 @@ LISTING = query.Listing(
 )
 ADD = "OP_NETWORK_ADD"
 MODIFY = "OP_NETWORK_SET_PARAMS"
-ONE = (command.Argument("NETWORK", completes="network", field="network_name"),)
-SOME = (command.Argument("NETWORK", least=0, most=None, completes="network"),)
-WITH_GROUPS = (*ONE, command.Argument("GROUP", least=0, most=None, completes="group"))
+NETWORK = (command.Argument("NETWORK", completes="network", field="network_name"),)
+NETWORKS = (command.Argument("NETWORK", minimum=0, maximum=None, completes="network"),)
+WITH_GROUPS = (*NETWORK, command.Argument("GROUP", minimum=0, maximum=None, completes="group"))
 
 
 def add(call: command.Call) -> int:
     """Create a network."""
-    return submit.carry_out(call, call.opcode(ADD, **segment_ranges.asked(call)))
+    return submit.carry_out(call, call.opcode(ADD, **segment_ranges.opcode_fields(call)))
 
 
 def modify(call: command.Call) -> int:
     """Change a network."""
-    return submit.carry_out(call, call.opcode(MODIFY, **segment_ranges.asked(call)))
+    return submit.carry_out(call, call.opcode(MODIFY, **segment_ranges.opcode_fields(call)))
 
 
 def rename(call: command.Call) -> int:
@@ -48,11 +48,12 @@ def rename(call: command.Call) -> int:
 
 def connect(call: command.Call) -> int:
     """Connect a network to node groups."""
-    given = call.options.nic_parameters or {}
-    unknown = sorted(given.keys() - {"mode", "link", "vlan"})
+    parameters = call.options.nic_parameters or {}
+    unknown = sorted(parameters.keys() - {"mode", "link", "vlan"})
     if unknown:
-        raise errors.InvalidError(f"-N: unknown {', '.join(unknown)}", hint="there are mode, link, vlan")
-    nic = {**_nic_defaults(call), **given}
+        keys = "key" if len(unknown) == 1 else "keys"
+        raise errors.InvalidError(f"-N: unknown {keys} {', '.join(unknown)}", hint="valid keys: mode, link, vlan")
+    nic = {**_nic_defaults(call), **parameters}
     connection = {f"network_{key}": nic[key] for key in ("mode", "link", "vlan") if nic.get(key)}
     op = call.opcode("OP_NETWORK_CONNECT", **connection)
     groups = call.arguments[1:] or [str(record["name"]) for record in call.client.records("group", ["name"])]
@@ -60,8 +61,8 @@ def connect(call: command.Call) -> int:
 
 
 def _nic_defaults(call: command.Call) -> dict[str, object]:
-    found = call.client.cluster_info().get("nicparams")
-    default = found.get("default") if isinstance(found, dict) else None
+    nicparams = call.client.cluster_info().get("nicparams")
+    default = nicparams.get("default") if isinstance(nicparams, dict) else None
     return default if isinstance(default, dict) else {}
 
 
@@ -86,8 +87,8 @@ def info(call: command.Call) -> int:
     if call.option("at") is not None:
         return address_records.info_at(call)
     where = query.names_filter(call.arguments, LISTING)
-    found = call.client.records("network", object_info.NETWORK_FIELDS, where=where)
-    print(documents.document([object_info.network(record) for record in found]))
+    records = call.client.records("network", object_info.NETWORK_FIELDS, where=where)
+    print(documents.document([object_info.network(record) for record in records]))
     return 0
 
 
@@ -96,14 +97,14 @@ def remove(call: command.Call) -> int:
     return submit.carry_out(call, call.opcode("OP_NETWORK_REMOVE"))
 
 
-NO_CONFLICTS_CHECK = command.of(
+NO_CONFLICTS_CHECK = command.field_option(
     ADD,
     "conflicts_check",
     "--no-conflicts-check",
-    help="Do not check whether instances have such addresses, and do not reserve those of nodes",
+    help="Do not check whether instances have addresses of the network, and do not reserve addresses of nodes",
     negated=True,
 )
-MAC_PREFIX = command.of(
+MAC_PREFIX = command.field_option(
     ADD,
     "mac_prefix",
     "-m",
@@ -111,8 +112,8 @@ MAC_PREFIX = command.of(
     help="Set a MAC prefix instead of the cluster's, as in aa:00:01",
     metavar="PREFIX",
 )
-LARGE = command.of(ADD, "force", "-f", "--force")
-RESERVE = command.of(
+LARGE = command.field_option(ADD, "force", "-f", "--force")
+RESERVE = command.field_option(
     ADD,
     "add_reserved_ips",
     "--add-reserved-ips",
@@ -120,31 +121,31 @@ RESERVE = command.of(
     metavar="RANGES",
 )
 ADD_OPTIONS = (
-    command.of(
+    command.field_option(
         ADD,
         "subnets",
         "--subnet",
         help="Add a subnet, as in cidr=10.0.0.0/24,gateway=10.0.0.1,dhcp=yes,name=lan; the word pool makes a pool of "
         "the whole subnet",
         metavar="cidr=CIDR,...",
-        many=True,
+        repeatable=True,
         parse=subnets.subnet,
     ),
-    command.of(
+    command.field_option(
         ADD,
         "pools",
         "--pool",
         help="Add a pool, as in 10.0.0.10-10.0.0.99,name=web; also a single address, a CIDR, or subnet=IDENT",
         metavar="RANGE[,name=NAME]",
-        many=True,
+        repeatable=True,
         parse=subnets.pool,
     ),
-    command.of(ADD, "network", "--network", metavar="CIDR"),
-    command.of(ADD, "gateway", "--gateway", help="Set the gateway of --network", metavar="ADDRESS"),
-    command.of(ADD, "network6", "--network6", metavar="CIDR"),
-    command.of(ADD, "gateway6", "--gateway6", help="Set the gateway of --network6", metavar="ADDRESS"),
+    command.field_option(ADD, "network", "--network", metavar="CIDR"),
+    command.field_option(ADD, "gateway", "--gateway", help="Set the gateway of --network", metavar="ADDRESS"),
+    command.field_option(ADD, "network6", "--network6", metavar="CIDR"),
+    command.field_option(ADD, "gateway6", "--gateway6", help="Set the gateway of --network6", metavar="ADDRESS"),
     *segment_ranges.options("Set the segmentation id; next, or a network type alone, allocates the next free id"),
-    command.of(
+    command.field_option(
         ADD,
         "project",
         "--project",
@@ -159,45 +160,45 @@ ADD_OPTIONS = (
     *command.JOB,
 )
 ADD_TEXT = """
-    Without a subnet the network is layer 2 only. --network and --network6 are the older form:
-    a subnet each, with one pool over all of it.
+    Without a subnet, the network is layer 2 only. --network and --network6 are the older form; each
+    adds a subnet with one pool of all its addresses.
       gnt-network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 --pool 192.0.2.10-192.0.2.99,name=web net1
       gnt-network add --subnet cidr=2001:db8::/64,pool net6
-    A network with a segment has a VLAN or a tunnel of its own. The id comes from the segment ranges.
+    A network with a segment has its own VLAN or tunnel. The segmentation id comes from the segment ranges.
       gnt-network add --type vlan --physical-network physnet1 --project P net7
 """
 MODIFY_OPTIONS = (
-    command.of(
+    command.field_option(
         MODIFY,
         "subnets",
         "--subnet",
         help="Add, change or remove a subnet, as shown above",
         metavar="ACTION",
-        many=True,
+        repeatable=True,
         parse=subnets.subnet_change,
     ),
-    command.of(
+    command.field_option(
         MODIFY,
         "pools",
         "--pool",
         help="Add, rename or remove a pool, as shown above",
         metavar="ACTION",
-        many=True,
+        repeatable=True,
         parse=subnets.pool_change,
     ),
     RESERVE,
-    command.of(MODIFY, "remove_reserved_ips", "--remove-reserved-ips", metavar="RANGES"),
-    command.of(
+    command.field_option(MODIFY, "remove_reserved_ips", "--remove-reserved-ips", metavar="RANGES"),
+    command.field_option(
         MODIFY,
         "gateway",
         "--gateway",
         help="Set the gateway of the first IPv4 subnet; none removes it",
         metavar="ADDRESS",
     ),
-    command.of(
+    command.field_option(
         MODIFY, "network6", "--network6", help="Set the CIDR of the first IPv6 subnet; none removes it", metavar="CIDR"
     ),
-    command.of(
+    command.field_option(
         MODIFY,
         "gateway6",
         "--gateway6",
@@ -214,7 +215,7 @@ MODIFY_OPTIONS = (
 )
 MODIFY_TEXT = "\n".join(
     (
-        "All options of one command are one change, applied as a whole or not at all: subnets before pools.",
+        "The options of one command are applied together or not at all, subnets before pools.",
         "",
         *(f"  --subnet {form}" for form in subnets.CHANGE_SUBNET),
         *(f"  --pool {form}" for form in subnets.CHANGE_POOL),
@@ -229,9 +230,9 @@ COMMANDS = (
     command.Command(
         "add", add, "Create a network", (command.Argument("NETWORK", field="network_name"),), ADD_OPTIONS, text=ADD_TEXT
     ),
-    command.Command("modify", modify, "Change a network", ONE, MODIFY_OPTIONS, text=MODIFY_TEXT),
+    command.Command("modify", modify, "Change a network", NETWORK, MODIFY_OPTIONS, text=MODIFY_TEXT),
     command.Command(
-        "rename", rename, "Rename a network", (*ONE, command.Argument("NEW-NAME", field="new_name")), command.JOB
+        "rename", rename, "Rename a network", (*NETWORK, command.Argument("NEW-NAME", field="new_name")), command.JOB
     ),
     command.Command(
         "connect",
@@ -257,15 +258,15 @@ COMMANDS = (
         WITH_GROUPS,
         (*command.DRY_RUN, *command.PRIORITY),
     ),
-    *query.commands(LISTING, "networks", arguments=SOME),
-    command.Command("info", info, "Show networks in full", SOME, (address_records.AT,), aliases=("show",)),
+    *query.commands(LISTING, "networks", arguments=NETWORKS),
+    command.Command("info", info, "Show networks in full", NETWORKS, (address_records.AT,), aliases=("show",)),
     *address_records.COMMANDS,
     command.Command(
         "remove",
         remove,
         "Remove a network",
-        ONE,
-        (command.of("OP_NETWORK_REMOVE", "force", "-f", "--force"), *command.JOB),
+        NETWORK,
+        (command.field_option("OP_NETWORK_REMOVE", "force", "-f", "--force"), *command.JOB),
     ),
-    *tags.commands("network", *ONE),
+    *tags.commands("network", *NETWORK),
 )

@@ -11,8 +11,8 @@ ABOUT = "Adds, shows and removes the machines of the cluster."
 LISTING = query.Listing("node", ("name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"))
 ADD = "OP_NODE_ADD"
 MODIFY = "OP_NODE_SET_PARAMS"
-ONE = (command.Argument("NODE", completes="node", field="node_name"),)
-SOME = (command.Argument("NODE", least=0, most=None, completes="node"),)
+NODE = (command.Argument("NODE", completes="node", field="node_name"),)
+NODES = (command.Argument("NODE", minimum=0, maximum=None, completes="node"),)
 
 
 def add(call: command.Call) -> int:
@@ -20,8 +20,8 @@ def add(call: command.Call) -> int:
     options = call.options
     if bool(options.join_token) == bool(options.join_token_file):
         raise errors.InvalidError(
-            "the node's join token is missing: give --join-token-file or --join-token",
-            hint="gantry-noded on the new node writes it to /var/lib/gantry/join-token",
+            "give the node's join token with --join-token-file or --join-token",
+            hint="gantry-noded on the new node writes the token to /var/lib/gantry/join-token",
         )
     token = options.join_token or machine.read_file(options.join_token_file)
     return submit.carry_out(call, call.opcode(ADD, join_token=token.strip()))
@@ -49,7 +49,9 @@ def _print_changes(result: object) -> None:
 
 
 def _flag(opcode: str, field: str, *names: str) -> command.Option:
-    return command.of(opcode, field, *names, metavar="yes|no", parse=lambda text: syntax.truth(text, name=field))
+    return command.field_option(
+        opcode, field, *names, metavar="yes|no", parse=lambda text: syntax.truth(text, name=field)
+    )
 
 
 def remove(call: command.Call) -> int:
@@ -87,15 +89,15 @@ COMMANDS = (
             command.Option(
                 ("--join-token",), "Give the join token itself; other users of this machine may see it", "TEXT"
             ),
-            command.of(
+            command.field_option(
                 ADD,
                 "primary_ip",
                 "--primary-ip",
                 help="Set the address of the node daemon; without it the node name is resolved",
                 metavar="ADDRESS",
             ),
-            command.of(ADD, "port", "--port", metavar="PORT"),
-            command.of(ADD, "group", "-g", "--node-group", metavar="GROUP", completes="group"),
+            command.field_option(ADD, "port", "--port", metavar="PORT"),
+            command.field_option(ADD, "group", "-g", "--node-group", metavar="GROUP", completes="group"),
             _flag(ADD, "master_capable", "--master-capable"),
             _flag(ADD, "vm_capable", "--vm-capable"),
             PARAMETERS,
@@ -103,13 +105,13 @@ COMMANDS = (
         ),
         text=ADD_TEXT,
     ),
-    *query.commands(LISTING, "nodes", arguments=SOME),
-    command.Command("info", info, "Show nodes in full", SOME, aliases=("show",)),
+    *query.commands(LISTING, "nodes", arguments=NODES),
+    command.Command("info", info, "Show nodes in full", NODES, aliases=("show",)),
     command.Command(
         "modify",
         modify,
         "Change a node's flags and parameters",
-        ONE,
+        NODE,
         (
             _flag(MODIFY, "master_candidate", "-C", "--master-candidate"),
             _flag(MODIFY, "drained", "-D", "--drained"),
@@ -117,13 +119,13 @@ COMMANDS = (
             _flag(MODIFY, "master_capable", "--master-capable"),
             _flag(MODIFY, "vm_capable", "--vm-capable"),
             PARAMETERS,
-            command.of(MODIFY, "auto_promote", "--auto-promote"),
-            command.of(MODIFY, "force", "-f", "--force"),
+            command.field_option(MODIFY, "auto_promote", "--auto-promote"),
+            command.field_option(MODIFY, "force", "-f", "--force"),
             *command.JOB,
         ),
     ),
-    command.Command("remove", remove, "Remove a node from the cluster", ONE, command.JOB),
-    *moves.NODES,
+    command.Command("remove", remove, "Remove a node from the cluster", NODE, command.JOB),
+    *moves.NODE_COMMANDS,
     *storage.NODE_COMMANDS,
-    *tags.commands("node", *ONE),
+    *tags.commands("node", *NODE),
 )

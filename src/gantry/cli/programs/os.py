@@ -12,15 +12,16 @@ ABOUT = "Shows and configures the operating systems that instances can be create
 
 
 def _diagnose(call: command.Call, fields: Sequence[str]) -> list[dict[str, object]]:
-    """Return the operating systems as the nodes have them."""
+    """Return the fields of the operating systems on the nodes."""
     op = {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields, "names": call.arguments}
-    rows = client.expect(submit.ask(call, op), list)
+    rows = client.expect(submit.query(call, op), list)
     return [dict(zip(fields, row, strict=True)) for row in rows]
 
 
 def show_list(call: command.Call) -> int:
-    """List the names that ``gnt-instance add -o`` takes: valid systems with their variants, but those hidden."""
-    names = [str(name) for one in _diagnose(call, ["offered"]) for name in client.expect(one["offered"], list)]
+    """List the values of ``gnt-instance add -o``: valid operating systems with their variants, except hidden ones."""
+    records = _diagnose(call, ["offered"])
+    names = [str(name) for record in records for name in client.expect(record["offered"], list)]
     table = client.Table([client.Field("name", "Name", "text", "")], [[(0, name)] for name in names])
     return query.print_table(call, table)
 
@@ -40,31 +41,32 @@ INFO_FIELDS = {
 
 def info(call: command.Call) -> int:
     """Show operating systems in full."""
-    found = _diagnose(call, ["name", *INFO_FIELDS])
-    print(
-        documents.document({str(one["name"]): {word: one[key] for key, word in INFO_FIELDS.items()} for one in found})
-    )
+    records = _diagnose(call, ["name", *INFO_FIELDS])
+    document = {str(record["name"]): {title: record[key] for key, title in INFO_FIELDS.items()} for record in records}
+    print(documents.document(document))
     return 0
 
 
 def diagnose(call: command.Call) -> int:
-    """Show what each node has of each operating system; the exit code is 1 when one is not valid."""
-    found = _diagnose(call, ["name", "valid", "node_status"])
-    document = {str(one["name"]): {"valid": one["valid"], **_on_nodes(one["node_status"])} for one in found}
+    """Show the operating systems on each node; the exit code is 1 if an operating system is not valid."""
+    records = _diagnose(call, ["name", "valid", "node_status"])
+    document = {
+        str(record["name"]): {"valid": record["valid"], **_on_nodes(record["node_status"])} for record in records
+    }
     print(documents.document(document))
-    return 0 if all(one["valid"] for one in found) else 1
+    return 0 if all(record["valid"] for record in records) else 1
 
 
-def _on_nodes(found: object) -> dict[str, object]:
-    """Say for each node where it has the system and what is wrong with it there."""
-    nodes = client.expect(found, dict)
+def _on_nodes(node_status: object) -> dict[str, object]:
+    """Return for each node the paths of the operating system, and whether each is valid or its problem."""
+    nodes = client.expect(node_status, dict)
     return {
-        f"node {name}": [f"{path}: {'valid' if valid else problem}" for path, valid, problem, *_ in places]
-        for name, places in nodes.items()
+        f"node {name}": [f"{path}: {'valid' if valid else problem}" for path, valid, problem, *_ in entries]
+        for name, entries in nodes.items()
     }
 
 
-SOME = (command.Argument("OS", least=0, most=None, completes="os"),)
+SYSTEMS = (command.Argument("OS", minimum=0, maximum=None, completes="os"),)
 COMMANDS = (
     command.Command(
         "list",
@@ -72,7 +74,7 @@ COMMANDS = (
         "List operating systems with their variants",
         options=(*command.FIELDS_QUERY, *command.PRIORITY),
     ),
-    command.Command("info", info, "Show operating systems in full", SOME, command.PRIORITY),
+    command.Command("info", info, "Show operating systems in full", SYSTEMS, command.PRIORITY),
     command.Command(
         "modify",
         settings.modify_system,
@@ -83,20 +85,26 @@ COMMANDS = (
             command.OS_PRIVATE,
             command.Option(
                 command.HYPERVISOR_NAMES,
-                "Hypervisor parameters of instances with it, as in kvm:disk_type=ide",
+                "Set hypervisor parameters of instances with this operating system, as in kvm:disk_type=ide",
                 "HV:PARAMS",
                 dest="hypervisor",
-                many=True,
+                repeatable=True,
                 parse=syntax.hypervisor,
             ),
             command.Option(
-                ("--hidden",), "Whether gnt-os list leaves it, or one variant, out", "YES|NO", choices=("yes", "no")
+                ("--hidden",),
+                "Omit the operating system, or one of its variants, from gnt-os list",
+                "YES|NO",
+                choices=("yes", "no"),
             ),
             command.Option(
-                ("--blacklisted",), "Whether it is not installed, and not listed", "YES|NO", choices=("yes", "no")
+                ("--blacklisted",),
+                "Refuse to install the operating system, and do not list it",
+                "YES|NO",
+                choices=("yes", "no"),
             ),
             *command.JOB,
         ),
     ),
-    command.Command("diagnose", diagnose, "Show what each node has of them", options=command.PRIORITY),
+    command.Command("diagnose", diagnose, "Show the operating systems on each node", options=command.PRIORITY),
 )
