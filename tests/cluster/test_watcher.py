@@ -55,7 +55,7 @@ def test_what_should_run_is_started_by_a_job_and_only_that_is_logged(guests: lab
     said = _watch(guests)
     number, summary = guests.rows("gnt-job", "id,summary")[-1]
     assert summary == "INSTANCE_STARTUP(up.example)"
-    assert f"instance up.example is down: job {number} is to start it, attempt 1" in said
+    assert f"instance up.example is down: submitted job {number} to start it, attempt 1" in said
     assert "stopped.example" not in said
     _restarted(guests, "up.example")
     assert not _guest(guests, "stopped.example").exists()
@@ -64,12 +64,12 @@ def test_what_should_run_is_started_by_a_job_and_only_that_is_logged(guests: lab
 
 
 def test_an_instance_that_does_not_stay_up_is_given_up_with_a_line(guests: lab.Lab) -> None:
-    for number in range(watcher.TRIES):
+    for number in range(watcher.ATTEMPTS):
         _crash(guests, "up.example")
         assert f"attempt {number + 1}\n" in _watch(guests)
         _restarted(guests, "up.example")
     _crash(guests, "up.example")
-    assert f"up.example is given up after {watcher.TRIES} attempts" in _watch(guests)
+    assert f"up.example is given up after {watcher.ATTEMPTS} attempts" in _watch(guests)
     assert "up.example" not in _watch(guests)
     guests.run("gnt-instance", "startup", "up.example")
     _watch(guests)
@@ -113,10 +113,10 @@ def test_a_node_that_does_not_answer_is_put_offline_if_that_is_wanted(guests: la
         guests.add_node()
     guests.nodes[2].stop()
     said = _watch(guests, "--offline-after", "2")
-    assert "put it offline" not in said
+    assert "to mark it offline" not in said
     said = _watch(guests, "--offline-after", "2")
     number = guests.rows("gnt-job", "id")[-1][0]
-    assert f"node node3: job {number} is to put it offline" in said
+    assert f"node node3: submitted job {number} to mark it offline" in said
     lab.wait_until(lambda: guests.rows("gnt-node", "role", "node3") == [["O"]], "the node to be offline")
 
 

@@ -9,13 +9,13 @@ from gantry.sim import cluster
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[cluster.SimulatedCluster]:
-    with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=1, nodes=1) as made:
+    with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=1, nodes=1) as simulated:
         patch.setattr(luxi, "MESSAGE_LIMIT", talk.LIMIT)
-        made.run(made.build())
-        made.run(made.done({"OP_ID": "OP_NETWORK_ADD", "network_name": "net1", "network": "192.0.2.0/24"}))
-        made.run(
-            made.done(
+        simulated.run(simulated.build())
+        simulated.run(simulated.done({"OP_ID": "OP_NETWORK_ADD", "network_name": "net1", "network": "192.0.2.0/24"}))
+        simulated.run(
+            simulated.done(
                 {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "diskless", "start": False}
             )
         )
-        yield made
+        yield simulated

@@ -1,4 +1,4 @@
-"""Talks to the socket of a simulated master: whole answers to any bytes."""
+"""Sends bytes to the socket of a simulated master, and reads complete answers."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ METHODS: dict[str, tuple[object, ...]] = {
     "ExportConfig": (),
     "SetWatcherPause": (None,),
 }
-"""Arguments that each method takes; ``job`` stands for the number of a job."""
+"""Valid arguments for each method; ``job`` stands for a job number."""
 
 
 async def conversation(lab: cluster.SimulatedCluster, *pieces: bytes) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""Requests that no client should send: each gets one clear answer, and the master goes on."""
+"""Invalid requests: each gets one clear answer, and the master continues."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ UNREADABLE = "Failed to parse request"
 
 
 @pytest.fixture(autouse=True)
-def answering(lab: cluster.SimulatedCluster) -> Iterator[None]:
+def still_answers(lab: cluster.SimulatedCluster) -> Iterator[None]:
     yield
     lab.run(lab.luxi("SetDrainFlag", False))
     assert lab.run(lab.luxi("QueryConfigValues", ["cluster_name"])) == ["lab.example"]
@@ -34,12 +34,12 @@ def _with(method: str, index: int, value: bytes) -> bytes:
     return b'{"method": "%s", "args": [%s]}\x03' % (method.encode(), b", ".join(arguments))
 
 
-def _places() -> list[tuple[str, int]]:
+def _arguments() -> list[tuple[str, int]]:
     return [(method, index) for method, arguments in METHODS.items() for index in range(len(arguments))]
 
 
-@pytest.mark.parametrize(("method", "index"), _places())
-def test_huge_numbers_and_deep_nests_are_values_like_others(
+@pytest.mark.parametrize(("method", "index"), _arguments())
+def test_huge_numbers_and_deep_nesting_do_not_cause_internal_errors(
     lab: cluster.SimulatedCluster, method: str, index: int
 ) -> None:
     for value in (*HUGE, *DEEP):
@@ -48,10 +48,8 @@ def test_huge_numbers_and_deep_nests_are_values_like_others(
             assert "ProgrammerError" not in str(first["result"]), (form, value[:20])
 
 
-@pytest.mark.parametrize(("method", "index"), _places())
-def test_ten_thousand_levels_are_refused_without_being_read(
-    lab: cluster.SimulatedCluster, method: str, index: int
-) -> None:
+@pytest.mark.parametrize(("method", "index"), _arguments())
+def test_ten_thousand_levels_of_nesting_are_refused(lab: cluster.SimulatedCluster, method: str, index: int) -> None:
     for value in DEEPER:
         wrong, end = talk.ask(lab, _with(method, index, value))
         assert str(wrong["result"]).startswith(UNREADABLE)
@@ -59,7 +57,7 @@ def test_ten_thousand_levels_are_refused_without_being_read(
 
 
 @pytest.mark.parametrize(
-    ("op", "said"),
+    ("op", "message"),
     [
         ({"OP_ID": "OP_NOTHING"}, "Invalid value 'OP_NOTHING'"),
         ({}, "missing required field `OP_ID`"),
@@ -77,42 +75,40 @@ def test_ten_thousand_levels_are_refused_without_being_read(
         (None, "opcode"),
     ],
 )
-def test_an_opcode_that_is_none_is_refused_with_what_is_wrong(
-    lab: cluster.SimulatedCluster, op: object, said: str
-) -> None:
+def test_an_invalid_opcode_is_refused_with_the_reason(lab: cluster.SimulatedCluster, op: object, message: str) -> None:
     for method in ("SubmitJob", "SubmitJobToDrainedQueue"):
         name, text = talk.failure(lab, method, [DELAY, op])
         assert name == "OpPrereqError"
-        assert said in text or "arguments of" in text
+        assert message in text or "arguments of" in text
     before = lab.run(lab.luxi("QueryJobs", None, ["id"]))
     talk.ask(lab, talk.request("SubmitManyJobs", [[DELAY, op]]))
     assert lab.run(lab.luxi("QueryJobs", None, ["id"])) == before
 
 
-def test_a_job_of_ten_thousand_opcodes_is_refused_and_the_limit_told(lab: cluster.SimulatedCluster) -> None:
-    # as short as can be: messages are short here
+def test_a_job_of_ten_thousand_opcodes_is_refused_with_the_limit(lab: cluster.SimulatedCluster) -> None:
+    # The shortest opcode, because the limit of messages is low in these tests.
     op = b'{"OP_ID":"OP_CLUSTER_VERIFY"}'
     count = talk.LIMIT // (len(op) + 1) - 10
     (answer,) = talk.ask(lab, b'{"method": "SubmitJob", "args": [[' + b",".join([op] * count) + b"]]}\x03")
     assert f"a job of {count} opcodes is too long, {queue.OPCODE_LIMIT} is the most" in str(answer["result"])
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 10**6, 10**30])
-def test_a_dependency_leads_to_an_earlier_job(lab: cluster.SimulatedCluster, ahead: int) -> None:
+@pytest.mark.parametrize("offset", [0, 1, 10**6, 10**30])
+def test_a_dependency_leads_to_an_earlier_job(lab: cluster.SimulatedCluster, offset: int) -> None:
     last = lab.run(lab.submit(DELAY))
-    name, said = talk.failure(lab, "SubmitJob", [{**DELAY, "depends": [[last + 1 + ahead, []]]}])
+    name, message = talk.failure(lab, "SubmitJob", [{**DELAY, "depends": [[last + 1 + offset, []]]}])
     assert name == "OpPrereqError"
-    # beyond 64 bits it is no number of a job at all
-    assert "which does not exist" in said or "depends" in said
+    # A number beyond 64 bits is not a job number.
+    assert "which does not exist" in message or "depends" in message
 
 
-@pytest.mark.parametrize("back", [-1, -(10**9)])
-def test_a_relative_dependency_stays_in_its_submission(lab: cluster.SimulatedCluster, back: int) -> None:
-    name, said = talk.failure(lab, "SubmitJob", [{**DELAY, "depends": [[back, []]]}])
-    assert (name, "before the first job of the submission" in said) == ("OpPrereqError", True)
+@pytest.mark.parametrize("offset", [-1, -(10**9)])
+def test_a_relative_dependency_stays_in_its_submission(lab: cluster.SimulatedCluster, offset: int) -> None:
+    name, message = talk.failure(lab, "SubmitJob", [{**DELAY, "depends": [[offset, []]]}])
+    assert (name, "before the first job of the submission" in message) == ("OpPrereqError", True)
 
 
-def test_what_does_not_fit_a_jobs_state_is_answered_and_changes_nothing(lab: cluster.SimulatedCluster) -> None:
+def test_a_request_that_does_not_fit_the_state_of_a_job_changes_nothing(lab: cluster.SimulatedCluster) -> None:
     ended = lab.run(lab.submit(DELAY))
     lab.run(lab.wait(ended))
     running = lab.run(lab.submit(LONG))
@@ -132,14 +128,14 @@ def test_what_does_not_fit_a_jobs_state_is_answered_and_changes_nothing(lab: clu
 
 
 @pytest.mark.parametrize("limit", [0, -1, queries.ROW_LIMIT + 1, 1 << 64])
-def test_a_limit_of_rows_is_bounded(lab: cluster.SimulatedCluster, limit: int) -> None:
-    name, said = talk.failure(lab, "QueryNetworkHistory", "net1", None, None, limit)
+def test_the_limit_of_rows_has_a_maximum(lab: cluster.SimulatedCluster, limit: int) -> None:
+    name, message = talk.failure(lab, "QueryNetworkHistory", "net1", None, None, limit)
     assert name == "OpPrereqError"
-    assert "is not between 1 and" in said
+    assert "is not between 1 and" in message
 
 
 @pytest.mark.parametrize("memory", [10**400, 1 << 64, "9" * 100])
-def test_a_number_that_nothing_has_is_no_parameter(lab: cluster.SimulatedCluster, memory: object) -> None:
+def test_a_huge_number_is_refused_as_a_parameter(lab: cluster.SimulatedCluster, memory: object) -> None:
     op = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "big.example", "disk_template": "diskless"}
     number = lab.run(lab.submit({**op, "beparams": {"memory": memory}, "start": False}))
     status, results = lab.run(lab.wait(number))

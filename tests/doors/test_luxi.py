@@ -1,4 +1,4 @@
-"""The master's socket: framing, methods and their arguments, on a simulated machine with a whole master behind it."""
+"""The master's socket: framing, methods and their arguments, on a simulated node with a complete master."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from gantry.sim import cluster
         b'{"method": "Query", "args": ' + b"[" * 40_000 + b"]" * 40_000 + b"}",
     ],
 )
-def test_what_is_no_request_is_answered_and_ends_the_connection(lab: cluster.SimulatedCluster, message: bytes) -> None:
+def test_an_invalid_request_is_answered_and_ends_the_connection(lab: cluster.SimulatedCluster, message: bytes) -> None:
     wrong, end = ask(lab, message + ETX + request("QueryClusterInfo"))
     assert wrong["success"] is False
     assert str(wrong["result"]).startswith("Failed to parse request")
@@ -46,7 +46,7 @@ def test_requests_are_answered_in_order_however_they_arrive(lab: cluster.Simulat
     assert [answer["result"] for answer in ask(lab, *(stream[i : i + 1] for i in range(len(stream))))] == expected
 
 
-def test_other_keys_of_a_request_are_let_pass(lab: cluster.SimulatedCluster) -> None:
+def test_other_keys_of_a_request_are_ignored(lab: cluster.SimulatedCluster) -> None:
     (answer,) = ask(lab, b'{"method": "QueryConfigValues", "version": 3010000, "args": [["nothing"]]}' + ETX)
     assert answer == {"success": True, "result": [None]}
 
@@ -61,7 +61,7 @@ def test_a_message_that_is_too_long_is_refused_and_ends_the_connection(
     assert end["result"] == "end"
 
 
-def test_a_client_that_hangs_up_in_the_middle_disturbs_nobody(lab: cluster.SimulatedCluster) -> None:
+def test_a_client_that_disconnects_in_the_middle_of_a_message_does_no_harm(lab: cluster.SimulatedCluster) -> None:
     async def half() -> None:
         _, writer = await lab.master.network.connect_unix(cluster.FOLDERS.luxi_socket, limit=100)
         writer.write(request("WaitForJobChange", 1, ["status"], None, None, 5) + b'{"method": "Qu')
@@ -106,8 +106,8 @@ def test_every_method_is_in_the_table() -> None:
     assert set(METHODS) == set(luxi.METHODS)
 
 
-async def _seen(lab: cluster.SimulatedCluster) -> object:
-    """Return all jobs and the serial of the newest change."""
+async def _jobs_and_serial(lab: cluster.SimulatedCluster) -> object:
+    """Return all jobs and the serial number of the newest change."""
     events = msgspec.convert(await lab.luxi("WaitForEvents", 0, 1, 0), dict[str, object])
     return await lab.luxi("QueryJobs", None, ["id", "status"]), events["serial"]
 
@@ -120,11 +120,11 @@ def test_methods_are_of_two_classes_and_queries_change_nothing_and_wait_for_noth
     number = lab.run(_job(lab))
     lab.run(lab.luxi("SetDrainFlag", True))
     try:
-        before = lab.run(_seen(lab))
+        before = lab.run(_jobs_and_serial(lab))
         for method in queries.METHODS:
             arguments = json.loads(json.dumps(METHODS[method]).replace('"job"', str(number)))
             lab.run(lab.luxi(method, *arguments))
-        assert lab.run(_seen(lab)) == before
+        assert lab.run(_jobs_and_serial(lab)) == before
         for method in ("SubmitJob", "SubmitManyJobs"):
             assert failure(lab, method, *METHODS[method])[0] == "JobQueueDrainError"
     finally:
@@ -142,12 +142,12 @@ def test_every_method_answers_in_the_shape_that_clients_know(lab: cluster.Simula
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_arguments_too_many_or_of_another_kind_are_refused(lab: cluster.SimulatedCluster, method: str) -> None:
+def test_too_many_arguments_or_wrong_types_are_refused(lab: cluster.SimulatedCluster, method: str) -> None:
     wrong: list[list[object]] = [[*METHODS[method], {}, {}], [{}] * len(METHODS[method]) or [0]]
     for arguments in wrong:
-        name, said = failure(lab, method, *arguments)
+        name, message = failure(lab, method, *arguments)
         assert name == "OpPrereqError"
-        assert f"arguments of {method} are not valid" in said
+        assert f"arguments of {method} are not valid" in message
     (answer,) = ask(lab, json.dumps({"method": method, "args": {"a": 1}}).encode() + ETX)
     assert "are not valid" in str(answer["result"])
 
@@ -165,7 +165,7 @@ def test_arguments_too_many_or_of_another_kind_are_refused(lab: cluster.Simulate
         max_leaves=6,
     ),
 )
-def test_no_arguments_make_the_master_stumble(lab: cluster.SimulatedCluster, method: str, arguments: object) -> None:
+def test_no_arguments_cause_an_internal_error(lab: cluster.SimulatedCluster, method: str, arguments: object) -> None:
     (answer,) = ask(lab, json.dumps({"method": method, "args": arguments}).encode() + ETX)
     assert "ProgrammerError" not in str(answer["result"])
     if method == "SetDrainFlag":
@@ -173,7 +173,7 @@ def test_no_arguments_make_the_master_stumble(lab: cluster.SimulatedCluster, met
 
 
 @pytest.mark.parametrize("arguments", [[], [True], ["x"], [1, 2], [1, True, 3]])
-def test_a_cancelation_names_one_job(lab: cluster.SimulatedCluster, arguments: list[object]) -> None:
+def test_a_cancelation_requires_one_job_number(lab: cluster.SimulatedCluster, arguments: list[object]) -> None:
     assert "arguments of CancelJob are not valid" in failure(lab, "CancelJob", *arguments)[1]
 
 
@@ -181,9 +181,9 @@ def test_a_cancelation_names_one_job(lab: cluster.SimulatedCluster, arguments: l
 def test_a_running_job_is_not_canceled(lab: cluster.SimulatedCluster, kill: list[object]) -> None:
     number = lab.run(_job(lab, LONG))
     lab.run(lab.world.clock.sleep(1))
-    done, said = msgspec.convert(lab.run(lab.luxi("CancelJob", number, *kill)), tuple[bool, str])
+    done, message = msgspec.convert(lab.run(lab.luxi("CancelJob", number, *kill)), tuple[bool, str])
     assert not done
-    assert "no longer waiting" in said
+    assert "no longer waiting" in message
     assert lab.run(lab.wait(number))[0] == "success"
 
 
@@ -196,9 +196,9 @@ def test_unknown_methods_and_jobs_have_their_errors(lab: cluster.SimulatedCluste
 
 
 @pytest.mark.parametrize("timeout", ["nan", -1, "soon"])
-def test_a_wait_has_a_time_that_can_pass(lab: cluster.SimulatedCluster, timeout: object) -> None:
-    name, said = failure(lab, "WaitForJobChange", 1, ["status"], None, None, timeout)
-    assert (name, "are not valid" in said) == ("OpPrereqError", True)
+def test_a_wait_requires_a_valid_timeout(lab: cluster.SimulatedCluster, timeout: object) -> None:
+    name, message = failure(lab, "WaitForJobChange", 1, ["status"], None, None, timeout)
+    assert (name, "are not valid" in message) == ("OpPrereqError", True)
 
 
 def test_unknown_jobs_are_rows_of_nulls(lab: cluster.SimulatedCluster) -> None:
@@ -219,7 +219,7 @@ def test_an_archived_job_is_found_by_its_number_and_listed_on_request(lab: clust
     assert [number, True] in msgspec.convert(rows, list[list[object]])
 
 
-def test_of_many_jobs_the_faulty_keep_their_places(lab: cluster.SimulatedCluster) -> None:
+def test_of_many_jobs_the_invalid_keep_their_positions(lab: cluster.SimulatedCluster) -> None:
     def after(back: int) -> dict[str, object]:
         return {**DELAY, "depends": [[-back, ["success"]]]}
 
@@ -233,7 +233,7 @@ def test_of_many_jobs_the_faulty_keep_their_places(lab: cluster.SimulatedCluster
     assert ops[0][0]["depends"] == [[first, ["success"]]]
 
 
-def test_a_drained_queue_takes_only_what_insists(lab: cluster.SimulatedCluster) -> None:
+def test_a_drained_queue_accepts_only_forced_submissions(lab: cluster.SimulatedCluster) -> None:
     lab.run(lab.luxi("SetDrainFlag", True))
     try:
         assert failure(lab, "SubmitJob", [DELAY])[0] == "JobQueueDrainError"
@@ -243,7 +243,7 @@ def test_a_drained_queue_takes_only_what_insists(lab: cluster.SimulatedCluster) 
         lab.run(lab.luxi("SetDrainFlag", False))
 
 
-def test_a_query_says_what_its_fields_are(lab: cluster.SimulatedCluster) -> None:
+def test_a_query_returns_the_definitions_of_its_fields(lab: cluster.SimulatedCluster) -> None:
     answer = lab.run(lab.luxi("Query", "instance", ["name", "hv/nothing", "admin_up"], ["=", "name", "vm1"]))
     assert answer == {
         "fields": [
@@ -307,10 +307,10 @@ FIELDS = {
 
 @pytest.mark.parametrize("what", FIELDS)
 def test_objects_have_every_field_that_clients_ask_for(lab: cluster.SimulatedCluster, what: str) -> None:
-    wanted = (COMMON_FIELDS + FIELDS[what]).split()
-    answer = msgspec.convert(lab.run(lab.luxi("QueryFields", what, wanted)), dict[str, list[dict[str, str]]])
+    names = (COMMON_FIELDS + FIELDS[what]).split()
+    answer = msgspec.convert(lab.run(lab.luxi("QueryFields", what, names)), dict[str, list[dict[str, str]]])
     assert [field["name"] for field in answer["fields"] if field["kind"] == "unknown"] == []
-    rows = msgspec.convert(lab.run(lab.luxi("Query", what, wanted, None)), dict[str, list[object]])["data"]
+    rows = msgspec.convert(lab.run(lab.luxi("Query", what, names, None)), dict[str, list[object]])["data"]
     assert rows
 
 
@@ -324,8 +324,8 @@ DESCRIPTION = """
 def test_an_instance_is_described_with_every_key_that_clients_read(lab: cluster.SimulatedCluster) -> None:
     op = {"OP_ID": "OP_INSTANCE_QUERY_DATA", "instances": ["vm1"], "static": True}
     _, results = lab.run(lab.wait(lab.run(lab.submit(op))))
-    found = msgspec.convert(results[0], dict[str, dict[str, object]])["vm1"]
-    assert set(DESCRIPTION.split()) <= set(found)
+    description = msgspec.convert(results[0], dict[str, dict[str, object]])["vm1"]
+    assert set(DESCRIPTION.split()) <= set(description)
 
 
 def test_there_are_no_exports_on_nodes_that_exist(lab: cluster.SimulatedCluster) -> None:
@@ -335,7 +335,7 @@ def test_there_are_no_exports_on_nodes_that_exist(lab: cluster.SimulatedCluster)
     assert failure(lab, "QueryExports", [], True) == ("OpPrereqError", "Sync queries are not allowed")
 
 
-def test_the_older_queries_take_no_locks_and_give_nulls(lab: cluster.SimulatedCluster) -> None:
+def test_the_older_queries_take_no_locks_and_return_nulls(lab: cluster.SimulatedCluster) -> None:
     for method in ("QueryNodes", "QueryInstances", "QueryGroups", "QueryNetworks"):
         assert failure(lab, method, [], ["name"], True) == ("OpPrereqError", "Sync queries are not allowed")
         assert "nobody" in failure(lab, method, ["nobody"], ["name"], False)[1]
@@ -344,7 +344,7 @@ def test_the_older_queries_take_no_locks_and_give_nulls(lab: cluster.SimulatedCl
 
 
 @pytest.mark.parametrize("kind", ["node", "instance", "network", "nodegroup"])
-def test_tags_are_of_objects_that_exist(lab: cluster.SimulatedCluster, kind: str) -> None:
+def test_tags_require_an_object_that_exists(lab: cluster.SimulatedCluster, kind: str) -> None:
     names = {"node": "node1", "instance": "vm1", "network": "net1", "nodegroup": "default"}
     assert lab.run(lab.luxi("QueryTags", kind, names[kind])) == []
     with pytest.raises(errors.NotFoundError):
@@ -353,7 +353,7 @@ def test_tags_are_of_objects_that_exist(lab: cluster.SimulatedCluster, kind: str
         lab.run(lab.luxi("QueryTags", "disk", "x"))
 
 
-def test_a_job_is_run_in_one_trip_and_told_how_it_ended(lab: cluster.SimulatedCluster) -> None:
+def test_a_job_is_run_and_its_result_returned_in_one_request(lab: cluster.SimulatedCluster) -> None:
     number, status, results = lab.run(_ran(lab, DELAY, DELAY))
     assert (status, len(results)) == ("success", 2)
     assert lab.run(lab.luxi("QueryJobs", [number], ["status"])) == [["success"]]

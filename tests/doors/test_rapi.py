@@ -1,4 +1,4 @@
-"""The remote API before a simulated master: rules of HTTP, users, what becomes of bodies and queries."""
+"""The remote API with a simulated master: HTTP status, users, conversion of bodies and queries to opcodes."""
 
 import base64
 import hashlib
@@ -61,7 +61,7 @@ class Talk:
         return value
 
     def op(self, method: str, path: str, body: object = None) -> dict[str, object]:
-        """Return the first opcode of the job that a request makes."""
+        """Return the first opcode of the job that a request submits."""
         ops = self.ops(method, path, body)
         return ops[0]
 
@@ -77,11 +77,11 @@ def talk(lab: cluster.SimulatedCluster, server: http.Server) -> Talk:
 
 
 def _known(op: str) -> set[str]:
-    (found,) = (one for one in opcodes.ALL if one.__struct_config__.tag == op)
-    return {*found.__struct_fields__, *opcodes.FOREIGN.get(op, {}), "nostartup", "allocatable"}
+    (opcode,) = (each for each in opcodes.ALL if each.__struct_config__.tag == op)
+    return {*opcode.__struct_fields__, *opcodes.FOREIGN.get(op, {}), "nostartup", "allocatable"}
 
 
-@pytest.mark.parametrize("change", changes.CHANGES, ids=lambda one: f"{one.method} {one.path}")
+@pytest.mark.parametrize("change", changes.CHANGES, ids=lambda row: f"{row.method} {row.path}")
 def test_a_row_names_fields_of_its_opcode(change: changes.Change) -> None:
     parts = {part[1:-1] for part in change.route.parts if part.startswith("{")}
     if change.op in ("OP_INSTANCE_QUERY_DATA", "OP_NODE_QUERY_STORAGE"):
@@ -92,7 +92,7 @@ def test_a_row_names_fields_of_its_opcode(change: changes.Change) -> None:
 
 
 def test_no_two_routes_answer_the_same_request() -> None:
-    known = [(one.method, tuple("*" if part[0] == "{" else part for part in one.parts)) for one in _routes()]
+    known = [(route.method, tuple("*" if part[0] == "{" else part for part in route.parts)) for route in _routes()]
     assert len(known) == len(set(known))
 
 
@@ -100,7 +100,7 @@ def _routes() -> tuple[routes.Route, ...]:
     return (*reading.ROUTES, *changes.ROUTES)
 
 
-@pytest.mark.parametrize("route", reading.ROUTES, ids=lambda one: f"{one.method} {one.path}")
+@pytest.mark.parametrize("route", reading.ROUTES, ids=lambda row: f"{row.method} {row.path}")
 def test_every_read_is_answered(talk: Talk, route: routes.Route) -> None:
     names = {"instances": "vm1", "nodes": "node1", "groups": "default", "networks": "net1"}
     kind = next((part for part in route.parts if part in names), "")
@@ -109,14 +109,14 @@ def test_every_read_is_answered(talk: Talk, route: routes.Route) -> None:
         assert talk.status("GET", path, {"fields": ["status"]}) == 200
         return
     if route.parts[-1:] == ("console",):
-        assert talk.status("GET", path) in (200, 409)  # it does not run
+        assert talk.status("GET", path) in (200, 409)  # the instance does not run
         return
     assert talk.status(route.method, path) == 200
     if "bulk" in route.query:
         assert talk.status(route.method, path + "&bulk=1") == 200
 
 
-def test_what_http_refuses_has_its_status(talk: Talk) -> None:
+def test_refused_requests_have_the_status_of_http(talk: Talk) -> None:
     assert talk.status("GET", "/2/nothing") == 404
     assert talk.status("PATCH", "/2/instances") == 501
     assert talk.status("GET", "/2/instances/nobody") == 404
@@ -131,7 +131,7 @@ def test_what_http_refuses_has_its_status(talk: Talk) -> None:
     assert "colour" in failure["explain"]
 
 
-def test_a_body_cannot_say_what_the_path_or_the_door_says(talk: Talk) -> None:
+def test_a_body_cannot_set_fields_of_the_path_or_of_the_server(talk: Talk) -> None:
     for body in ({"OP_ID": "OP_CLUSTER_DESTROY"}, {"instance_name": "vm2"}, {"reason": [["x", "y", 1]]}):
         assert talk.status("PUT", "/2/instances/vm1/shutdown", body) == 400
     assert talk.status("POST", "/2/instances", {"name": "a", "instance_name": "b", "__version__": 1}) == 400
@@ -153,16 +153,16 @@ def test_arguments_become_fields_of_the_opcode(talk: Talk) -> None:
     assert (op["OP_ID"], op["node_name"], op["offline"]) == ("OP_NODE_SET_PARAMS", "node1", True)
     assert talk.status("PUT", "/2/nodes/node1/role", "master") == 400
     ops = talk.ops("POST", "/2/instances/vm1/reinstall?dry-run=1", {"os": "busybox", "start": False})
-    assert [one["OP_ID"] for one in ops] == ["OP_INSTANCE_SHUTDOWN", "OP_INSTANCE_REINSTALL"]
+    assert [op["OP_ID"] for op in ops] == ["OP_INSTANCE_SHUTDOWN", "OP_INSTANCE_REINSTALL"]
     ops = talk.ops("POST", "/2/instances/vm1/reinstall?dry-run=1&os=busybox&nostartup=0")
-    assert [one["OP_ID"] for one in ops][2] == "OP_INSTANCE_STARTUP"
+    assert [op["OP_ID"] for op in ops][2] == "OP_INSTANCE_STARTUP"
 
 
 def test_a_change_can_be_bound_to_a_version(talk: Talk) -> None:
     version = json.loads(talk.raw("GET", "/2/groups/default").body)["serial_no"]
     for path in ("/2/groups/default/modify", "/2/cluster.example/groups/default/modify"):
-        wanted = 404 if "example" in path else 200
-        assert talk.status("PUT", path + "?dry-run=1", {}, if_match=f'"{version}-abc"') == wanted
+        status = 404 if "example" in path else 200
+        assert talk.status("PUT", path + "?dry-run=1", {}, if_match=f'"{version}-abc"') == status
     assert talk.status("PUT", "/2/groups/default/modify", {}, if_match=f'"{version + 1}-abc"') == 412
     assert talk.status("PUT", "/2/groups/nobody/modify", {}, if_match="*") == 404
     assert talk.status("PUT", "/2/tags?tag=a", if_match='"1"') == 400
@@ -181,12 +181,18 @@ def test_passwords_are_checked_in_every_form(talk: Talk) -> None:
     assert talk.status("GET", "/2/query/node?fields=name", login="dora:four") == 403
 
 
-def test_a_wrong_password_costs_time_and_a_known_right_one_none(talk: Talk, lab: cluster.SimulatedCluster) -> None:
+def test_the_answer_to_a_wrong_password_is_delayed_and_to_a_right_one_is_not(
+    talk: Talk, lab: cluster.SimulatedCluster
+) -> None:
     clock = lab.master.clock
-    for login, cost in (("bob:guess", users.PENALTY), ("nobody:guess", users.PENALTY), ("bob:two", 0.0)):
-        begun = clock.monotonic()
+    for login, cost in (
+        ("bob:guess", users.WRONG_PASSWORD_SECONDS),
+        ("nobody:guess", users.WRONG_PASSWORD_SECONDS),
+        ("bob:two", 0.0),
+    ):
+        start = clock.monotonic()
         talk.raw("GET", "/version", login=login)
-        assert clock.monotonic() - begun == pytest.approx(cost, abs=0.01)
+        assert clock.monotonic() - start == pytest.approx(cost, abs=0.01)
 
 
 def test_the_users_file_is_read_again_when_it_changes(talk: Talk, lab: cluster.SimulatedCluster) -> None:
@@ -200,16 +206,18 @@ def test_the_users_file_is_read_again_when_it_changes(talk: Talk, lab: cluster.S
     assert talk.status("GET", "/version", login="bob:two") == 200
 
 
-def test_a_line_that_is_not_understood_is_named_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_line_of_the_users_file_is_logged_by_number_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.WARNING):
-        found = users.parse(TEXT)
-    assert set(found) == {"alice", "bob", "carol", "dora"}
+        valid = users.parse(TEXT)
+    assert set(valid) == {"alice", "bob", "carol", "dora"}
     assert "line 7" in caplog.text
     assert "line 8" in caplog.text
     assert "apr1" not in caplog.text
 
 
-def test_nobody_forges_a_line_of_the_access_log(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_cannot_forge_a_line_of_the_access_log(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="gantry.access"):
         talk.raw("GET", '/2/a"b', login="", user_agent='x" 200\n127.0.0.1 - "')
     (line,) = [record.getMessage() for record in caplog.records if record.name == "gantry.access"]
@@ -227,7 +235,7 @@ def test_nobody_forges_a_line_of_the_access_log(talk: Talk, caplog: pytest.LogCa
     ],
 )  # fmt: skip
 def test_the_content_type_follows_the_accept_header(accept: str, kind: str | None) -> None:
-    assert representation.chosen(accept) == kind
+    assert representation.content_type(accept) == kind
 
 
 def test_a_certificate_is_demanded_off_the_loopback(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:

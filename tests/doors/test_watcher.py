@@ -1,4 +1,4 @@
-"""The watcher over a simulated cluster: nodes that fail are put offline and taken back, if that is wanted."""
+"""The watcher over a simulated cluster: if enabled, it marks failed nodes offline, and later online again."""
 
 from collections.abc import Iterator
 
@@ -14,13 +14,13 @@ MEMORY = "/gantry/lib/watcher.data"
 
 @pytest.fixture
 def lab() -> Iterator[cluster.SimulatedCluster]:
-    with cluster.SimulatedCluster(seed=5, nodes=4) as made:
-        made.run(made.build())
-        yield made
+    with cluster.SimulatedCluster(seed=5, nodes=4) as simulated:
+        simulated.run(simulated.build())
+        yield simulated
 
 
 async def rounds(lab: cluster.SimulatedCluster, count: int, *, offline_after: int) -> None:
-    """Do rounds five minutes apart, and let the jobs end that they submit."""
+    """Do rounds five minutes apart, so that the submitted jobs end between them."""
     for _ in range(count):
         caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
         try:
@@ -41,7 +41,7 @@ async def jobs(lab: cluster.SimulatedCluster) -> list[object]:
 
 
 @pytest.mark.promise("cluster-94")
-def test_a_node_that_fails_its_calls_is_put_offline_and_taken_back(lab: cluster.SimulatedCluster) -> None:
+def test_a_node_that_fails_its_calls_is_marked_offline_and_online_again(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         lab.kill("node4")
         await rounds(lab, 2, offline_after=3)
@@ -57,7 +57,7 @@ def test_a_node_that_fails_its_calls_is_put_offline_and_taken_back(lab: cluster.
     lab.run(scenario())
 
 
-def test_without_being_told_the_watcher_puts_no_node_offline(lab: cluster.SimulatedCluster) -> None:
+def test_by_default_the_watcher_marks_no_node_offline(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         before = await jobs(lab)
         lab.kill("node4")
@@ -67,7 +67,7 @@ def test_without_being_told_the_watcher_puts_no_node_offline(lab: cluster.Simula
     lab.run(scenario())
 
 
-def test_a_node_that_answers_in_between_begins_anew(lab: cluster.SimulatedCluster) -> None:
+def test_an_answer_resets_the_count_of_rounds_without_answer(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         for _ in range(3):
             lab.kill("node4")
@@ -79,7 +79,7 @@ def test_a_node_that_answers_in_between_begins_anew(lab: cluster.SimulatedCluste
     lab.run(scenario())
 
 
-def test_a_node_that_somebody_else_put_offline_stays_so(lab: cluster.SimulatedCluster) -> None:
+def test_a_node_that_an_administrator_marked_offline_stays_offline(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         await lab.done({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node4", "offline": True})
         await rounds(lab, 5, offline_after=1)
@@ -88,7 +88,7 @@ def test_a_node_that_somebody_else_put_offline_stays_so(lab: cluster.SimulatedCl
     lab.run(scenario())
 
 
-def test_half_of_the_nodes_silent_at_once_are_left_alone(
+def test_no_node_is_marked_offline_when_half_of_the_nodes_are_silent(
     lab: cluster.SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -97,13 +97,13 @@ def test_half_of_the_nodes_silent_at_once_are_left_alone(
             lab.world.network.partition("node1", name)
         await rounds(lab, 2, offline_after=1)
         assert await jobs(lab) == before
-        assert "2 of 4 nodes do not answer: it may be this one that is cut off" in caplog.text
+        assert "2 of 4 nodes do not answer: this node may be cut off" in caplog.text
 
     lab.run(scenario())
 
 
-def test_a_node_that_cannot_be_put_offline_is_tried_once(lab: cluster.SimulatedCluster) -> None:
-    """It has a primary instance, which has to be moved away before."""
+def test_marking_a_node_offline_is_tried_once(lab: cluster.SimulatedCluster) -> None:
+    """The node has a primary instance, which must be moved to another node first."""
 
     async def scenario() -> None:
         vm = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "vm1", "disk_template": "diskless", "pnode": "node4"}
@@ -116,7 +116,7 @@ def test_a_node_that_cannot_be_put_offline_is_tried_once(lab: cluster.SimulatedC
     lab.run(scenario())
 
 
-def test_a_look_at_the_volume_groups_begins_with_what_the_last_one_found(lab: cluster.SimulatedCluster) -> None:
+def test_a_check_of_the_volume_groups_gets_the_result_of_the_last_check(lab: cluster.SimulatedCluster) -> None:
     async def scenario() -> None:
         for _ in range(3):
             caller = luxi.Client(lab.master.network, cluster.FOLDERS.luxi_socket)
@@ -125,7 +125,7 @@ def test_a_look_at_the_volume_groups_begins_with_what_the_last_one_found(lab: cl
             finally:
                 await caller.close()
             await lab.world.clock.sleep(300)
-        assert sum("CLUSTER_REPAIR_STORAGE" in str(one) for one in await jobs(lab)) == 3
+        assert sum("CLUSTER_REPAIR_STORAGE" in str(summary) for summary in await jobs(lab)) == 3
         kept = msgspec.json.decode(lab.master.disk.read(MEMORY), type=watcher.Memory)
         assert kept.whole
         assert kept.look

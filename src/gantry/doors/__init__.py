@@ -1,1 +1,1 @@
-"""The ways in: a module per wire, none of which imports another."""
+"""Front ends: a package per wire protocol, and the watcher; none imports another, apart from the shared ``http``."""

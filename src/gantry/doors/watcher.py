@@ -1,18 +1,18 @@
-"""The clock as a door: what has to be done again and again without anybody asking.
+"""The watcher: periodic jobs that restart instances, archive jobs, and react to failed nodes and disks.
 
-``daemons.watcher`` runs a ``Watcher`` once or at an interval, on every node; it acts where the master daemon is. A run
-only submits jobs, never does anything by itself, and logs what it submitted, not what came of it:
+``daemons.watcher`` runs a ``Watcher`` once or at an interval, on every node; only the one on the master node acts. A
+round only submits jobs, and logs the submission, not the result:
 
-1. instances that should run and do not (status ``ERROR_down``) get a start job, ``TRIES`` times at most in ``MEMORY``
-   seconds; one that was given up is said once and looked at again later,
-2. jobs that ended more than ``ARCHIVE_AGE`` seconds ago are archived,
-3. nodes that do not answer are reported, with what to do; if that is wanted, a job puts one offline that has not
-   answered for some rounds, and takes it back when it answers again. One that somebody else put offline stays so.
+1. It submits a start job for each instance that should run but does not (status ``ERROR_down``), at most ``ATTEMPTS``
+   times in ``MEMORY_SECONDS``. It logs once that it gives up an instance, and tries again later.
+2. It archives jobs that ended more than ``ARCHIVE_AGE_SECONDS`` ago.
+3. It reports nodes that do not answer, with what to do. If enabled, it submits a job that marks a node offline after
+   some rounds without an answer, and a job that marks the node online when it answers again. A node that others have
+   marked offline stays offline.
+4. If enabled, it submits a job that checks the volume groups of all nodes, and repairs one that has just lost a disk.
 
-4. if that is wanted, a job looks at the volume groups of all nodes, and repairs one that has just lost a disk.
-
-A paused watcher does nothing; a drained queue takes no jobs, so there is nothing to submit. What was tried is in
-``lib/watcher.data``.
+A paused watcher does nothing. While the queue is drained, it submits nothing. ``lib/watcher.data`` records the
+attempts.
 
 See contracts/cluster-design.md#logging.
 """
@@ -28,13 +28,13 @@ from gantry.runtime import interface
 
 log = logging.getLogger(__name__)
 
-ARCHIVE_AGE = 6 * 3600.0
-ARCHIVE_LIMIT = 30.0
-RETURN_PAUSE = 900.0
-"""Seconds between two jobs that look whether a node is back: each that finds it silent fails."""
+ARCHIVE_AGE_SECONDS = 6 * 3600.0
+ARCHIVE_TIMEOUT_SECONDS = 30.0
+RETURN_INTERVAL_SECONDS = 900.0
+"""Interval between two jobs that try to mark a node online again; such a job fails while the node does not answer."""
 
-MEMORY = 8 * 3600.0
-TRIES = 5
+MEMORY_SECONDS = 8 * 3600.0
+ATTEMPTS = 5
 
 NO_DATA, OFFLINE = 2, 4
 """The status of a cell whose node did not answer, or is marked offline (contracts/query.md#value-status)."""
@@ -47,7 +47,7 @@ class _Table(msgspec.Struct):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """What was tried for an instance: how often, when last, whether that it was given up has been said."""
+    """The attempts to start an instance: number, time of the last, and whether giving up was logged."""
 
     count: int = 0
     last: float = 0.0
@@ -55,16 +55,17 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Absence(msgspec.Struct, frozen=True):
-    """What is known of a node that fails: for how many rounds it has not answered, when a job was submitted for it."""
+    """A node that does not answer: for how many rounds, and when a job was submitted for it."""
 
     rounds: int = 0
     submitted: float | None = None
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What the watcher keeps from one round to the next: instances and nodes by name.
+    """The watcher's memory from one round to the next: instances and nodes by name.
 
-    ``look`` is the job that looked at the volume groups last, and ``whole`` what the one before found.
+    ``look`` is the last job that checked the volume groups; ``whole`` is the result of the job before, whether all
+    volume groups were complete.
     """
 
     instances: dict[str, Attempt] = {}
@@ -74,10 +75,10 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class Watcher:
-    """A run's logic; ``path`` is the file that keeps what was tried.
+    """The logic of a round; ``path`` is the file that records the attempts.
 
-    A node is put offline after ``offline_after`` rounds without an answer; 0 is never. Volume groups are looked at
-    where ``repairs`` is set.
+    A node is marked offline after ``offline_after`` rounds without an answer, with 0 never. Volume groups are checked
+    if ``repairs`` is true.
     """
 
     def __init__(
@@ -96,21 +97,21 @@ class Watcher:
         self._repairs = repairs
 
     async def run(self) -> None:
-        """Do one round; raises the master's errors, RemoteError when there is no master daemon here."""
+        """Do one round; raises the master's errors, RemoteError if no master daemon runs on this node."""
         names = ["watcher_pause", "drain_flag"]
         until, drained = await self._master.call(tuple[float | None, bool], "QueryConfigValues", names)
         now = self._runtime.clock.now()
         if until is not None and until > now:
-            log.info("paused for another %.0f s", until - now)
+            log.info("the watcher is paused for another %.0f s", until - now)
             return
         await self._archive()
         before = self._memory()
         nodes = await self._nodes()
         self._report(nodes)
         if drained:
-            log.info("the job queue is drained: nothing is submitted")
+            log.info("the job queue is drained: the watcher submits no jobs")
             return
-        absences = await self._judge(nodes, before.nodes, now) if self._offline_after else {}
+        absences = await self._update_offline(nodes, before.nodes, now) if self._offline_after else {}
         restarted = await self._restart(before.instances, now)
         whole, look = await self._repair(before) if self._repairs else (True, 0)
         after = Memory(restarted, absences, whole, look)
@@ -118,9 +119,11 @@ class Watcher:
             await self._runtime.disk.write(self._path, msgspec.json.encode(after))
 
     async def _archive(self) -> None:
-        done, left = await self._master.call(tuple[int, int], "AutoArchiveJobs", ARCHIVE_AGE, ARCHIVE_LIMIT)
-        if done or left:
-            log.info("archived %d jobs, %d are left for the next time", done, left)
+        archived, remaining = await self._master.call(
+            tuple[int, int], "AutoArchiveJobs", ARCHIVE_AGE_SECONDS, ARCHIVE_TIMEOUT_SECONDS
+        )
+        if archived or remaining:
+            log.info("archived %d jobs; the next round archives %d more", archived, remaining)
 
     async def _nodes(self) -> dict[str, int]:
         """Return the status of each node's answer by its name (contracts/query.md#value-status)."""
@@ -130,60 +133,74 @@ class Watcher:
     def _report(self, nodes: Mapping[str, int]) -> None:
         for name in _silent(nodes):
             log.warning(
-                "node %s does not answer its calls: see that it is up and gantry-noded runs there; if it is "
-                "broken, mark it: gnt-node modify -f --offline yes %s; then gnt-node failover %s",
+                "node %s does not answer calls: check that it is up and gantry-noded runs there; if it is "
+                "broken, mark it offline: gnt-node modify -f --offline yes %s; then run gnt-node failover %s",
                 name,
                 name,
                 name,
             )
 
-    async def _judge(self, nodes: Mapping[str, int], known: Mapping[str, Absence], now: float) -> dict[str, Absence]:
-        """Put nodes offline that have been silent for long, take those back that we put there."""
+    async def _update_offline(
+        self, nodes: Mapping[str, int], known: Mapping[str, Absence], now: float
+    ) -> dict[str, Absence]:
+        """Mark silent nodes offline, and nodes that this watcher marked offline online again."""
         silent = _silent(nodes)
         online = sum(status != OFFLINE for status in nodes.values())
         absences = {name: known.get(name, Absence()) for name in silent}
-        absences = {name: msgspec.structs.replace(one, rounds=one.rounds + 1) for name, one in absences.items()}
-        due = [name for name, one in absences.items() if one.rounds >= self._offline_after and one.submitted is None]
+        absences = {
+            name: msgspec.structs.replace(absence, rounds=absence.rounds + 1) for name, absence in absences.items()
+        }
+        due = [
+            name
+            for name, absence in absences.items()
+            if absence.rounds >= self._offline_after and absence.submitted is None
+        ]
         if due and 2 * len(silent) >= online:
-            log.error("%d of %d nodes do not answer: it may be this one that is cut off, none is put offline",
+            log.error("%d of %d nodes do not answer: this node may be cut off, so no node is marked offline",
                       len(silent), online)  # fmt: skip
             due = []
         for name in due:
             if await self._set_offline(name, True, f"no answer for {absences[name].rounds} rounds"):
                 absences[name] = msgspec.structs.replace(absences[name], submitted=now)
-        for name, one in known.items():
-            if nodes.get(name) == OFFLINE and one.submitted is not None:
-                absences[name] = one
-                if now - one.submitted >= RETURN_PAUSE and await self._set_offline(name, False, "is it back?"):
-                    absences[name] = msgspec.structs.replace(one, submitted=now)
+        for name, absence in known.items():
+            if nodes.get(name) == OFFLINE and absence.submitted is not None:
+                absences[name] = absence
+                if now - absence.submitted >= RETURN_INTERVAL_SECONDS and await self._set_offline(
+                    name, False, "check whether it answers again"
+                ):
+                    absences[name] = msgspec.structs.replace(absence, submitted=now)
         return absences
 
     async def _set_offline(self, name: str, offline: bool, why: str) -> bool:
-        """Submit a job that changes the flag; tell whether that went well."""
+        """Submit a job that changes the offline flag; return whether it was submitted."""
         op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, "offline": offline, "auto_promote": True}
         job = await self._submit(op, f"node {name}", why)
         if job is not None:
             log.info(
-                "node %s: job %d is to %s", name, job, "put it offline" if offline else "take it back if it answers"
+                "node %s: submitted job %d to mark it %s", name, job, "offline" if offline else "online if it answers"
             )
         return job is not None
 
     async def _restart(self, before: Mapping[str, Attempt], now: float) -> dict[str, Attempt]:
-        """Start what is down; return what is to be kept of all attempts."""
+        """Submit start jobs for instances that are down; return the attempts to remember."""
         table = await self._master.call(_Table, "Query", "instance", ["name", "status"], None)
         down = sorted(str(name) for (_, name), (_, status) in table.data if status == "ERROR_down")
         running = {str(name) for (_, name), (_, status) in table.data if status == "running"}
-        tried = {name: one for name, one in before.items() if now - one.last < MEMORY and name not in running}
+        tried = {
+            name: attempt
+            for name, attempt in before.items()
+            if now - attempt.last < MEMORY_SECONDS and name not in running
+        }
         pending = await self._pending() if down else ""
         for name in down:
             if f"({name})" in pending:
-                log.info("instance %s is down; a job that is in the queue already deals with it", name)
+                log.info("instance %s is down; a job in the queue already handles it", name)
             else:
                 tried[name] = await self._try(name, tried.get(name, Attempt()), now)
         return tried
 
     async def _repair(self, before: Memory) -> tuple[bool, int]:
-        """Submit the next look at the volume groups; return what the last one found, and the job."""
+        """Submit the next check of the volume groups; return the result of the last check, and the job."""
         whole = before.whole
         if before.look:
             rows = await self._master.call(
@@ -192,35 +209,37 @@ class Watcher:
             status, results = rows[0] if rows and rows[0] else ("", [])
             if status in ("queued", "waiting", "running"):
                 return whole, before.look
-            # A look that failed has found out nothing.
+            # A failed check has no result.
             whole = bool(results[0]) if status == "success" and results else whole
         op = {"OP_ID": "OP_CLUSTER_REPAIR_STORAGE", "whole_before": whole}
-        return whole, await self._submit(op, "storage", "a volume group may have lost a disk") or 0
+        return whole, await self._submit(op, "storage", "check for volume groups that lost a disk") or 0
 
     async def _pending(self) -> str:
-        """Return the summaries of the jobs that have not ended."""
+        """Return the summaries of all jobs that have not ended, in one text."""
         rows = await self._master.call(list[tuple[str, str]], "QueryJobs", None, ["status", "summary"])
         return " ".join(summary for status, summary in rows if status not in ("success", "error", "canceled"))
 
     async def _try(self, name: str, before: Attempt, now: float) -> Attempt:
-        if before.count >= TRIES:
+        if before.count >= ATTEMPTS:
             if not before.given_up:
-                log.error("instance %s is given up after %d attempts to start it: see why its jobs fail", name, TRIES)
+                log.error(
+                    "instance %s is given up after %d attempts to start it: check why its jobs fail", name, ATTEMPTS
+                )
             return msgspec.structs.replace(before, given_up=True)
         op = {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": name}
-        job = await self._submit(op, f"instance {name}", "it should run and does not")
+        job = await self._submit(op, f"instance {name}", "it should run but does not")
         if job is None:
             return before
-        log.info("instance %s is down: job %d is to start it, attempt %d", name, job, before.count + 1)
+        log.info("instance %s is down: submitted job %d to start it, attempt %d", name, job, before.count + 1)
         return Attempt(before.count + 1, now)
 
     async def _submit(self, op: Mapping[str, object], what: str, why: str) -> int | None:
-        """Submit a job for an object, and return its number; None, and a line in the log, when it is not taken."""
+        """Submit a job for an object and return its number; log an error and return None if the queue refuses it."""
         reason = ["gantry:watcher", why, int(self._runtime.clock.now() * 1e9)]
         try:
             return await self._master.call(int, "SubmitJob", [{**op, "reason": [reason]}])
         except (errors.PrerequisiteError, errors.QueueFullError) as error:
-            log.error("%s: no job could be submitted: %s", what, error)
+            log.error("%s: the job queue refused a job: %s", what, error)
             return None
 
     def _memory(self) -> Memory:
@@ -229,7 +248,7 @@ class Watcher:
         except FileNotFoundError:
             return Memory()
         except msgspec.DecodeError as error:
-            log.warning("%s is written anew: %s", self._path, error)
+            log.warning("%s is damaged and will be rewritten: %s", self._path, error)
             return Memory()
 
 

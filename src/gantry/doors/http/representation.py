@@ -1,7 +1,7 @@
-"""How an answer is written: JSON or YAML as the client accepts, and the tag that names its version.
+"""The format of answers: JSON or YAML, as the client accepts, and the ETag, which identifies a version.
 
-Accept and ETag are those of contracts/remote-api.md#representation. The tag of an object is its serial number and a
-digest of what is sent, since some fields come from nodes and change without the object.
+See contracts/remote-api.md#representation for Accept and ETag. The ETag of an object has its serial number and a digest
+of the body, since some fields come from nodes and change while the object does not.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import yaml
 JSON = "application/json"
 YAML = "application/yaml"
 
-_WRITERS = {
+_CONTENT_TYPES = {
     JSON: JSON,
     "application/*": JSON,
     "*/*": JSON,
@@ -24,16 +24,16 @@ _WRITERS = {
 }
 
 
-def chosen(accept: str) -> str | None:
-    """Return the content type for an Accept header, None when it asks for nothing that we write.
+def content_type(accept: str) -> str | None:
+    """Return the content type for an Accept header, None if it accepts neither JSON nor YAML.
 
-    >>> chosen("text/html, application/yaml;q=0.9, */*;q=0.1")
+    >>> content_type("text/html, application/yaml;q=0.9, */*;q=0.1")
     'application/yaml'
     """
     if not accept.strip():
         return JSON
-    wanted = sorted((_preference(one) for one in accept.split(",")), key=lambda one: -one[1])
-    return next((_WRITERS[kind] for kind, weight in wanted if weight > 0 and kind in _WRITERS), None)
+    preferences = sorted(map(_preference, accept.split(",")), key=lambda preference: -preference[1])
+    return next((_CONTENT_TYPES[kind] for kind, weight in preferences if weight > 0 and kind in _CONTENT_TYPES), None)
 
 
 def _preference(text: str) -> tuple[str, float]:
@@ -45,8 +45,8 @@ def _preference(text: str) -> tuple[str, float]:
         return kind, 0.0
 
 
-def written(value: object, kind: str) -> bytes:
-    """Return a value in one of our content types, with a newline at its end."""
+def encode(value: object, kind: str) -> bytes:
+    """Encode a value as JSON or YAML, with a newline at the end."""
     if kind == YAML:
         text: str = yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=True)
         return text.encode()
@@ -54,18 +54,18 @@ def written(value: object, kind: str) -> bytes:
 
 
 def tag(body: bytes, version: object) -> str:
-    """Return the ETag of a body that shows an object of this version (None: no one object)."""
+    """Return the ETag of a body with an object of this version; None if the body is not a single object."""
     digest = hashlib.sha256(body).hexdigest()[:16]
     return f'"{digest}"' if version is None else f'"{version}-{digest}"'
 
 
-def is_version(version: object, wanted: str) -> bool:
-    """Tell whether one of the tags of an If-Match header is of this version, whatever else it stands for."""
-    names = [one.strip().removeprefix("W/").strip('"') for one in wanted.split(",")]
-    return any(one == "*" or one.partition("-")[0] == str(version) for one in names)
+def is_version(version: object, tags: str) -> bool:
+    """Return whether one of the tags of an If-Match header is of this version, with any digest."""
+    names = [each.strip().removeprefix("W/").strip('"') for each in tags.split(",")]
+    return any(name == "*" or name.partition("-")[0] == str(version) for name in names)
 
 
 def is_known(own: str, known: Sequence[str]) -> bool:
-    """Tell whether a tag is among those of an If-None-Match header."""
-    names = [one.strip().removeprefix("W/") for one in ",".join(known).split(",")]
+    """Return whether a tag is among those of an If-None-Match header."""
+    names = [each.strip().removeprefix("W/") for each in ",".join(known).split(",")]
     return "*" in names or own in names

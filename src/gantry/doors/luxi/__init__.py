@@ -1,11 +1,11 @@
 """LUXI: the master's own protocol, JSON messages that end in ETX on a UNIX socket (contracts/luxi.md#framing).
 
-The permission bits of the socket are all the access control there is. A connection carries any number of requests,
-answered in order. A message that cannot be read is answered with what is wrong and ends the connection; one longer
-than ``MESSAGE_LIMIT`` is never held in memory whole. The methods and their arguments are in contracts/luxi.md#methods,
-in two classes: ``jobs`` change something, ``queries`` do not.
+The permission bits of the socket are the only access control. A connection carries any number of requests, which are
+answered in order. The answer to an invalid message is an error, and then the connection ends; a message longer than
+``MESSAGE_LIMIT`` is never completely in memory. The methods and their arguments are in contracts/luxi.md#methods, in
+two classes: methods in ``jobs`` change the cluster or its jobs, methods in ``queries`` change nothing.
 
-Life cycle: the master daemon makes a Door and calls ``open``; ``close`` ends the connections.
+Life cycle: the master daemon creates a Door and calls ``open``; ``close`` ends the connections.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ log = logging.getLogger(__name__)
 
 ETX = b"\x03"
 MESSAGE_LIMIT = 16 << 20
-"""In bytes, some 40,000 opcodes; empty objects without end, decoded, are 27 times as much: 440 MiB."""
+"""In bytes; enough for about 40,000 opcodes. Decoded, a message of empty objects needs 27 times as much: 440 MiB."""
 
 METHODS: Methods = jobs.METHODS | queries.METHODS
 
 _DECODERS = {name: msgspec.json.Decoder(arguments, strict=False) for name, (arguments, _) in METHODS.items()}
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are no JSON of the wanted type, no UTF-8, or nested too deeply."""
+"""The exceptions of msgspec for invalid JSON, another type than expected, invalid UTF-8, or too deep nesting."""
 
 
 class _Request(msgspec.Struct):
-    """What a client sends; other keys are let pass."""
+    """A request of a client; other keys are ignored."""
 
     method: str
     args: msgspec.Raw
 
 
 class Door:
-    """The listening side of LUXI."""
+    """The server side of LUXI."""
 
     def __init__(self, runtime: interface.Runtime, services: Services) -> None:
         self._runtime = runtime
@@ -49,7 +49,7 @@ class Door:
         self._server: interface.Server | None = None
 
     async def open(self) -> None:
-        """Listen; the socket is open to root and the daemons' group."""
+        """Listen; root and the daemons' group have access to the socket."""
         network = self._runtime.network
         self._server = await network.serve_unix(self._path, self._serve, mode=0o660, limit=MESSAGE_LIMIT)
 
@@ -59,26 +59,26 @@ class Door:
             await self._server.close()
 
     async def _serve(self, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
-        """Answer one connection until the client hangs up, in the middle of a message or between two."""
+        """Answer the requests of a connection until the client disconnects, possibly in the middle of a message."""
         try:
             while True:
                 message = await reader.readuntil(ETX)
-                answer, readable = await self._answer(message[:-1])
+                answer, valid = await self._answer(message[:-1])
                 writer.write(msgspec.json.encode(answer) + ETX)
                 await writer.drain()
-                if not readable:
+                if not valid:
                     break
         except asyncio.LimitOverrunError:
             failure = _failure(errors.ProtocolError(f"message is longer than {MESSAGE_LIMIT} bytes"))
             writer.write(msgspec.json.encode(failure) + ETX)
             await writer.drain()
         except (asyncio.IncompleteReadError, OSError) as error:
-            log.debug("client hung up: %s", error)
+            log.debug("client disconnected: %s", error)
         finally:
             writer.close()
 
     async def _answer(self, message: bytes) -> tuple[dict[str, object], bool]:
-        """Return the answer to a message, and whether the message was one."""
+        """Return the answer to a message, and whether the message was a valid request."""
         try:
             request = msgspec.json.decode(message, type=_Request)
         except _UNREADABLE as error:
@@ -87,7 +87,7 @@ class Door:
             return {"success": True, "result": await self._call(request)}, True
         except errors.GantryError as error:
             return _failure(error), True
-        except Exception:  # the wall between one call's bug and the daemon
+        except Exception:  # a bug in one method must not end the daemon
             log.exception("method %s failed", request.method)
             return _failure(errors.InternalError(f"method {request.method} failed", hint="see the master's log")), True
 

@@ -1,4 +1,4 @@
-"""The job functions of LUXI, those that change something: submit, cancel, archive, wait (contracts/luxi.md#methods)."""
+"""The methods of LUXI that work on jobs: submit, cancel, archive, wait (contracts/luxi.md#methods)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -13,7 +13,7 @@ from gantry.operations.query import engine
 Ops = Sequence[dict[str, object]]
 
 REFUSED = "refused"
-"""The status that ``RunJob`` answers when a condition of the job is not met."""
+"""The status in the answer of ``RunJob`` when a condition of the job is not met."""
 
 
 async def _submit(services: Services, ops: Ops) -> int:
@@ -31,15 +31,15 @@ async def _submit_many(services: Services, many: Sequence[Ops]) -> list[tuple[bo
         try:
             decoded.append([opcodes.decode(op) for op in ops])
         except errors.InvalidError as error:
-            # It keeps its place, which is refused: relative dependencies count the places.
+            # The refused job keeps its position, as relative dependencies count positions.
             decoded.append([])
             faults[index] = error
-    answers = [faults.get(index, one) for index, one in enumerate(await services.queue.submit_many(decoded))]
-    return [(True, one) if isinstance(one, int) else (False, str(one)) for one in answers]
+    answers = [faults.get(index, answer) for index, answer in enumerate(await services.queue.submit_many(decoded))]
+    return [(True, answer) if isinstance(answer, int) else (False, str(answer)) for answer in answers]
 
 
 class _Condition(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Objects of which at least one must exist for a job to be submitted: their kind, and a filter of queries."""
+    """A condition for the submission of a job: at least one object of a kind matches a filter."""
 
     kind: str
     filter: object
@@ -54,7 +54,7 @@ class _Query(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class _Run(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """``[opcodes, seconds]``, then conditions of the job, and the query to answer after its success."""
+    """``[opcodes, seconds]``, optional conditions of the job, and an optional query to run after its success."""
 
     ops: list[dict[str, object]]
     seconds: Seconds
@@ -68,10 +68,10 @@ class _Run(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 async def _run(
     services: Services, ops: Ops, seconds: float, conditions: Sequence[_Condition], query: _Query | None
 ) -> list[object]:
-    """Run a job; return its number, status and results when the job has ended, or the time is over (ours).
+    """Run a job; return its number, status and results when the job has ended or the timeout is over (not in Ganeti).
 
-    The rows of ``query`` follow when the job has succeeded. A job with a condition that no object meets is not
-    submitted: the answer is 0, "refused" and the index of that condition.
+    After a success, the rows of ``query`` follow. If no object meets one of the conditions, the job is not submitted:
+    the answer is 0, "refused" and the index of that condition.
     """
     for index, condition in enumerate(conditions):
         if not (await engine.query(services.source, condition.kind, ["uuid"], filter_=condition.filter)).rows:
@@ -92,15 +92,15 @@ async def _wait_for_change(
     serial: int | None,
     timeout: float,
 ) -> object:
-    """Wait for a change of the named fields, or for a log message (contracts/jobs.md#waiting-for-a-change)."""
+    """Wait for a change of the requested fields, or a log message (contracts/jobs.md#waiting-for-a-change)."""
     getters = engine.GETTERS["job"]
     unknown = [name for name in names if name not in getters]
     if unknown:
         raise errors.InvalidError(f"unknown output fields of job: {', '.join(unknown)}")
     context = engine.context(services.source)
 
-    def values(one: job.Job) -> list[object]:
-        cells = [getters[name](context, one) for name in names]
+    def values(current: job.Job) -> list[object]:
+        cells = [getters[name](context, current) for name in names]
         decoded: list[object] = msgspec.json.decode(msgspec.json.encode(cells))
         return decoded
 
@@ -120,7 +120,7 @@ async def _set_watcher_pause(services: Services, until: float | None) -> float |
 
 
 class _Cancel(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """``[id]`` or ``[id, kill]``; a job that runs is not killed."""
+    """``[id]`` or ``[id, kill]``; a running job is not killed."""
 
     number: int
     kill: bool = False

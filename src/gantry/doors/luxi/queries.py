@@ -1,4 +1,4 @@
-"""The query functions of LUXI: they change nothing, take no lock and wait for no job (contracts/luxi.md#methods)."""
+"""The query methods of LUXI: they change nothing, take no locks, wait for no jobs (contracts/luxi.md#methods)."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,14 +12,14 @@ from gantry.operations.query import cluster, engine
 from gantry.state import events, export, history
 
 EVENT_LIMIT = 1000
-"""The most events of one WaitForEvents."""
+"""The maximum number of events in an answer to WaitForEvents."""
 
 ROW_LIMIT = 1_000_000
-"""The most rows of the past that one question may ask for."""
+"""The maximum number of rows of a history that a request may ask for."""
 
 
 async def _query_jobs(services: Services, numbers: Sequence[int] | None, names: Sequence[str]) -> object:
-    """Return a row for each number; one of nulls for a job that does not exist (contracts/luxi.md#methods)."""
+    """Return a row for each number; a row of nulls if the job does not exist (contracts/luxi.md#methods)."""
     if not numbers:
         return await engine.table(services.source, "job", (), names)
     rows = engine.jobs_by_number(services.source, numbers, names)
@@ -44,7 +44,7 @@ async def _query_fields(services: Services, what: str, names: Sequence[str] | No
 
 
 def _classic(what: str) -> Method:
-    """Return the older form of a query of a resource."""
+    """Return the method for the older form of a query, for one kind of object."""
 
     async def method(services: Services, names: Sequence[str], columns: Sequence[str], locking: bool) -> object:
         _check_unlocked(locking)
@@ -59,7 +59,7 @@ def _check_unlocked(locking: bool) -> None:
 
 
 async def _query_exports(services: Services, names: Sequence[str], locking: bool) -> list[list[object]]:
-    """Return the exports on nodes, all or those named; of a node that does not answer, the one row says nothing."""
+    """Return the exports on all or the named nodes; a node that does not answer has one row, without an export."""
     _check_unlocked(locking)
     return await engine.table(services.source, "export", names, ["node", "export"])
 
@@ -79,17 +79,17 @@ async def _query_tags(services: Services, kind: str, name: str) -> Sequence[str]
         return state.the_cluster.tags
     find = {"node": state.node, "instance": state.instance, "network": state.network, "nodegroup": state.group}
     if kind not in find:
-        raise errors.InvalidError(f"no such kind of object with tags: {kind}", hint=f"there are {', '.join(find)}")
+        raise errors.InvalidError(f"no such kind of object with tags: {kind}", hint=f"the kinds are {', '.join(find)}")
     return find[kind](name).tags
 
 
 async def _query_network_history(
     services: Services, name: str, address: str | None, moment: float | None, limit: int
 ) -> dict[str, object]:
-    """Return who had which address of a network (ours; ``state.history`` says what the answer tells)."""
+    """Return the past owners of a network's addresses (not in Ganeti; ``state.history`` defines the answer)."""
     _check_limit(limit)
     past = await services.history.addresses(name, address=address or "", moment=moment, limit=limit)
-    return {"since": past.since, "network": past.net, "rows": [_holding(one) for one in past.holdings]}
+    return {"since": past.since, "network": past.net, "rows": [_holding(holding) for holding in past.holdings]}
 
 
 def _check_limit(limit: int) -> None:
@@ -97,42 +97,42 @@ def _check_limit(limit: int) -> None:
         raise errors.InvalidError(f"a limit of {limit} rows is not between 1 and {ROW_LIMIT}")
 
 
-def _holding(one: history.Holding) -> dict[str, object]:
+def _holding(holding: history.Holding) -> dict[str, object]:
     return {
-        "address": one.address,
-        "instance": one.instance if one.noun == "instance" else f"{one.noun} {one.instance}",
-        "kind": one.noun,
-        "from": one.start,
-        "to": one.end,
-        "job": one.given.job or None,
-        "opcode": one.given.opcode,
-        "user": one.given.user,
-        "reason": one.given.reason,
-        "end_job": one.freed.job or None,
-        "end_opcode": one.freed.opcode,
-        "end_user": one.freed.user,
-        "end_reason": one.freed.reason,
-        "instance_uuid": one.uuid,
-        "network_uuid": one.network,
+        "address": holding.address,
+        "instance": holding.instance if holding.noun == "instance" else f"{holding.noun} {holding.instance}",
+        "kind": holding.noun,
+        "from": holding.start,
+        "to": holding.end,
+        "job": holding.given.job or None,
+        "opcode": holding.given.opcode,
+        "user": holding.given.user,
+        "reason": holding.given.reason,
+        "end_job": holding.freed.job or None,
+        "end_opcode": holding.freed.opcode,
+        "end_user": holding.freed.user,
+        "end_reason": holding.freed.reason,
+        "instance_uuid": holding.uuid,
+        "network_uuid": holding.network,
     }
 
 
 async def _query_history(
     services: Services, kind: str | None, name: str | None, serial: int | None, moment: float | None, limit: int
 ) -> dict[str, object]:
-    """Return the last events of an object, of a kind or of all (ours; ``state.events``)."""
+    """Return the last events of an object, of a kind or of all kinds (not in Ganeti; ``state.events``)."""
     _check_limit(limit)
     if kind and kind not in events.KINDS:
-        raise errors.InvalidError(f"no such kind of object: {kind}", hint=f"there are {', '.join(events.KINDS)}")
+        raise errors.InvalidError(f"no such kind of object: {kind}", hint=f"the kinds are {', '.join(events.KINDS)}")
     question = events.Question(kind=kind or "", name=name or "", serial=serial or 0, time=moment or 0.0)
     return {"events": await services.events.past(question, limit=limit), "serial": services.events.serial}
 
 
 async def _wait_for_events(services: Services, after: int, limit: int, timeout: float) -> dict[str, object]:
-    """Return events after a serial; none when the time has passed without (ours)."""
+    """Return events after a serial; none if none happened before the timeout (not in Ganeti)."""
     _check_limit(limit)
-    found = await services.events.after(after, limit=min(limit, EVENT_LIMIT), timeout=min(timeout, WAIT_LIMIT))
-    return {"events": found, "serial": services.events.serial}
+    new_events = await services.events.after(after, limit=min(limit, EVENT_LIMIT), timeout=min(timeout, WAIT_LIMIT))
+    return {"events": new_events, "serial": services.events.serial}
 
 
 async def _export(services: Services) -> dict[str, object]:

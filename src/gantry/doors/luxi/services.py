@@ -1,6 +1,6 @@
-"""What the methods of LUXI work on, and how one is declared: its arguments and the function that answers it.
+"""The services that the methods of LUXI use, and the declaration of a method: its arguments and its function.
 
-``jobs`` and ``queries`` hold the two classes of methods; the door calls them by name.
+``jobs`` and ``queries`` have the two classes of methods; ``luxi.Door`` calls them by name.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,17 +16,17 @@ from gantry.state import events, history
 from gantry.state import snapshot as states
 
 WAIT_LIMIT = 600.0
-"""Longest wait of one call, in seconds."""
+"""Maximum time of a request that waits, in seconds."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Method = Callable[..., Awaitable[object]]
 Methods = dict[str, tuple[object, Method]]
-"""By name: the type of the list of arguments, and what is called with the services and the arguments."""
+"""Methods by name: the type of the argument list, and the function that is called with services and arguments."""
 
 
 @dataclass(frozen=True)
 class Services:
-    """What the methods work on."""
+    """The parts of the master that the methods use."""
 
     queue: queue.Queue
     source: engine.Source

@@ -1,9 +1,9 @@
-"""The resources that change something: for each path and method the opcode, and how its arguments are mapped.
+"""The resources that change something: for each path and method the opcode, and the mapping of its arguments.
 
-One row is one resource. A part of the path in braces is the opcode's field of that name; a query argument is the field
-that it is mapped to; the body is the opcode's other fields, by their own names or by those that existing clients use
-(contracts/remote-api.md#resources). Whether they are valid is the opcode's to say, not the door's. A job id is
-answered.
+Each row of ``CHANGES`` is a method of a resource. A part of the path in braces is the opcode's field of that name; a
+query argument is the field that it is mapped to; the body has the opcode's other fields, by their own names or by those
+that existing clients use (contracts/remote-api.md#resources). The opcode validates the fields. The answer is the job
+id.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ TAG_KINDS = {
     "/2/groups/{name}": ("nodegroup", "group "),
     "/2/networks/{name}": ("network", "network "),
 }
-"""Path of what has tags: the kind of object, and what it is called in texts."""
+"""For each path of an object with tags: the kind of the object, and its noun in texts."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A row: ``query`` and ``aliases`` map a name of the wire to the opcode's field.
+    """A change: ``query`` and ``aliases`` map a query argument or body key to a field of the opcode.
 
-    ``fixed`` are fields that nobody may give; ``arrange`` makes opcodes of what was gathered where one is not enough.
+    ``fixed`` has fields that a request cannot set; ``arrange`` converts the fields, or makes several opcodes of them.
     """
 
     method: str
@@ -40,74 +40,74 @@ class Change:
     arrange: Callable[[Op], list[Op]] | None = None
 
     async def call(self, master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
-        """Submit the job and answer its number."""
+        """Submit the job and return its number."""
         op = self._op(request, names)
         ops = self.arrange(op) if self.arrange else [op]
         return wire.Answer(await master.submit(request, ops))
 
     def _op(self, request: wire.Request, names: Mapping[str, str]) -> Op:
-        """Gather the opcode's fields: from the body, then the query, then the path."""
-        given = self._given(request.body) if self.body else {}
-        static = {"OP_ID", "reason", "dry_run", *names, *self.fixed} & given.keys()
+        """Collect the opcode's fields: from the body, then the query, then the path."""
+        fields = self._body_fields(request.body) if self.body else {}
+        static = {"OP_ID", "reason", "dry_run", *names, *self.fixed} & fields.keys()
         if static:
-            raise errors.InvalidError(f"the body may not have {', '.join(sorted(static))}")
+            raise errors.InvalidError(f"the body must not have the keys {', '.join(sorted(static))}")
         for name, field in {"dry-run": "dry_run", **self.query}.items():
             if name in request.query:
-                given[field] = request.query[name][-1]
-        return {**given, **self.fixed, **names, "OP_ID": self.op}
+                fields[field] = request.query[name][-1]
+        return {**fields, **self.fixed, **names, "OP_ID": self.op}
 
-    def _given(self, body: object) -> Op:
+    def _body_fields(self, body: object) -> Op:
         if body is None:
             return {}
         if not isinstance(body, dict):
             raise errors.InvalidError("the body is not a JSON object")
-        given: Op = {}
+        fields: Op = {}
         for name, value in body.items():
             field = self.aliases.get(name, name)
-            if field in given:
-                raise errors.InvalidError(f"the body has both {name} and {field}")
-            given[field] = value
-        return given
+            if field in fields:
+                raise errors.InvalidError(f"the body has both {name} and {field}, which mean the same")
+            fields[field] = value
+        return fields
 
     @property
     def route(self) -> routes.Route:
-        """Return the row as a route."""
+        """Return the route of the change."""
         query = tuple(sorted({"dry-run", "reason", *self.query}))
         access = wire.Access.WRITE
         return routes.Route(self.method, self.path, access, self.call, f"job: `{self.op}`", query)
 
 
-def _created(op: Op) -> list[Op]:
+def _create(op: Op) -> list[Op]:
     version = op.pop("__version__", 0)
     if version != 1:
         raise errors.InvalidError(f"__version__ of the body is {version!r}, not 1")
     return [op]
 
 
-def _without_nulls(op: Op) -> list[Op]:
+def _drop_nulls(op: Op) -> list[Op]:
     return [{name: value for name, value in op.items() if value is not None}]
 
 
-def _numbered(op: Op) -> list[Op]:
-    """Turn disks that are one text, "0,1", into a list."""
+def _split_disks(op: Op) -> list[Op]:
+    """Convert a text of disk numbers, "0,1", to a list."""
     disks = op.get("disks")
     if isinstance(disks, str):
         op["disks"] = [part.strip() for part in disks.split(",") if part.strip()]
     return [{"mode": "replace_auto", **op}]
 
 
-def _reinstalled(op: Op) -> list[Op]:
-    """Stop, install, start; ``nostartup`` is the older form of ``start``."""
-    wanted = {"start": op.pop("start", True), "nostartup": op.pop("nostartup", "0")}
+def _reinstall(op: Op) -> list[Op]:
+    """Return opcodes to stop, install and start; ``nostartup`` is the older form of ``start``."""
+    options = {"start": op.pop("start", True), "nostartup": op.pop("nostartup", "0")}
     general: Op = {name: op[name] for name in ("instance_name", "dry_run", "depends") if name in op}
     ops: list[Op] = [{**general, "OP_ID": "OP_INSTANCE_SHUTDOWN"}, {k: v for k, v in op.items() if k != "depends"}]
-    if wanted["start"] and wanted["nostartup"] in ("0", ""):
+    if options["start"] and options["nostartup"] in ("0", ""):
         ops.append({name: value for name, value in general.items() if name != "depends"})
         ops[-1]["OP_ID"] = "OP_INSTANCE_STARTUP"
     return ops
 
 
-def _listed(field: str, into: str) -> Callable[[Op], list[Op]]:
+def _as_list(field: str, into: str) -> Callable[[Op], list[Op]]:
     def arranged(op: Op) -> list[Op]:
         op[into] = [op.pop(field)]
         return [op]
@@ -117,17 +117,17 @@ def _listed(field: str, into: str) -> Callable[[Op], list[Op]]:
 
 def _storage(op: Op) -> list[Op]:
     op["output_fields"] = [part for part in str(op.get("output_fields", "")).split(",") if part]
-    return _listed("node_name", "nodes")(op)
+    return _as_list("node_name", "nodes")(op)
 
 
-def _modified(op: Op) -> list[Op]:
+def _collect_changes(op: Op) -> list[Op]:
     op["changes"] = {name: op.pop(name) for name in ("allocatable",) if name in op}
     return [op]
 
 
-def _query(*names: str, **others: str) -> dict[str, str]:
-    """Return query arguments: those that are called as their field, and those that are not."""
-    return {name: name for name in names} | others
+def _query(*names: str, **aliases: str) -> dict[str, str]:
+    """Return a mapping of query arguments: ``names`` are also the field names, ``aliases`` map to other fields."""
+    return {name: name for name in names} | aliases
 
 
 INSTANCE = "/2/instances/{instance_name}"
@@ -136,28 +136,28 @@ NETWORK = "/2/networks/{network_name}"
 GROUP = "/2/groups/{group_name}"
 
 _CUSTOM = {f"custom_{name}": name for name in ("beparams", "hvparams", "ndparams", "ipolicy", "diskparams")}
-_NEW = {"name": "instance_name", "os": "os_type"}
-_KEPT = {"ignore_failures": False}
-_REPLACED = _query("remote_node", "mode", "disks", "iallocator")
-_GIVEN_UP = _query("mode", "iallocator", "remote_node", "early_release")
+_CREATE_ALIASES = {"name": "instance_name", "os": "os_type"}
+_REMOVE_FIXED = {"ignore_failures": False}
+_REPLACE_QUERY = _query("remote_node", "mode", "disks", "iallocator")
+_EVACUATE_QUERY = _query("mode", "iallocator", "remote_node", "early_release")
 
 CHANGES: tuple[Change, ...] = (
     Change("PUT", "/2/modify", "OP_CLUSTER_SET_PARAMS"),
     Change("PUT", "/2/redistribute-config", "OP_CLUSTER_REDIST_CONF", body=False),
-    Change("POST", "/2/instances", "OP_INSTANCE_CREATE", aliases=_NEW, arrange=_created),
-    Change("DELETE", INSTANCE, "OP_INSTANCE_REMOVE", _query("shutdown_timeout"), fixed=_KEPT),
+    Change("POST", "/2/instances", "OP_INSTANCE_CREATE", aliases=_CREATE_ALIASES, arrange=_create),
+    Change("DELETE", INSTANCE, "OP_INSTANCE_REMOVE", _query("shutdown_timeout"), fixed=_REMOVE_FIXED),
     Change(
         "GET", INSTANCE + "/info", "OP_INSTANCE_QUERY_DATA", _query("static"), body=False,
-        arrange=_listed("instance_name", "instances"),
+        arrange=_as_list("instance_name", "instances"),
     ),
     Change("POST", INSTANCE + "/reboot", "OP_INSTANCE_REBOOT", _query("ignore_secondaries", type="reboot_type")),
     Change("PUT", INSTANCE + "/startup", "OP_INSTANCE_STARTUP", _query("force", "no_remember"), body=False),
     Change("PUT", INSTANCE + "/shutdown", "OP_INSTANCE_SHUTDOWN", _query("no_remember")),
     Change(
         "POST", INSTANCE + "/reinstall", "OP_INSTANCE_REINSTALL", _query("nostartup", os="os_type"),
-        {"os": "os_type"}, arrange=_reinstalled,
+        {"os": "os_type"}, arrange=_reinstall,
     ),
-    Change("POST", INSTANCE + "/replace-disks", "OP_INSTANCE_REPLACE_DISKS", _REPLACED, arrange=_numbered),
+    Change("POST", INSTANCE + "/replace-disks", "OP_INSTANCE_REPLACE_DISKS", _REPLACE_QUERY, arrange=_split_disks),
     Change("PUT", INSTANCE + "/activate-disks", "OP_INSTANCE_ACTIVATE_DISKS", _query("ignore_size"), body=False),
     Change("PUT", INSTANCE + "/deactivate-disks", "OP_INSTANCE_DEACTIVATE_DISKS", _query("force"), body=False),
     Change("POST", INSTANCE + "/recreate-disks", "OP_INSTANCE_RECREATE_DISKS"),
@@ -168,7 +168,7 @@ CHANGES: tuple[Change, ...] = (
     Change("PUT", INSTANCE + "/failover", "OP_INSTANCE_FAILOVER"),
     Change("PUT", INSTANCE + "/rename", "OP_INSTANCE_RENAME"),
     Change("PUT", INSTANCE + "/modify", "OP_INSTANCE_SET_PARAMS", aliases=_CUSTOM),
-    Change("POST", NODE + "/evacuate", "OP_NODE_EVACUATE", _GIVEN_UP),
+    Change("POST", NODE + "/evacuate", "OP_NODE_EVACUATE", _EVACUATE_QUERY),
     Change("POST", NODE + "/migrate", "OP_NODE_MIGRATE", _query("live", "mode")),
     Change("POST", NODE + "/modify", "OP_NODE_SET_PARAMS", _query("force")),
     Change(
@@ -177,10 +177,10 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "PUT", NODE + "/storage/modify", "OP_NODE_MODIFY_STORAGE", _query("storage_type", "name", "allocatable"),
-        body=False, arrange=_modified,
+        body=False, arrange=_collect_changes,
     ),
     Change("PUT", NODE + "/storage/repair", "OP_REPAIR_NODE_STORAGE", _query("storage_type", "name"), body=False),
-    Change("POST", "/2/networks", "OP_NETWORK_ADD", aliases={"name": "network_name"}, arrange=_without_nulls),
+    Change("POST", "/2/networks", "OP_NETWORK_ADD", aliases={"name": "network_name"}, arrange=_drop_nulls),
     Change("DELETE", NETWORK, "OP_NETWORK_REMOVE"),
     Change("PUT", NETWORK + "/modify", "OP_NETWORK_SET_PARAMS"),
     Change("PUT", NETWORK + "/rename", "OP_NETWORK_RENAME"),
@@ -202,10 +202,12 @@ _ROLES: dict[str, dict[str, bool]] = {
 
 
 async def _set_role(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
-    """Turn a role into the flags of a node."""
+    """Set the flags of a node by its role."""
     flags = _ROLES.get(request.body) if isinstance(request.body, str) else None
     if flags is None:
-        raise errors.InvalidError(f"the body is no role that can be given: {request.body!r}", hint=", ".join(_ROLES))
+        raise errors.InvalidError(
+            f"the body is not a role that can be set: {request.body!r}", hint=f"the roles are {', '.join(_ROLES)}"
+        )
     options = {"force": request.flag("force"), "auto_promote": request.flag("auto-promote")}
     dry_run = request.flag("dry-run")
     return wire.Answer(
@@ -217,7 +219,9 @@ def _tagging(op: str, kind: str) -> routes.Call:
     async def call(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
         tags: Sequence[str] = request.query.get("tag", ())
         if not tags:
-            raise errors.InvalidError("no tag is given", hint="each is a query argument: ?tag=one&tag=two")
+            raise errors.InvalidError(
+                "the request has no tags", hint="add each tag as a query argument: ?tag=first&tag=second"
+            )
         dry_run = request.flag("dry-run")
         return wire.Answer(
             await master.submit(request, [{"OP_ID": op, "kind": kind, "tags": tags, **names, "dry_run": dry_run}])
@@ -227,14 +231,14 @@ def _tagging(op: str, kind: str) -> routes.Call:
 
 
 async def _cancel(master: routes.Master, request: wire.Request, names: Mapping[str, str]) -> wire.Answer:
-    """Cancel a job; the answer says whether it was, and why not."""
+    """Cancel a job; the answer is whether it was canceled, and a message."""
     return wire.Answer(await master.caller.call(object, "CancelJob", job_number(names)))
 
 
 def job_number(names: Mapping[str, str]) -> int:
-    """Return the number of a job in a path; InvalidError when it is none."""
+    """Return the number of a job in a path; InvalidError if it is not a number."""
     if not names["job"].isdecimal():
-        raise errors.InvalidError(f"this is not the number of a job: {names['job']}")
+        raise errors.InvalidError(f"'{names['job']}' is not a job number")
     return int(names["job"])
 
 
@@ -253,5 +257,5 @@ ROUTES: tuple[routes.Route, ...] = (
         ("auto-promote", "dry-run", "force", "reason"),
     ),
     *(route for path, (kind, _) in TAG_KINDS.items() for route in _tag_routes(path, kind)),
-    routes.Route("DELETE", "/2/jobs/{job}", wire.Access.WRITE, _cancel, "cancels: whether it was, and a message"),
+    routes.Route("DELETE", "/2/jobs/{job}", wire.Access.WRITE, _cancel, "cancels a job: success and a message"),
 )  # fmt: skip

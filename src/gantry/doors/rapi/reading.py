@@ -1,7 +1,7 @@
 """The resources that are answered at once: lists, objects, jobs, queries (contracts/remote-api.md#resources).
 
-All is asked from the master by LUXI queries. A field that a client expects and this cluster does not have, or whose
-node does not answer, is null. An object is answered with its serial number, which becomes its ETag.
+All data comes from the master by LUXI queries. A field is null if clients expect it but this cluster does not have it,
+or if its node does not answer. The answer for an object includes its serial number, which becomes its ETag.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "ndparams", "custom_ndparams", *_COMMON,
     ),
 }  # fmt: skip
-"""What is answered of each kind of object (contracts/remote-api.md#returned-fields; ``subnets`` is ours)."""
+"""The returned fields of each kind of object.
+
+See contracts/remote-api.md#returned-fields; ``subnets`` is not in Ganeti.
+"""
 
 _PLURALS = {"instance": "instances", "node": "nodes", "network": "networks", "group": "groups"}
 _KEYS = {"instance": "id", "node": "id", "network": "name", "group": "name"}
@@ -51,30 +54,30 @@ Names = Mapping[str, str]
 
 
 class _Result(msgspec.Struct):
-    """What the master answers to a query: a status and a value for each field of each row."""
+    """The master's answer to a query: a status and a value for each field of each row."""
 
     data: list[list[tuple[int, object]]]
 
 
 async def _rows(master: routes.Master, what: str, fields: Sequence[str], name: str = "") -> list[dict[str, object]]:
-    """Return objects as dictionaries, all or the one of this name or UUID; values that there are not are null."""
-    wanted = ["|", ["=", "name", name], ["=", "uuid", name]] if name else None
-    result = await master.caller.call(_Result, "Query", what, fields, wanted)
+    """Return objects as dictionaries, all or the object with a name or UUID; missing values are null."""
+    filter_ = ["|", ["=", "name", name], ["=", "uuid", name]] if name else None
+    result = await master.caller.call(_Result, "Query", what, fields, filter_)
     return [
         {field: value if status == 0 else None for field, (status, value) in zip(fields, row, strict=True)}
         for row in result.data
     ]
 
 
-async def _the_one(master: routes.Master, what: str, fields: Sequence[str], name: str) -> dict[str, object]:
+async def _object_row(master: routes.Master, what: str, fields: Sequence[str], name: str) -> dict[str, object]:
     rows = await _rows(master, what, fields, name)
     if not rows:
         raise errors.NotFoundError(f"no such {what}: {name}")
     return rows[0]
 
 
-def _shown(what: str, row: dict[str, object]) -> dict[str, object]:
-    """Add what existing clients look for under other names."""
+def _with_older_names(what: str, row: dict[str, object]) -> dict[str, object]:
+    """Add fields under the other names that existing clients use."""
     if what == "instance" and isinstance(parameters := row["beparams"], dict):
         row["beparams"] = {**parameters, "memory": parameters.get("maxmem")}
     if what == "node":
@@ -88,30 +91,30 @@ def _listing(what: str) -> routes.Call:
     async def call(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
         if request.flag("bulk"):
             rows = await _rows(master, what, FIELDS[what])
-            return wire.Answer([_shown(what, row) for row in rows])
-        found = sorted(str(row["name"]) for row in await _rows(master, what, ["name"]))
-        return wire.Answer([{key: name, "uri": f"/2/{plural}/{name}"} for name in found])
+            return wire.Answer([_with_older_names(what, row) for row in rows])
+        object_names = sorted(str(row["name"]) for row in await _rows(master, what, ["name"]))
+        return wire.Answer([{key: name, "uri": f"/2/{plural}/{name}"} for name in object_names])
 
     return call
 
 
 def _object(what: str) -> routes.Call:
     async def call(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
-        row = await _the_one(master, what, FIELDS[what], names["name"])
-        return wire.Answer(_shown(what, row), version=row["serial_no"])
+        row = await _object_row(master, what, FIELDS[what], names["name"])
+        return wire.Answer(_with_older_names(what, row), version=row["serial_no"])
 
     return call
 
 
 async def check_version(master: routes.Master, request: wire.Request, route: routes.Route, names: Names) -> None:
-    """Raise RefusedError 412 when the object that a change is for has another version than the client knows."""
+    """Raise RefusedError 412 if the object of a change has another version than the client expects."""
     known = {plural: what for what, plural in _PLURALS.items()}
     if not names or route.parts[1] not in known:
-        raise errors.InvalidError("If-Match is for one instance, node, group or network")
+        raise errors.InvalidError("If-Match requires the path of an instance, node, group or network")
     name = next(iter(names.values()))
-    row = await _the_one(master, known[route.parts[1]], ["serial_no"], name)
+    row = await _object_row(master, known[route.parts[1]], ["serial_no"], name)
     if not representation.is_version(row["serial_no"], request.if_match):
-        raise http.RefusedError(412, f"{name} has changed: its version is {row['serial_no']}")
+        raise http.RefusedError(412, f"{name} has changed: its version is now {row['serial_no']}")
 
 
 def _tags(kind: str) -> routes.Call:
@@ -130,12 +133,12 @@ def _constant(value: object) -> routes.Call:
 
 async def _info(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     info = await master.caller.call(dict[str, object], "QueryClusterInfo")
-    more = {"vg_name": info.get("volume_group_name"), "drbd_helper": info.get("drbd_usermode_helper")}
-    return wire.Answer({**info, **more})
+    older_names = {"vg_name": info.get("volume_group_name"), "drbd_helper": info.get("drbd_usermode_helper")}
+    return wire.Answer({**info, **older_names})
 
 
 class _System(msgspec.Struct, array_like=True):
-    """What a job says of one operating system."""
+    """A job's result about an operating system."""
 
     name: str
     valid: bool
@@ -150,10 +153,10 @@ class _System(msgspec.Struct, array_like=True):
 async def _systems(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
     fields = _System.__struct_fields__
     result = await master.result(request, {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields})
-    found = msgspec.convert(result, list[_System])
+    systems = msgspec.convert(result, list[_System])
     if request.flag("bulk"):
-        return wire.Answer([msgspec.structs.asdict(one) for one in found])
-    return wire.Answer([name for one in found for name in one.offered])
+        return wire.Answer([msgspec.structs.asdict(system) for system in systems])
+    return wire.Answer([name for system in systems for name in system.offered])
 
 
 async def _console(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
@@ -161,7 +164,7 @@ async def _console(master: routes.Master, request: wire.Request, names: Names) -
 
 
 async def _role(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
-    row = await _the_one(master, "node", ["role", "serial_no"], names["name"])
+    row = await _object_row(master, "node", ["role", "serial_no"], names["name"])
     return wire.Answer(_ROLES.get(str(row["role"])), version=row["serial_no"])
 
 
@@ -179,7 +182,7 @@ async def _job(master: routes.Master, request: wire.Request, names: Names) -> wi
     return wire.Answer(dict(zip(fields, rows[0], strict=True)))
 
 
-class _Wait(msgspec.Struct, forbid_unknown_fields=True):
+class _WaitBody(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a wait for a job."""
 
     fields: list[str]
@@ -188,8 +191,8 @@ class _Wait(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def _wait(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
-    """Wait a while for a change of a job; null when there was none (contracts/jobs.md#waiting-for-a-change)."""
-    body = _converted(request.body, _Wait)
+    """Wait for a change of a job; null if there was none in the time (contracts/jobs.md#waiting-for-a-change)."""
+    body = _convert(request.body, _WaitBody)
     change = await master.caller.call(
         object,
         "WaitForJobChange",
@@ -197,14 +200,14 @@ async def _wait(master: routes.Master, request: wire.Request, names: Names) -> w
         body.fields,
         body.previous_job_info,
         body.previous_log_serial,
-        routes.WAIT,
+        routes.WAIT_SECONDS,
     )
     if not isinstance(change, list):
         return wire.Answer(None)
     return wire.Answer({"job_info": change[0], "log_entries": change[1]})
 
 
-class _Question(msgspec.Struct, forbid_unknown_fields=True):
+class _QueryBody(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a query; ``filter`` is the older name of ``qfilter``."""
 
     fields: list[str] = []
@@ -212,7 +215,7 @@ class _Question(msgspec.Struct, forbid_unknown_fields=True):
     filter: object = None
 
 
-def _converted(body: object, kind: type[routes.T]) -> routes.T:
+def _convert(body: object, kind: type[routes.T]) -> routes.T:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
@@ -224,12 +227,12 @@ def _fields(request: wire.Request) -> list[str]:
 
 
 async def _query(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
-    body = _converted(request.body, _Question) if request.method == "PUT" and request.body else _Question()
+    body = _convert(request.body, _QueryBody) if request.method == "PUT" and request.body else _QueryBody()
     fields = body.fields or _fields(request)
     if not fields:
-        raise errors.InvalidError("no fields are asked for", hint="?fields=name,uuid")
-    wanted = body.filter if body.qfilter is None else body.qfilter
-    return wire.Answer(await master.caller.call(object, "Query", names["what"], fields, wanted))
+        raise errors.InvalidError("the query does not name any fields", hint="add them to the URL: ?fields=name,uuid")
+    filter_ = body.filter if body.qfilter is None else body.qfilter
+    return wire.Answer(await master.caller.call(object, "Query", names["what"], fields, filter_))
 
 
 async def _query_fields(master: routes.Master, request: wire.Request, names: Names) -> wire.Answer:
@@ -251,27 +254,29 @@ def _read(
 _READ, _WRITE = wire.Access.READ, wire.Access.WRITE
 
 ROUTES: tuple[routes.Route, ...] = (
-    _read("/", _constant(None), "nothing"),
-    _read("/2", _constant(None), "nothing"),
+    _read("/", _constant(None), "null"),
+    _read("/2", _constant(None), "null"),
     _read("/version", _constant(VERSION), "2, the version of this interface"),
-    _read("/2/info", _info, "what the cluster is and how it is set up"),
-    _read("/2/features", _constant(FEATURES), "what this server can do"),
+    _read("/2/info", _info, "the cluster and its settings"),
+    _read("/2/features", _constant(FEATURES), "the optional features of this server"),
     _read("/2/os", _systems, "the operating systems, from all nodes", query="bulk"),
     *(
         route
         for what, plural in _PLURALS.items()
         for route in (
-            _read(f"/2/{plural}", _listing(what), f"all {plural}: names and paths, or all about them", query="bulk"),
+            _read(
+                f"/2/{plural}", _listing(what), f"all {plural}: names and paths, or all fields with bulk", query="bulk"
+            ),
             _read(f"/2/{plural}/{{name}}", _object(what), f"one {what}"),
         )
     ),
-    _read("/2/instances/{name}/console", _console, "how to reach its console", access=_READ),
+    _read("/2/instances/{name}/console", _console, "how to connect to the console", access=_READ),
     _read("/2/nodes/{name}/role", _role, "master, master-candidate, regular, drained or offline"),
     *(_read(path + "/tags", _tags(kind), "the tags") for path, (kind, _) in changes.TAG_KINDS.items()),
     _read("/2/jobs", _jobs, "the jobs that are not archived", query="bulk"),
-    _read("/2/jobs/{job}", _job, "one job; nulls when there is none"),
-    _read("/2/jobs/{job}/wait", _wait, "the job when it changes, null after ten seconds", access=_WRITE),
+    _read("/2/jobs/{job}", _job, "one job; nulls if it does not exist"),
+    _read("/2/jobs/{job}/wait", _wait, "the job after a change, or null after ten seconds", access=_WRITE),
     _read("/2/query/{what}", _query, "the fields of all objects of a kind", access=_READ, query="fields"),
     _read("/2/query/{what}", _query, "the same, with a filter", method="PUT", access=_READ, query="fields"),
-    _read("/2/query/{what}/fields", _query_fields, "which fields there are", query="fields"),
+    _read("/2/query/{what}/fields", _query_fields, "the fields of a kind of object", query="fields"),
 )

@@ -1,6 +1,6 @@
-"""What the two tables of the remote API are made of: a route, the master behind it, and how to find one.
+"""A route of the remote API, the match of a path with a route, and the access to the master.
 
-A path is written as in contracts/remote-api.md#resources, with the name of each part that varies in braces:
+Paths are written as in contracts/remote-api.md#resources, with the name of each variable part in braces:
 ``/2/nodes/{node_name}/role``.
 """
 
@@ -15,25 +15,25 @@ from gantry.runtime import interface
 
 T = TypeVar("T")
 
-WAIT = 10.0
-"""Seconds that one question to the master for a change of a job takes at most.
+WAIT_SECONDS = 10.0
+"""Maximum seconds of one request to the master that waits for a change of a job.
 
 See contracts/remote-api.md#waiting-for-a-job.
 """
 
-JOB_PATIENCE = 60.0
-"""Seconds that a read which needs a job waits for it."""
+JOB_TIMEOUT_SECONDS = 60.0
+"""Seconds that a read waits for the job that it needs."""
 
 
 @dataclass(frozen=True)
 class Master:
-    """The master behind the door, and the clock that reasons are stamped by."""
+    """The connection to the master, and the clock for the timestamps of reasons."""
 
     caller: luxi.Caller
     clock: interface.Clock
 
     async def submit(self, request: wire.Request, ops: Iterable[Mapping[str, object]]) -> int:
-        """Submit a job that says by whom and why it was asked for; return its number."""
+        """Submit a job, with the user and the reason of the request; return its number."""
         stamp = int(self.clock.now() * 1e9)
         why = (request.query.get("reason") or [""])[-1]
         trail = [["gnt:user", why, stamp]] if why else []
@@ -42,14 +42,16 @@ class Master:
         return await self.caller.call(int, "SubmitJob", [{**op, "reason": trail} for op in ops])
 
     async def result(self, request: wire.Request, op: Mapping[str, object]) -> object:
-        """Run a job of one opcode and return its result; BusyError when it takes too long, its error when it fails."""
+        """Run a job of one opcode and return its result; BusyError after the timeout; the job's error if it fails."""
         number = await self.submit(request, [op])
         status: list[object] | None = None
-        end = self.clock.monotonic() + JOB_PATIENCE
+        end = self.clock.monotonic() + JOB_TIMEOUT_SECONDS
         while status not in (["success"], ["error"], ["canceled"]):
             if self.clock.monotonic() > end:
-                raise errors.BusyError(f"job {number} has not ended yet", hint=f"ask for /2/jobs/{number}")
-            change = await self.caller.call(object, "WaitForJobChange", number, ["status"], status, None, WAIT)
+                raise errors.BusyError(
+                    f"job {number} has not ended yet", hint=f"request its status later: /2/jobs/{number}"
+                )
+            change = await self.caller.call(object, "WaitForJobChange", number, ["status"], status, None, WAIT_SECONDS)
             if isinstance(change, list) and change and isinstance(change[0], list):
                 status = change[0]
         rows = await self.caller.call(list[list[object]], "QueryJobs", [number], ["opresult"])
@@ -66,12 +68,12 @@ def _failure(result: object) -> errors.GantryError:
 
 
 Call = Callable[[Master, wire.Request, Mapping[str, str]], Awaitable[wire.Answer]]
-"""What a route does, with the parts of the path that vary."""
+"""The function of a route, which is called with the variable parts of the path."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """One method of one resource; ``text`` says what is answered or done, ``query`` which query arguments it has."""
+    """A method of a resource; ``text`` describes the answer or the change, ``query`` lists the query arguments."""
 
     method: str
     path: str
@@ -86,14 +88,14 @@ class Route:
         return tuple(part for part in self.path.split("/") if part)
 
 
-def matched(route: Route, path: tuple[str, ...]) -> dict[str, str] | None:
-    """Return the parts of a path that vary, None when it is another resource's."""
+def match(route: Route, path: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the variable parts of a path, None if the path does not match the route."""
     if len(route.parts) != len(path):
         return None
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for pattern, part in zip(route.parts, path, strict=True):
         if pattern.startswith("{"):
-            found[pattern[1:-1]] = part
+            names[pattern[1:-1]] = part
         elif pattern != part:
             return None
-    return found
+    return names

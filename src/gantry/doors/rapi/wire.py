@@ -1,8 +1,7 @@
-"""How the remote API reads a request and writes an answer: users, rights, bodies, versions, failures.
+"""Requests and answers of the remote API: users, permissions, bodies, versions, failures.
 
-``Application`` lets a request through in this order: content type of the answer, endpoint, user, right, body, the
-endpoint's own work, representation. A failure is ``code``, ``message`` and ``explain``
-(contracts/remote-api.md#errors).
+``Application`` processes a request in this order: content type of the answer, endpoint, user, permission, body, call of
+the endpoint, representation. A failure has ``code``, ``message`` and ``explain`` (contracts/remote-api.md#errors).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from gantry.runtime import interface
 
 
 class Access(Enum):
-    """Who may use an endpoint: everybody, users with any right, users who may write."""
+    """The required permission for an endpoint: none, to read, or to write."""
 
     OPEN = "open"
     READ = "read"
@@ -28,9 +27,9 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """What an endpoint gets: the path without its empty ends, the query, the decoded body (None: there is none).
+    """A request: the path without empty parts, the query, the decoded body (None without a body).
 
-    ``if_match`` are the tags of which the object has to have one (header If-Match), empty when any will do.
+    ``if_match`` has the header If-Match: the object must have one of these ETags, any if it is empty.
     """
 
     method: str
@@ -41,16 +40,16 @@ class Request:
     if_match: str = ""
 
     def flag(self, name: str) -> bool:
-        """Return a number of the query as a truth value; InvalidError when it is none."""
+        """Return whether a query argument is a number other than 0; InvalidError if it is not a number."""
         text = (self.query.get(name) or ["0"])[-1]
         if not text.isdecimal():
-            raise errors.InvalidError(f"the query argument {name} is not a number: {text}", hint="it is 0 or 1")
+            raise errors.InvalidError(f"the query argument {name} is not a number: {text}", hint="write 0 or 1")
         return int(text) != 0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an endpoint says; ``version`` is that of the one object it shows."""
+    """The answer of an endpoint; ``version`` is the serial number of the object in it, if it is a single object."""
 
     value: object
     version: object = None
@@ -58,7 +57,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What answers a request."""
+    """The function for a request, and the required permission."""
 
     access: Access
     call: Callable[[Request], Awaitable[Answer]]
@@ -66,13 +65,13 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Gate:
-    """Who is let in: the users, and whether everybody may use what is open."""
+    """The authentication: the users, and whether OPEN endpoints are available without a user."""
 
     known: users.Users
     anonymous: bool = True
 
     async def user(self, header: str) -> users.User | None:
-        """Return who asks, None for nobody; RefusedError 401 when the password is wrong."""
+        """Return the user of a request, None without a login; RefusedError 401 if the password is wrong."""
         if not header:
             return None
         login = users.login(header)
@@ -82,36 +81,38 @@ class Gate:
         return user
 
     def check(self, access: Access, user: users.User | None) -> None:
-        """Raise RefusedError 401 or 403 when a user, or nobody, has not this right."""
+        """Raise RefusedError 401 or 403 if the user, or a request without a user, does not have this permission."""
         if user is None:
             if access is Access.OPEN and self.anonymous:
                 return
             raise _unauthorized()
         if (access is Access.WRITE and not user.may_write) or (access is Access.READ and not user.may_read):
-            raise http.RefusedError(403, f"user {user.name} may not do that; it needs the option {access.value}")
+            raise http.RefusedError(
+                403, f"user {user.name} does not have the option {access.value}, which this request requires"
+            )
 
 
 def _unauthorized() -> http.RefusedError:
     challenge = {"WWW-Authenticate": f'Basic realm="{users.REALM}"'}
-    return http.RefusedError(401, "no user with this password", headers=challenge)
+    return http.RefusedError(401, "wrong or missing user name or password", headers=challenge)
 
 
-def decoded(raw: interface.HttpRequest) -> object:
-    """Return the body of a request, None when it has none; RefusedError for what is no JSON."""
+def decode_body(raw: interface.HttpRequest) -> object:
+    """Return the decoded body of a request, None without a body; RefusedError if the body is not JSON."""
     if not raw.body:
         return None
     if raw.headers.get("content-type", "").partition(";")[0].strip().lower() != representation.JSON:
-        raise http.RefusedError(415, f"a body has to be {representation.JSON}")
+        raise http.RefusedError(415, f"the content type of the body is not {representation.JSON}")
     try:
         value: object = msgspec.json.decode(raw.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise http.RefusedError(400, f"the body is no JSON: {error}") from None
+        raise http.RefusedError(400, f"the body is not valid JSON: {error}") from None
     return value
 
 
 def response(raw: interface.HttpRequest, answer: Answer, kind: str) -> interface.HttpResponse:
-    """Return an answer in a content type, with its tag; 304 when the client has it already."""
-    body = representation.written(answer.value, kind)
+    """Return an answer in a content type, with its ETag; status 304 if the client already has this version."""
+    body = representation.encode(answer.value, kind)
     if raw.method != "GET":
         return interface.HttpResponse(200, body, kind)
     headers = {"ETag": representation.tag(body, answer.version), "Vary": "Accept"}
@@ -121,6 +122,6 @@ def response(raw: interface.HttpRequest, answer: Answer, kind: str) -> interface
 
 
 def failure(error: http.Failure) -> interface.HttpResponse:
-    """Return a failure as clients of the remote API read it."""
+    """Return the answer for a failure, in the format of the remote API."""
     content = {"code": error.status, "message": HTTPStatus(error.status).phrase, "explain": str(error) or None}
-    return interface.HttpResponse(error.status, representation.written(content, representation.JSON))
+    return interface.HttpResponse(error.status, representation.encode(content, representation.JSON))

@@ -198,7 +198,7 @@ class View:
     def _encode_format(self, body: bytes) -> bytes:
         if self._media.kind == representation.JSON:
             return body + b"\n"
-        return representation.written(msgspec.json.decode(body), representation.YAML)
+        return representation.encode(msgspec.json.decode(body), representation.YAML)
 
     def _encode_view(self, body: bytes) -> bytes:
         if self._media.view == TABLE:
