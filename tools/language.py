@@ -31,7 +31,6 @@ PENDING: tuple[str, ...] = (
     "docs/reference",
     "src/gantry/address",
     "src/gantry/daemons",
-    "src/gantry/doors/neutron",
     "src/gantry/jobs",
     "src/gantry/kubernetes/apiserver/admission.py",
     "src/gantry/kubernetes/controllers/templates.py",

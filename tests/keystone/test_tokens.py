@@ -123,7 +123,7 @@ def test_a_new_password_of_the_account_takes_hold_without_a_restart(made: Cloud)
 
 async def test_a_keystone_whose_certificate_nobody_vouches_for_is_told_no_password(made: Cloud) -> None:
     account = keystone.Account("gantry", "service", "default", str(made.password_file))
-    place, trust = keystone.Place.parse(made.keystone.url), security.service_client_context("")
+    place, trust = keystone.Address.parse(made.keystone.url), security.service_client_context("")
     service = keystone.Service(real.RealRuntime(), place, account, tls=trust)
     with pytest.raises(errors.BusyError, match="certificate verify failed"):
         await service.look_up("anything")

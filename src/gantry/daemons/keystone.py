@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keystone-ca", default="", metavar="FILE", help="authorities of its certificate (default: the system's)"
     )
     group.add_argument(
-        "--keystone-cache", type=float, default=tokens.LIFETIME, metavar="SECONDS",
-        help=f"how long a token is let in without asking again (default: {tokens.LIFETIME:.0f})",
+        "--keystone-cache", type=float, default=tokens.CACHE_SECONDS, metavar="SECONDS",
+        help=f"how long Keystone's answer about a token is cached (default: {tokens.CACHE_SECONDS:.0f})",
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def authenticator(
         return None
     if not options.keystone_url:
         raise errors.InvalidError("there is no address of Keystone", hint="add --keystone-url")
-    place = keystone.Place.parse(options.keystone_url)
+    address = keystone.Address.parse(options.keystone_url)
     account = keystone.Account(
         options.keystone_user,
         options.keystone_project,
@@ -46,8 +46,8 @@ def authenticator(
     )
     account.password(runtime.disk)
     try:
-        tls = security.service_client_context(options.keystone_ca) if place.secure else None
+        tls = security.service_client_context(options.keystone_ca) if address.secure else None
     except OSError as error:
         raise errors.ConfigurationError(f"the authorities in {options.keystone_ca} cannot be used: {error}") from None
-    service = keystone.Service(runtime, place, account, tls=tls)
+    service = keystone.Service(runtime, address, account, tls=tls)
     return tokens.Tokens(runtime, service, address=options.keystone_url, lifetime=options.keystone_cache)

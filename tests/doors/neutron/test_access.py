@@ -84,7 +84,7 @@ def test_a_password_becomes_a_token_that_ends(client: Talk, lab: cluster.Simulat
     changed = base64.urlsafe_b64encode(base64.urlsafe_b64decode(token).replace(b"green", b"blue!")).decode()
     for other in (changed, token[:-4], "x", "", "ä"):
         assert client.raw("GET", NETWORKS, headers={"x-auth-token": other}).status == 401
-    lab.run(lab.master.clock.sleep(access.LIFETIME + 1))
+    lab.run(lab.master.clock.sleep(access.LIFETIME_SECONDS + 1))
     assert client.raw("GET", NETWORKS, headers={"x-auth-token": token}).status == 401
 
 

@@ -116,7 +116,7 @@ def lab() -> Iterator[Lab]:
         world.run(machine.network.serve_http("localhost", 5000, stub.answer, tls=None, body_limit=10_000))
         world.run(machine.disk.write(FILE, f"{PASSWORD}\n".encode(), mode=0o600))
         account = keystone.Account("gantry", "service", "default", FILE)
-        service = keystone.Service(machine, keystone.Place.parse(ADDRESS), account, tls=None)
+        service = keystone.Service(machine, keystone.Address.parse(ADDRESS), account, tls=None)
         yield Lab(world, machine, stub, tokens.Tokens(machine, service, address=ADDRESS))
 
 
@@ -150,7 +150,7 @@ def test_a_token_without_a_project_is_not_let_in(lab: Lab) -> None:
 def test_an_answer_is_remembered_for_its_time_and_a_revoked_token_refused_after_it(lab: Lab) -> None:
     assert lab.ask("good") == ANNA
     del lab.keystone.known["good"]
-    lab.wait(tokens.LIFETIME - 1)
+    lab.wait(tokens.CACHE_SECONDS - 1)
     assert lab.ask("good") == ANNA
     assert lab.keystone.asked.count(QUESTION) == 1
     lab.wait(2)
@@ -162,7 +162,7 @@ def test_a_token_that_nobody_knows_is_asked_for_again_after_a_while(lab: Lab) ->
     assert [lab.ask("new"), lab.ask("new")] == [401, 401]
     assert lab.keystone.asked.count(QUESTION) == 1
     lab.keystone.known["new"] = lab.keystone.known["good"]
-    lab.wait(tokens.REFUSED + 1)
+    lab.wait(tokens.INVALID_CACHE_SECONDS + 1)
     assert lab.ask("new") == ANNA
 
 
@@ -177,10 +177,10 @@ def test_only_so_many_answers_are_remembered_and_guesses_leave_the_good_ones(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lab.ask("good") == ANNA
-    for number in range(tokens.BAD + 5):
+    for number in range(tokens.INVALID_LIMIT + 5):
         assert lab.ask(f"guess-{number}") == 401
     asked = len(lab.keystone.asked)
-    assert (lab.ask("good"), lab.ask(f"guess-{tokens.BAD + 4}")) == (ANNA, 401)
+    assert (lab.ask("good"), lab.ask(f"guess-{tokens.INVALID_LIMIT + 4}")) == (ANNA, 401)
     assert len(lab.keystone.asked) == asked
     assert lab.ask("guess-0") == 401
     assert len(lab.keystone.asked) == asked + 1
@@ -198,16 +198,16 @@ def test_requests_at_the_same_moment_share_one_question_though_the_first_goes_aw
     assert lab.keystone.asked == [LOGIN, QUESTION]
 
 
-@pytest.mark.parametrize("shown", ["", "two words", "umlaut-\u00e4", "line\nend", "x" * (tokens.LONGEST + 1)])
+@pytest.mark.parametrize("shown", ["", "two words", "umlaut-\u00e4", "line\nend", "x" * (tokens.MAX_LENGTH + 1)])
 def test_what_can_be_no_token_is_refused_without_a_question(lab: Lab, shown: str) -> None:
     assert lab.ask(shown) == 401
     assert lab.keystone.asked == []
 
 
 def test_the_own_token_is_renewed_before_it_expires(lab: Lab) -> None:
-    lab.keystone.lifetime = 2 * keystone.MARGIN
+    lab.keystone.lifetime = 2 * keystone.RENEWAL_SECONDS
     lab.ask("a")
-    lab.wait(keystone.MARGIN - 5)
+    lab.wait(keystone.RENEWAL_SECONDS - 5)
     lab.ask("b")
     assert lab.keystone.logins == 1
     lab.wait(10)
@@ -243,7 +243,7 @@ def test_a_keystone_that_fails_is_503_and_forgotten(lab: Lab, fault: Fault, faul
     lab.keystone.fault, lab.keystone.faulty = fault, faulty
     assert lab.ask("good") == 503
     lab.keystone.fault = None
-    lab.wait(keystone.PAUSE + 0.1)
+    lab.wait(keystone.BACK_OFF_SECONDS + 0.1)
     assert lab.ask("good") == ANNA
 
 
@@ -266,7 +266,7 @@ def test_a_keystone_that_does_not_answer_is_503_for_all_at_the_same_time(lab: La
 
     begun = lab.machine.clock.monotonic()
     assert lab.world.run(check()) == [503] * 5
-    assert lab.machine.clock.monotonic() - begun < 2 * keystone.PATIENCE
+    assert lab.machine.clock.monotonic() - begun < 2 * keystone.TIMEOUT_SECONDS
 
 
 def test_a_login_that_is_refused_is_not_repeated_at_once_and_the_file_is_read_again(lab: Lab) -> None:
@@ -274,7 +274,7 @@ def test_a_login_that_is_refused_is_not_repeated_at_once_and_the_file_is_read_ag
     assert [lab.ask("good"), lab.ask("good")] == [503, 503]
     assert lab.keystone.asked == [LOGIN]
     lab.world.run(lab.machine.disk.write(FILE, b"another", mode=0o600))
-    lab.wait(keystone.LONG_PAUSE + 1)
+    lab.wait(keystone.REFUSED_BACK_OFF_SECONDS + 1)
     assert lab.ask("good") == ANNA
 
 
@@ -288,14 +288,15 @@ def test_no_secret_is_logged_and_a_failure_once(lab: Lab, caplog: pytest.LogCapt
     assert lab.ask("sesame-3") == 401
     said = [record.getMessage() for record in caplog.records if record.name == tokens.__name__]
     assert said == [
-        "tokens cannot be checked: Keystone answered with the status 500", "tokens can be checked again",
+        "Keystone cannot validate tokens: Keystone answered with the unexpected status 500",
+        "Keystone can validate tokens again",
     ]  # fmt: skip
     assert not re.search(r"sesame|secret|own-\d", caplog.text)
 
 
 @pytest.mark.parametrize(
     ("content", "mode", "said"),
-    [(None, 0, "cannot be read"), (b"x", 0o640, "chmod 600"), (b"\n", 0o600, "no password"), (b"\xff", 0o600, "read")],
+    [(None, 0, "cannot be read"), (b"x", 0o640, "chmod 600"), (b"\n", 0o600, "is empty"), (b"\xff", 0o600, "read")],
 )
 def test_a_password_file_that_will_not_do_is_told(lab: Lab, content: bytes | None, mode: int, said: str) -> None:
     account = keystone.Account("gantry", "service", "default", "/other")
@@ -315,7 +316,7 @@ def test_a_password_file_that_will_not_do_is_told(lab: Lab, content: bytes | Non
     ],
 )
 def test_an_address_of_keystone_is_read(url: str, place: tuple[str, int, str, bool]) -> None:
-    assert dataclasses.astuple(keystone.Place.parse(url)) == place
+    assert dataclasses.astuple(keystone.Address.parse(url)) == place
 
 
 @pytest.mark.parametrize(
@@ -325,7 +326,7 @@ def test_an_address_of_keystone_is_read(url: str, place: tuple[str, int, str, bo
 )  # fmt: skip
 def test_an_address_that_will_not_do_is_told(url: str) -> None:
     with pytest.raises(errors.InvalidError):
-        keystone.Place.parse(url)
+        keystone.Address.parse(url)
 
 
 def test_the_door_tells_where_keystone_is_and_has_no_identity_calls(lab: Lab) -> None:

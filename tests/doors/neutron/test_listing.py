@@ -6,14 +6,14 @@ from tests.doors.neutron.talk import MEMBER, NETWORKS, PORTS, RANGES, Object, Ta
 from gantry.doors.neutron import faults, listing
 from gantry.doors.neutron.resources import networks, ports, ranges
 
-ROWS: list[listing.Shown] = [
+ROWS: list[listing.Representation] = [
     {"id": "c", "name": "x", "tags": ["red", "blue"]},
     {"id": "a", "name": "y", "tags": []},
     {"id": "b", "name": "x", "tags": ["red"]},
 ]
 
 
-def _ids(rows: list[listing.Shown]) -> str:
+def _ids(rows: list[listing.Representation]) -> str:
     return "".join(str(row["id"]) for row in rows)
 
 
@@ -21,7 +21,7 @@ def _chosen(**query: str) -> str:
     what = listing.read(
         networks.TABLE, {name.replace("_tags", "-tags"): [one] for name, one in query.items()}, admin=True
     )
-    return _ids(listing.page(listing.chosen(ROWS, what), what))
+    return _ids(listing.page(listing.select(ROWS, what), what))
 
 
 def test_rows_come_by_id_unless_another_order_is_asked_for() -> None:
@@ -44,13 +44,13 @@ def test_pages_follow_each_other_in_both_directions() -> None:
 
 
 def test_filters_look_into_addresses() -> None:
-    row: listing.Shown = {"id": "a", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.7"}]}
+    row: listing.Representation = {"id": "a", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.7"}]}
     for text, found in (
         ("ip_address=10.0.0.7", "a"), ("ip_address=10.0.0.8", ""), ("subnet_id=s", "a"),
         ("ip_address_substr=0.0.7", "a"), ("ip_address_substr=1.1", ""),
     ):  # fmt: skip
         what = listing.read(ports.TABLE, {"fixed_ips": [text]}, admin=True)
-        assert _ids(listing.chosen([row], what)) == found
+        assert _ids(listing.select([row], what)) == found
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_filters_look_into_addresses() -> None:
     ids=str,
 )  # fmt: skip
 def test_several_values_of_one_part_of_an_address_are_a_choice(texts: list[str], found: str) -> None:
-    rows: list[listing.Shown] = [
+    rows: list[listing.Representation] = [
         {"id": "a", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.7"}]},
         {"id": "b", "fixed_ips": [{"subnet_id": "t", "ip_address": "10.0.0.8"}]},
     ]
-    assert _ids(listing.chosen(rows, listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True))) == found
+    assert _ids(listing.select(rows, listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True))) == found
 
 
 def test_the_way_to_the_next_page_keeps_a_filter_for_nothing() -> None:
@@ -78,16 +78,16 @@ def test_the_way_to_the_next_page_keeps_a_filter_for_nothing() -> None:
 
 def test_a_mac_address_is_found_in_any_letters() -> None:
     what = listing.read(ports.TABLE, {"mac_address": ["FA:16:3E:00:00:01"]}, admin=True)
-    assert listing.question(ports.TABLE, what, visible=None) == ["&", ["|", ["=", "mac", "fa:16:3e:00:00:01"]]]
+    assert listing.master_filter(ports.TABLE, what, visible=None) == ["&", ["|", ["=", "mac", "fa:16:3e:00:00:01"]]]
 
 
 def test_what_the_master_can_answer_it_is_asked_for() -> None:
     what = listing.read(ports.TABLE, {"network_id": ["u"], "status": ["DOWN"], "name": ["n", "m"]}, admin=False)
     own: list[object] = ["=", "project", "green"]
-    assert listing.question(ports.TABLE, what, visible=own) == [
+    assert listing.master_filter(ports.TABLE, what, visible=own) == [
         "&", ["|", ["=", "network_uuid", "u"]], ["|", ["=", "name", "n"], ["=", "name", "m"]], own,
     ]  # fmt: skip
-    assert listing.question(ports.TABLE, listing.read(ports.TABLE, {}, admin=True), visible=None) is None
+    assert listing.master_filter(ports.TABLE, listing.read(ports.TABLE, {}, admin=True), visible=None) is None
 
 
 @pytest.mark.parametrize(
@@ -190,5 +190,5 @@ def _names_of(client: Talk, path: str) -> list[object]:
 
 def test_numbers_are_found_by_their_text() -> None:
     what = listing.read(networks.TABLE, {"provider:segmentation_id": ["402"]}, admin=True)
-    rows: list[listing.Shown] = [{"id": "a", "provider:segmentation_id": 402}, {"id": "b"}]
-    assert _ids(listing.chosen(rows, what)) == "a"
+    rows: list[listing.Representation] = [{"id": "a", "provider:segmentation_id": 402}, {"id": "b"}]
+    assert _ids(listing.select(rows, what)) == "a"

@@ -222,7 +222,7 @@ def test_several_ranges_are_made_together_or_not_at_all(clean: Talk) -> None:
     assert clean.refused("POST", RANGES, {"network_segment_ranges": two})[:2] == (409, "NetworkSegmentRangeOverlaps")
     assert clean.get(f"{RANGES}?name=b3").all("network_segment_ranges") == []
     many = clean.refused("POST", RANGES, {"network_segment_ranges": [{}] * 4097})
-    assert many == (400, BAD, "A request makes at most 4096 objects, this one has 4097")
+    assert many == (400, BAD, "A request can create at most 4096 objects, this request has 4097")
 
 
 @pytest.mark.promise("segments-31", "segments-73", "segments-74")

@@ -1,12 +1,12 @@
 """The Neutron API, version 2.0: networks, subnets, ports and segment ranges, for the tools of OpenStack.
 
-``attributes`` says what a table of attributes is, the modules of ``resources`` have one each, and ``collection`` serves
-them all (contracts/neutron-api.md#collections). ``listing`` is filters and pages, ``policy`` who may do what,
-``access`` who asks, ``faults`` how the door says no; ``discovery`` and ``identity`` are what clients want to know
-before. The door knows the master by LUXI alone: a change is a job that it waits for, and all rules about networks are
-those of the opcodes.
+``attributes`` defines tables of attributes, each module of ``resources`` has a table, and ``collection`` serves all
+resources (contracts/neutron-api.md#collections). ``listing`` has filters and pages, ``policy`` the permissions,
+``access`` the authentication, ``faults`` the error answers; ``discovery`` and ``identity`` answer what clients ask
+first. The front end reaches the master only by LUXI: for a change it runs a job, and the opcodes make all decisions
+about networks.
 
-Life cycle: ``daemons.remote`` makes an Application and hands it to ``doors.http.Server``.
+Life cycle: ``daemons.remote`` creates an Application and passes it to ``doors.http.Server``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ VERSION = "v2.0"
 
 
 class Application:
-    """What the Neutron API says to a request (``http.Application``); without ``projects`` no identity calls."""
+    """The Neutron API as an ``http.Application``; without ``projects`` it has no identity calls."""
 
     id_header = ("x-openstack-request-id", "req-")
 
@@ -50,10 +50,10 @@ class Application:
         self._authenticator = authenticator
         self._projects = projects
         self._scheme = scheme
-        self._collections = {one.collection: collection.Collection(one, self._master) for one in resources.ALL}
+        self._collections = {each.collection: collection.Collection(each, self._master) for each in resources.ALL}
 
     def failure(self, error: http.Failure, trace: http.Trace) -> interface.HttpResponse:
-        """Return a failure as clients of the API read it."""
+        """Return the answer for a failure, in the format of the API."""
         return faults.response(error)
 
     async def answer(self, raw: interface.HttpRequest, trace: http.Trace) -> interface.HttpResponse:
@@ -76,28 +76,28 @@ class Application:
             raise faults.hidden()
         call = calls.Call(
             person=person,
-            asked=master.Asked(person.user, f"{raw.method} /{'/'.join(path)}"),
+            origin=master.Origin(person.user, f"{raw.method} /{'/'.join(path)}"),
             address=f"{base}/{'/'.join(path[:2])}",
             query=query,
             raw_query=raw.path.partition("?")[2],
             body=raw.body,
             content_type=raw.headers.get("content-type", ""),
         )
-        return await self._routed(raw.method, path[1:], call, base=base)
+        return await self._route(raw.method, path[1:], call, base=base)
 
     def _base(self, headers: Mapping[str, str]) -> str:
-        """Return the address that the client knows the door by, for links."""
+        """Return the URL by which the client reaches the front end, for links."""
         host, scheme = headers.get("host", "localhost"), self._scheme
         if scheme == "http" and headers.get("x-forwarded-proto", "").lower() == "https":
-            # Without TLS it listens on this machine alone, so it is a proxy of this machine that says so.
+            # Without TLS the server listens on the loopback only, so the header comes from a proxy on this node.
             host, scheme = headers.get("x-forwarded-host", host), "https"
         return f"{scheme}://{host}"
 
-    async def _routed(self, method: str, path: Sequence[str], call: calls.Call, *, base: str) -> interface.HttpResponse:
-        """Answer what is below ``/v2.0/``."""
+    async def _route(self, method: str, path: Sequence[str], call: calls.Call, *, base: str) -> interface.HttpResponse:
+        """Answer a request below ``/v2.0/``."""
         match path:
             case []:
-                names = [(one.name, one.collection) for one in resources.ALL if not one.for_admins]
+                names = [(each.name, each.collection) for each in resources.ALL if not each.for_admins]
                 return _answer(method, discovery.collections(base, names))
             case ["extensions"]:
                 return _answer(method, discovery.extensions(ranges=await self._master.has_ranges()))
@@ -110,47 +110,47 @@ class Application:
         return await self._collection(method, path, call)
 
     async def _collection(self, method: str, path: Sequence[str], call: calls.Call) -> interface.HttpResponse:
-        known = self._collections.get(path[0].replace("-", "_"))
-        if known is None:
+        served = self._collections.get(path[0].replace("-", "_"))
+        if served is None:
             raise faults.hidden()
         if (method, len(path)) == ("POST", 1):
-            return await self._create(known, call)
-        if not await self._is_served(known):
+            return await self._create(served, call)
+        if not await self._is_served(served):
             raise faults.hidden()
         match method, *path[1:]:
             case ["GET"]:
-                return _response(200, await known.show_all(call))
+                return _response(200, await served.show_all(call))
             case ["PUT" | "DELETE"]:
-                raise known.resource.missing(None)
+                raise served.resource.missing(None)
             case ["GET", key]:
-                return _response(200, await known.show_one(call, key))
+                return _response(200, await served.show_one(call, key))
             case ["PUT", key]:
-                return _response(200, await known.update(call, key))
+                return _response(200, await served.update(call, key))
             case ["DELETE", key]:
-                await known.delete(call, key)
+                await served.delete(call, key)
                 return interface.HttpResponse(204, b"")
             case [_, key, "tags", *tag] if len(tag) < 2:
-                return await tagging.answer(known, call, method=method, key=key, tag=tag)
+                return await tagging.answer(served, call, method=method, key=key, tag=tag)
             case [_] | [_, _]:
                 raise faults.no_method()
         raise faults.hidden()
 
-    async def _is_served(self, known: collection.Collection) -> bool:
-        """Return whether a resource exists here; segment ranges do only where the cluster manages them."""
-        return not known.resource.for_admins or await self._master.has_ranges()
+    async def _is_served(self, served: collection.Collection) -> bool:
+        """Return whether a resource exists; segment ranges exist only where the cluster manages them."""
+        return not served.resource.for_admins or await self._master.has_ranges()
 
-    async def _create(self, known: collection.Collection, call: calls.Call) -> interface.HttpResponse:
-        """Answer a POST; the master refuses it where the resource does not exist, so only a refusal asks for that."""
+    async def _create(self, served: collection.Collection, call: calls.Call) -> interface.HttpResponse:
+        """Answer a POST; the master refuses it if the resource does not exist, so only a refusal needs that query."""
         try:
-            return _response(201, await known.create(call))
+            return _response(201, await served.create(call))
         except faults.FaultError:
-            if await self._is_served(known):
+            if await self._is_served(served):
                 raise
             raise faults.hidden() from None
 
 
 def _answer(method: str, content: object) -> interface.HttpResponse:
-    """Return what is only read; FaultError 405 for a change."""
+    """Return the answer of a read-only path; FaultError 405 for other methods."""
     if method != "GET":
         raise faults.no_method()
     return _response(200, content)

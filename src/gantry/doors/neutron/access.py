@@ -1,10 +1,10 @@
-"""Who asks at the Neutron door: a user with a role in a project, and the ways to find that out.
+"""Authentication of the Neutron API: a request comes from a user with a role in a project.
 
-An ``Authenticator`` is one way; ``daemons.remote`` chooses it for the whole door. ``Everybody`` asks for nothing,
-``Passwords`` takes the users of the file that the remote API has too (``doors.http.users``), by HTTP basic or by a
-token that ``identity`` gave for the same password. ``tokens.Tokens`` asks the site's own Keystone.
+``daemons.remote`` chooses one ``Authenticator`` for the whole API. ``Everybody`` requires no authentication.
+``Passwords`` accepts the users of the file that the remote API uses too (``doors.http.users``), by HTTP basic or by a
+token that ``identity`` issued for the same password. ``tokens.Tokens`` asks the site's own Keystone.
 
-The rules of access themselves are in ``policy``.
+``policy`` has the permissions.
 """
 
 import base64
@@ -22,15 +22,15 @@ from gantry.doors.neutron import faults
 from gantry.runtime import interface
 
 PROJECT = "default"
-"""The project of those for whom none is named."""
+"""The project of users without a configured project."""
 
 CHALLENGE = 'Basic realm="Networking"'
-LIFETIME = 3600
-"""Seconds that a token is good for."""
+LIFETIME_SECONDS = 3600
+"""Seconds for which a token is valid."""
 
 
 class Role(IntEnum):
-    """What somebody may do: see, change what is the project's, change everything."""
+    """The role of a user: a reader may read, a member may change the project's objects, an administrator all."""
 
     READER = 1
     MEMBER = 2
@@ -39,7 +39,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody in a project; its id is its name, unless another service says which projects there are."""
+    """A user in a project; the id of a project is its name, unless Keystone manages the projects."""
 
     user: str
     project: str
@@ -47,20 +47,20 @@ class Person:
 
     @property
     def is_admin(self) -> bool:
-        """Tell whether everything is allowed."""
+        """Return whether the user is an administrator."""
         return self.role is Role.ADMIN
 
 
 class Authenticator(Protocol):
-    """A way to find out who asks."""
+    """A method of authentication."""
 
     async def person(self, headers: Mapping[str, str]) -> Person:
-        """Return who sent a request with these headers, names in lower case; MiddlewareError 401."""
+        """Return the user of a request by its headers, whose names are in lower case; MiddlewareError 401."""
         ...
 
 
 class Everybody:
-    """Lets everybody in as the administrator: for a machine's own use, or behind a proxy that asks."""
+    """Accepts all requests as the administrator's: for local use, or behind a proxy with its own authentication."""
 
     async def person(self, headers: Mapping[str, str]) -> Person:
         """Return the administrator."""
@@ -68,7 +68,7 @@ class Everybody:
 
 
 class Passwords:
-    """Lets the users of a file in; a token is signed by this process, and ends with it and with the user's password."""
+    """Accepts the users of a file, also by a token, which ends with this process or a change of the password."""
 
     def __init__(self, runtime: interface.Runtime, known: users.Users) -> None:
         self._clock = runtime.clock
@@ -78,38 +78,38 @@ class Passwords:
     async def person(self, headers: Mapping[str, str]) -> Person:
         """Return the user of a token, or of a name and a password."""
         token, header = headers.get("x-auth-token"), headers.get("authorization")
-        found = self._bearer(token) if token else await self._user(header) if header else None
-        if found is None:
+        person = self._bearer(token) if token else await self._user(header) if header else None
+        if person is None:
             raise faults.unauthorized(CHALLENGE)
-        return found
+        return person
 
     async def _user(self, header: str) -> Person | None:
         login = users.login(header)
         return await self.check(*login) if login else None
 
     async def check(self, name: str, password: str) -> Person | None:
-        """Return the user with this password, None if there is none or it may do nothing here."""
+        """Return the user with this password, None if the password is wrong or the user has no role."""
         user = await self._known.check(name, password)
         return of_user(user) if user else None
 
     def projects(self) -> Sequence[str]:
-        """Return the projects that users have."""
+        """Return the projects of all users."""
         people = map(of_user, self._known.all())
-        return sorted({PROJECT, *(one.project for one in people if one)})
+        return sorted({PROJECT, *(person.project for person in people if person)})
 
     def issue(self, person: Person) -> tuple[str, float]:
-        """Return a token for somebody, and until when it is good."""
-        until = int(self._clock.now()) + LIFETIME
+        """Return a new token for a user, and its expiry in seconds since the epoch."""
+        until = int(self._clock.now()) + LIFETIME_SECONDS
         text = "\n".join((person.user, person.project, str(until)))
         return base64.urlsafe_b64encode(self._signed(text, person.user) + text.encode()).decode(), float(until)
 
     def _signed(self, text: str, name: str) -> bytes:
-        """Return the signature of a token's text, which another password of the user makes another one."""
+        """Return the signature of a token's text, which depends on the user's password."""
         user = self._known.get(name)
         return hmac.digest(self._key, f"{text}\n{user.password if user else ''}".encode(), "sha256")
 
     def _bearer(self, token: str) -> Person | None:
-        """Return whose token it is, with the role that the file gives now."""
+        """Return the user of a token, with the current role in the file; None if the token is invalid."""
         try:
             raw = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
             sign, text = raw[:32], raw[32:].decode()
@@ -119,15 +119,15 @@ class Passwords:
         if not hmac.compare_digest(sign, self._signed(text, name)) or float(until) < self._clock.now():
             return None
         user = self._known.get(name)
-        found = of_user(user) if user else None
-        return Person(name, project, found.role) if found and may_enter(found, project) else None
+        person = of_user(user) if user else None
+        return Person(name, project, person.role) if person and may_enter(person, project) else None
 
 
 def of_user(user: users.User) -> Person | None:
-    """Return what a line of the users file makes of a user; None without a right here.
+    """Return project and role of a user of the users file; None without a role.
 
-    The options ``project=NAME`` and ``role=admin|member|reader`` say it; without a role a user of a project is its
-    member, one who may write an administrator and one who may read a reader.
+    The options are ``project=NAME`` and ``role=admin|member|reader``. Without a role, a user with a project is its
+    member; of the others, a user who may write is an administrator, and a user who may read is a reader.
     """
     options = dict(option.partition("=")[::2] for option in user.options)
     project = options.get("project", "")
@@ -141,16 +141,16 @@ def of_user(user: users.User) -> Person | None:
 
 
 def may_enter(person: Person, project: str) -> bool:
-    """Tell whether somebody may have a token for a project: the own one, administrators any."""
+    """Return whether a user may get a token for a project: its own, or any for administrators."""
     return person.is_admin or person.project == project
 
 
 def timestamp(seconds: float) -> str:
     """Return a time as the API writes it."""
-    return _written(int(seconds))
+    return _format_time(int(seconds))
 
 
-# Objects that are made or listed together have the same few.
+# Objects that are created or listed together have few different times.
 @functools.lru_cache(maxsize=4096)
-def _written(seconds: int) -> str:
+def _format_time(seconds: int) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

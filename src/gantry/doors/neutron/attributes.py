@@ -1,9 +1,9 @@
-"""What the attributes of a resource are: tables of ``Attribute``, and the checks that read them.
+"""Tables of the attributes of resources, and the conversion and validation of bodies by a table.
 
-A table says once, for each attribute, whether it may be given in a POST or a PUT, what it is when it is left out, how
-a value is converted and which ones are refused, whether lists may be filtered and sorted by it, and how it is shown.
-``created`` and ``changed`` apply a table to a body, in the order and with the words of the recorded service
-(contracts/neutron-api.md#attributes); everything else that depends on an attribute reads the same rows.
+A table defines for each attribute whether a POST or PUT may set it, its default, the conversion and validation of its
+value, whether lists can be filtered and sorted by it, and its value in answers. ``read_post`` and ``read_put`` apply a
+table to a body, in the order and with the messages of the recorded service (contracts/neutron-api.md#attributes);
+everything else that depends on an attribute uses the same table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,18 +14,18 @@ from typing import Final
 from gantry.doors.neutron import faults
 
 Row = Mapping[str, object]
-"""An object of the master: fields of a query or of a job's result, by name; what is not there has its default."""
+"""An object of the master: fields of a query or of a job's result, by name; a missing field has its default."""
 
 Values = dict[str, object]
 """Attributes of a request, converted and checked."""
 
 Converter = Callable[[object], object]
 Validator = Callable[[object], str | None]
-"""Says why a value is refused."""
+"""Returns the reason for which a value is refused, None if it is valid."""
 
 
 class Absent(Enum):
-    """What an attribute is that a POST leaves out, where it has no default."""
+    """The default of an attribute without a value: a POST must set it, or it stays unset."""
 
     REQUIRED = "required"
     UNSET = "unset"
@@ -41,10 +41,10 @@ def _same(value: object) -> object:
 
 @dataclass(frozen=True)
 class Attribute:
-    """A row of a table; ``fields`` are the master's fields that ``show`` looks at, ``field`` the one it is equal to.
+    """An attribute; ``show`` reads the master's ``fields``; ``field`` is the master's field with the same value.
 
-    An attribute with ``admin`` is set, seen and filtered by administrators alone, the one value ``reserved`` given by
-    them alone. One that is not ``listed`` may be given, but is not shown.
+    Only administrators can set, read and filter by an attribute with ``admin``, and only they can set the value
+    ``reserved``. An attribute that is not ``listed`` can be set, but is not in answers.
     """
 
     name: str
@@ -69,37 +69,37 @@ Table = Mapping[str, Attribute]
 
 def table(*attributes: Attribute) -> Table:
     """Return attributes by name, in their order."""
-    return {one.name: one for one in attributes}
+    return {each.name: each for each in attributes}
 
 
-def created(attributes: Table, body: Row) -> Values:
+def read_post(attributes: Table, body: Row) -> Values:
     """Return the values of a POST; FaultError 400."""
     _check_known(attributes, body)
     values: Values = {}
-    for one in attributes.values():
-        if not one.post:
-            if one.name in body:
-                raise faults.bad_request(f"Attribute '{one.name}' not allowed in POST")
-        elif one.name in body:
-            values[one.name] = body[one.name]
-        elif one.default is REQUIRED:
-            raise faults.bad_request(f"Failed to parse request. Required attribute '{one.name}' not specified")
-        elif one.default is not UNSET:
-            values[one.name] = one.default
-    return {name: converted(attributes[name], value) for name, value in values.items()}
+    for attribute in attributes.values():
+        if not attribute.post:
+            if attribute.name in body:
+                raise faults.bad_request(f"Attribute '{attribute.name}' not allowed in POST")
+        elif attribute.name in body:
+            values[attribute.name] = body[attribute.name]
+        elif attribute.default is REQUIRED:
+            raise faults.bad_request(f"Failed to parse request. Required attribute '{attribute.name}' not specified")
+        elif attribute.default is not UNSET:
+            values[attribute.name] = attribute.default
+    return {name: convert_value(attributes[name], value) for name, value in values.items()}
 
 
-def changed(attributes: Table, body: Row) -> Values:
-    """Return the values of a PUT, which has only what is to change; FaultError 400."""
+def read_put(attributes: Table, body: Row) -> Values:
+    """Return the values of a PUT, which has only the attributes to change; FaultError 400."""
     _check_known(attributes, body)
     for name in body:
         if not attributes[name].put:
             raise faults.bad_request(f"Cannot update read-only attribute {name}")
-    return {name: converted(attributes[name], value) for name, value in body.items()}
+    return {name: convert_value(attributes[name], value) for name, value in body.items()}
 
 
-def converted(attribute: Attribute, value: object) -> object:
-    """Return a value as its attribute has it; FaultError 400 for one that is refused."""
+def convert_value(attribute: Attribute, value: object) -> object:
+    """Convert and validate a value of an attribute; FaultError 400 if it is refused."""
     value = attribute.convert(value)
     reason = attribute.validate(value)
     if reason:
@@ -113,7 +113,7 @@ def _check_known(attributes: Table, body: Row) -> None:
         raise faults.bad_request(f"Unrecognized attribute(s) '{', '.join(unknown)}'")
 
 
-def shown(attributes: Sequence[Attribute], row: Row) -> dict[str, object]:
-    """Return an object as clients see it; what an attribute shows as ``UNSET`` is left out."""
-    cells = ((one.name, one.show(row)) for one in attributes)
+def represent(attributes: Sequence[Attribute], row: Row) -> dict[str, object]:
+    """Return the representation of an object, without attributes whose value is ``UNSET``."""
+    cells = ((each.name, each.show(row)) for each in attributes)
     return {name: cell for name, cell in cells if cell is not UNSET}

@@ -1,4 +1,4 @@
-"""A request to the Neutron door, as what serves it sees it: who asks, the query, the body."""
+"""A request to the Neutron API: its user, query and body."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from gantry.doors.neutron import access, faults, master
 
 @dataclass(frozen=True)
 class Call:
-    """A request; ``address`` is that of the collection, ``raw_query`` the query as it came."""
+    """A request; ``address`` is the URL of the collection, ``raw_query`` the query before decoding."""
 
     person: access.Person
-    asked: master.Asked
+    origin: master.Origin
     address: str
     query: Mapping[str, Sequence[str]]
     raw_query: str
     body: bytes
     content_type: str
 
-    def decoded(self) -> object:
-        """Return the body, None when there is none; FaultError 400 for what is no object."""
+    def decode_body(self) -> object:
+        """Return the decoded body, None without a body; FaultError 400 if it is not a JSON object."""
         if not self.body:
             return None
         kind = self.content_type.partition(";")[0].strip().lower()

@@ -1,6 +1,6 @@
-"""What the Neutron door says of itself: versions, collections, extensions (contracts/neutron-api.md#clients).
+"""The description of the API: versions, collections, extensions (contracts/neutron-api.md#clients).
 
-An extension is listed for what the stock client and SDK look for before they use it; names and times are upstream's.
+An extension is listed if the stock client or SDK checks for it before use; names and times are those of Neutron.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gantry.doors.neutron import faults
 
 RANGES = "network-segment-range"
-"""The extension that is there while the cluster's feature is on."""
+"""The extension that exists while the cluster manages segment ranges."""
 
 _EXTENSIONS: tuple[tuple[str, str, str, str], ...] = (
     ("default-subnetpools", "Default Subnetpools", "A subnet pool can be the default", "2016-02-18T18:00:00-00:00"),
@@ -43,12 +43,12 @@ def _extension(row: tuple[str, str, str, str]) -> dict[str, object]:
 
 
 def extensions(*, ranges: bool) -> dict[str, object]:
-    """Return all extensions; segment ranges are one where the cluster has them."""
+    """Return all extensions; with ``ranges`` including that of segment ranges."""
     return {"extensions": [_extension(row) for row in _EXTENSIONS if ranges or row[0] != RANGES]}
 
 
 def extension(alias: str, *, ranges: bool) -> dict[str, object]:
-    """Return one extension; MiddlewareError 404."""
+    """Return an extension; MiddlewareError 404."""
     for row in _EXTENSIONS:
         if row[0] == alias and (ranges or alias != RANGES):
             return {"extension": _extension(row)}
@@ -56,16 +56,16 @@ def extension(alias: str, *, ranges: bool) -> dict[str, object]:
 
 
 def versions(base: str) -> dict[str, object]:
-    """Return the versions of the API; ``base`` is the address of the door."""
+    """Return the versions of the API; ``base`` is the URL of the front end."""
     links = [{"rel": "self", "href": f"{base}/v2.0/"}]
     return {"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]}
 
 
 def collections(base: str, names: Sequence[tuple[str, str]]) -> dict[str, object]:
-    """Return the collections, each as a pair of names: of one object, and of all."""
+    """Return the collections; each is named by a pair, for one object and for many."""
     return {
         "resources": [
-            {"name": one, "collection": many, "links": [{"rel": "self", "href": f"{base}/v2.0/{many}"}]}
-            for one, many in names
+            {"name": name, "collection": plural, "links": [{"rel": "self", "href": f"{base}/v2.0/{plural}"}]}
+            for name, plural in names
         ]
     }

@@ -1,9 +1,9 @@
-"""How the Neutron door says no: statuses, types and bodies as its clients know them (contracts/neutron-api.md#errors).
+"""Error answers of the Neutron API: statuses, types and bodies that its clients expect.
 
-There are three forms. What the API itself refuses is ``{"NeutronError": {type, message, detail}}``; an object that is
-hidden by a rule of access is the same without the wrapper; what stands before the API, authentication and extensions,
-answers ``{"message", "code", "title"}``. An error of the master becomes a fault by ``of_error``; where the recorded
-type is a narrower one, the resource's own table of refusals says which.
+There are three forms (contracts/neutron-api.md#errors). The API itself answers ``{"NeutronError": {type, message,
+detail}}``; the answer for an object that policy hides is the same without the wrapper; authentication and extensions,
+which are middleware, answer ``{"message", "code", "title"}``. ``of_error`` converts an error of the master to a fault;
+if the recorded type is more specific, the resource's own table of refusals defines it.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ _NOT_FOUND = "The resource could not be found."
 
 
 class FaultError(http.RefusedError):
-    """A request is refused with a type and a message; ``wrapped`` says in which of the forms."""
+    """A request is refused with a type and a message; ``wrapped`` selects the form with the wrapper."""
 
     def __init__(self, status: int, kind: str, message: str, *, wrapped: bool = True) -> None:
         super().__init__(status, message)
@@ -33,70 +33,70 @@ class FaultError(http.RefusedError):
 
 
 def bad_request(message: str) -> FaultError:
-    """Return what a malformed request is refused with."""
+    """Return the fault for a malformed request."""
     return FaultError(400, "HTTPBadRequest", message)
 
 
 def invalid(name: str, reason: str) -> FaultError:
-    """Return what an attribute's value is refused with."""
+    """Return the fault for an invalid value of an attribute."""
     return bad_request(f"Invalid input for {name}. Reason: {reason}")
 
 
 def invalid_input(message: str) -> FaultError:
-    """Return what a value is refused with that has not even the type of its attribute."""
+    """Return the fault for a value that does not have the type of its attribute."""
     return FaultError(400, "InvalidInput", f"Invalid input for operation: {message}")
 
 
 def forbidden(rule: str) -> FaultError:
-    """Return what a user is told whose role a rule does not let pass."""
+    """Return the fault for a user whose role a policy rule does not allow."""
     text = rule if rule.startswith("(") else f"rule:{rule}"
     return FaultError(403, "PolicyNotAuthorized", f"{text} is disallowed by policy")
 
 
 def hidden(*, wrapped: bool = True) -> FaultError:
-    """Return what stands in the place of an object, or a path, that is not to be seen."""
+    """Return the fault for an object or path that does not exist, or that the user may not see."""
     return FaultError(404, "HTTPNotFound", _NOT_FOUND, wrapped=wrapped)
 
 
 def no_method() -> FaultError:
-    """Return what a method is refused with that a path does not have."""
-    told = "The server could not comply with the request since it is either malformed or otherwise incorrect."
-    return FaultError(405, "HTTPMethodNotAllowed", told)
+    """Return the fault for a method that a path does not support."""
+    message = "The server could not comply with the request since it is either malformed or otherwise incorrect."
+    return FaultError(405, "HTTPMethodNotAllowed", message)
 
 
 class MiddlewareError(http.RefusedError):
-    """A request does not come as far as the API."""
+    """A request is refused by middleware, before it reaches the API."""
 
 
 def unauthorized(challenge: str = "") -> MiddlewareError:
-    """Return what a request without valid credentials is answered with."""
+    """Return the error for a request without valid credentials."""
     return MiddlewareError(401, _UNAUTHORIZED, headers={"WWW-Authenticate": challenge} if challenge else None)
 
 
 def unavailable() -> MiddlewareError:
-    """Return what a request is answered with while nobody can say who asks."""
+    """Return the error for a request whose token Keystone cannot check now."""
     return MiddlewareError(503, "The Keystone service is temporarily unavailable.")
 
 
 def no_role(roles: Iterable[str]) -> MiddlewareError:
-    """Return what somebody is told who is known and has none of the roles that mean something here."""
+    """Return the error for a known user without any of the roles that the API uses."""
     return MiddlewareError(403, f"The token gives none of these roles in a project: {', '.join(roles)}.")
 
 
 def no_extension(alias: str) -> MiddlewareError:
-    """Return what the question for an unknown extension is answered with."""
+    """Return the error for a query of an unknown extension."""
     return MiddlewareError(404, f"{_NOT_FOUND}<br /><br />\nExtension with alias {alias} does not exist\n\n")
 
 
 def of_error(error: errors.GantryError) -> FaultError:
-    """Return an error of the master as a fault, by its status: the types are those of the HTTP library upstream."""
+    """Convert an error of the master to a fault by its status; the types are those of Neutron's HTTP library."""
     status = 409 if error.status == HTTPStatus.PRECONDITION_FAILED else error.status
     name = "".join(word.capitalize() for word in HTTPStatus(status).phrase.split())
     return FaultError(status, f"HTTP{name}", str(error))
 
 
 def response(error: http.Failure) -> interface.HttpResponse:
-    """Return a failure as bytes, in its form."""
+    """Return the answer for a failure, in its form."""
     if isinstance(error, errors.GantryError):
         error = of_error(error)
     if isinstance(error, FaultError):

@@ -1,12 +1,12 @@
-"""The few identity calls that the stock client makes, so that it can log in and name projects.
+"""The identity calls that the stock client needs to log in and to look up projects.
 
     GET  /v3                            the version
     POST /v3/auth/tokens                a token for a name and a password of the users file
     GET  /v3/projects[/ID][?name=NAME]  projects
 
-A project's id is its name; who is no administrator hears of the own one alone. Where a site has an identity service of
-its own, these are not served. ``/v2.0/tenants`` is what a client asks for that knows of no identity endpoint but looks
-a project up at this one.
+A project's id is its name; users other than administrators see only their own project. Sites with an own identity
+service do not serve these calls. ``/v2.0/tenants`` is for clients without an identity endpoint, which look up projects
+here.
 
 See contracts/neutron-api.md#identity.
 """
@@ -24,7 +24,7 @@ _UPDATED = "2016-10-06T00:00:00Z"
 
 
 class _Named(msgspec.Struct):
-    """A user or a project, by name or id; domains are not looked at, there is one."""
+    """A user or a project, by name or id; domains are ignored, as there is only one."""
 
     name: str = ""
     id: str = ""
@@ -32,7 +32,7 @@ class _Named(msgspec.Struct):
 
     @property
     def key(self) -> str:
-        """Return what it is found by."""
+        """Return the id, or else the name."""
         return self.id or self.name
 
 
@@ -61,14 +61,14 @@ class _Login(msgspec.Struct):
 
 
 class Projects:
-    """Which projects there are, and tokens, if the door has users; without, any name is a project's."""
+    """Projects and tokens of the users; without ``passwords`` there are no users, and any name is a project's."""
 
     def __init__(self, runtime: interface.Runtime, passwords: access.Passwords | None) -> None:
         self._clock = runtime.clock
         self._passwords = passwords
 
     def is_open(self, method: str, path: Sequence[str]) -> bool:
-        """Tell whether a path is answered before anybody is known."""
+        """Return whether a path requires no authentication."""
         return not path or (method == "POST" and tuple(path) == ("auth", "tokens"))
 
     async def answer(
@@ -81,7 +81,7 @@ class Projects:
         body: bytes,
         base: str,
     ) -> interface.HttpResponse:
-        """Answer what is below ``/v3``; ``person`` is who asks, None for what is open."""
+        """Answer a request below ``/v3``; ``person`` is the user, None for paths without authentication."""
         match method, *path:
             case ["GET"]:
                 return _response(200, {"version": version(base)})
@@ -89,9 +89,9 @@ class Projects:
                 return await self._token(body, base)
             case ["GET", "projects"]:
                 name = (query.get("name") or [""])[-1]
-                found = [name] if self._has(name, person) else [] if name else self._all(person)
+                names = [name] if self._has(name, person) else [] if name else self._all(person)
                 links = {"self": f"{base}/v3/projects", "next": None, "previous": None}
-                return _response(200, {"links": links, "projects": [_project(one, base) for one in found]})
+                return _response(200, {"links": links, "projects": [_project(each, base) for each in names]})
             case ["GET", "projects", name] if self._has(name, person):
                 return _response(200, {"project": _project(name, base)})
             case ["GET", "domains", "default"]:
@@ -99,7 +99,7 @@ class Projects:
         raise faults.hidden()
 
     def tenant(self, name: str, base: str, *, person: access.Person) -> dict[str, object]:
-        """Return a project as the older API has it; FaultError 404."""
+        """Return a project in the format of the older API; FaultError 404."""
         if not self._has(name, person):
             raise faults.hidden()
         return {"tenant": _project(name, base)}
@@ -108,26 +108,26 @@ class Projects:
         return bool(name) and (self._passwords is None or name in self._all(person))
 
     def _all(self, person: access.Person | None) -> Sequence[str]:
-        """Return the projects that somebody may know of: the own one, administrators all."""
+        """Return the projects that the user may see: its own, or all for administrators."""
         known = self._passwords.projects() if self._passwords else [access.PROJECT]
         return [name for name in known if person and access.may_enter(person, name)]
 
     async def _token(self, body: bytes, base: str) -> interface.HttpResponse:
-        """Give a token for a name and a password; MiddlewareError 401, RefusedError 400."""
+        """Issue a token for a name and a password; MiddlewareError 401, RefusedError 400."""
         try:
             login = msgspec.json.decode(body, type=_Login).auth
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise http.RefusedError(400, "the body is no request for a token by password") from None
+            raise http.RefusedError(400, "the body is not a valid request for a token by password") from None
         user, scope = login.identity.password.user, login.scope
         person = await self._passwords.check(user.key, user.password) if self._passwords else None
-        wanted = scope.project.key if isinstance(scope, _Scope) and scope.project else ""
-        if self._passwords is None or person is None or not (not wanted or access.may_enter(person, wanted)):
+        project = scope.project.key if isinstance(scope, _Scope) and scope.project else ""
+        if self._passwords is None or person is None or not (not project or access.may_enter(person, project)):
             raise faults.unauthorized()
-        person = access.Person(person.user, wanted or person.project, person.role)
+        person = access.Person(person.user, project or person.project, person.role)
         token, until = self._passwords.issue(person)
-        content = {"token": _described(person, now=self._clock.now(), until=until, base=base)}
-        made = _response(201, content)
-        return interface.HttpResponse(201, made.body, headers={"X-Subject-Token": token})
+        content = {"token": _token_content(person, now=self._clock.now(), until=until, base=base)}
+        response = _response(201, content)
+        return interface.HttpResponse(201, response.body, headers={"X-Subject-Token": token})
 
 
 def version(base: str) -> dict[str, object]:
@@ -152,7 +152,7 @@ def _project(name: str, base: str) -> dict[str, object]:
     }
 
 
-def _described(person: access.Person, *, now: float, until: float, base: str) -> dict[str, object]:
+def _token_content(person: access.Person, *, now: float, until: float, base: str) -> dict[str, object]:
     role = person.role.name.lower()
     return {
         "methods": ["password"],
@@ -172,8 +172,8 @@ def _described(person: access.Person, *, now: float, until: float, base: str) ->
 
 def _service(kind: str, name: str, url: str) -> dict[str, object]:
     endpoints = [
-        {"id": f"{kind}-{one}", "interface": one, "region": "RegionOne", "region_id": "RegionOne", "url": url}
-        for one in ("public", "internal", "admin")
+        {"id": f"{kind}-{each}", "interface": each, "region": "RegionOne", "region_id": "RegionOne", "url": url}
+        for each in ("public", "internal", "admin")
     ]
     return {"id": kind, "type": kind, "name": name, "endpoints": endpoints}
 

@@ -1,7 +1,7 @@
-"""Lists of the Neutron door: fields, filters, sorting and pages (contracts/neutron-api.md#lists).
+"""Lists of the Neutron API: fields, filters, sorting and pages (contracts/neutron-api.md#lists).
 
-``read`` checks a query against the table of a resource, before anything is asked of the master; the master gets what
-it can filter by itself, the rest is looked at here, on values as they are shown.
+``read`` checks a query by the table of a resource, before any query to the master. The master gets the filters that it
+can apply; this module applies the others, to values in their representation.
 """
 
 import functools
@@ -13,18 +13,18 @@ from urllib import parse
 from gantry.doors.neutron import attributes, faults, master, values
 
 _PAGING = ("limit", "marker", "page_reverse")
-_OTHERS: Final = frozenset({"fields", "sort_key", "sort_dir", *_PAGING})
+_NOT_FILTERS: Final = frozenset({"fields", "sort_key", "sort_dir", *_PAGING})
 TAG_FILTERS: Final = ("tags", "tags-any", "not-tags", "not-tags-any")
 
-Shown = dict[str, object]
+Representation = dict[str, object]
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a query asks for: wanted values by attribute, order as attribute and whether it falls, and the page."""
+    """A parsed query: filter values by attribute, the order (attribute, and whether descending), and the page."""
 
     fields: tuple[str, ...]
-    wanted: Mapping[str, Sequence[object]]
+    filters: Mapping[str, Sequence[object]]
     tags: Mapping[str, frozenset[str]]
     order: Sequence[tuple[str, bool]]
     limit: int
@@ -32,15 +32,15 @@ class Listing:
     reverse: bool
 
     @property
-    def looked_at(self) -> set[str]:
-        """Return the attributes that decide which rows there are, and in which order."""
-        return {"id", *self.wanted, *(name for name, _ in self.order), *(["tags"] if self.tags else [])}
+    def deciding(self) -> set[str]:
+        """Return the attributes that filter and sort the rows."""
+        return {"id", *self.filters, *(name for name, _ in self.order), *(["tags"] if self.tags else [])}
 
 
 def read(table: attributes.Table, query: Mapping[str, Sequence[str]], *, admin: bool) -> Listing:
-    """Return what a query asks for; FaultError 400."""
-    query = {"project_id" if name == "tenant_id" else name: given for name, given in query.items()}
-    filters = [name for name in query if name not in _OTHERS and name not in TAG_FILTERS]
+    """Parse a query; FaultError 400."""
+    query = {"project_id" if name == "tenant_id" else name: texts for name, texts in query.items()}
+    filters = [name for name in query if name not in _NOT_FILTERS and name not in TAG_FILTERS]
     unknown = [name for name in filters if name not in table or not table[name].filter]
     if unknown:
         raise faults.bad_request(f"{unknown} is invalid attribute for filtering")
@@ -49,7 +49,7 @@ def read(table: attributes.Table, query: Mapping[str, Sequence[str]], *, admin: 
         raise faults.forbidden(f"get:{hidden[0]}")
     return Listing(
         fields=tuple(query.get("fields", ())),
-        wanted={name: [_typed(table[name], one) for one in query[name]] for name in filters},
+        filters={name: [_typed(table[name], text) for text in query[name]] for name in filters},
         tags={name: frozenset(",".join(query[name]).split(",")) for name in TAG_FILTERS if name in query},
         order=_order(table, query),
         limit=_limit((query.get("limit") or ["0"])[-1]),
@@ -59,7 +59,7 @@ def read(table: attributes.Table, query: Mapping[str, Sequence[str]], *, admin: 
 
 
 def _typed(attribute: attributes.Attribute, text: str) -> object:
-    """Return the value of a filter as the attribute is shown."""
+    """Return the value of a filter in the type of the attribute's representation."""
     if attribute.convert in (values.boolean, values.integer, values.integer_or_none, values.lower):
         return attribute.convert(text)
     return text
@@ -69,10 +69,10 @@ def _order(table: attributes.Table, query: Mapping[str, Sequence[str]]) -> list[
     keys, directions = list(query.get("sort_key", ())), list(query.get("sort_dir", ()))
     if len(keys) != len(directions):
         raise faults.bad_request("The number of sort_keys and sort_dirs must be same")
-    wrong = [one for one in directions if one not in ("asc", "desc")]
+    wrong = [direction for direction in directions if direction not in ("asc", "desc")]
     if wrong:
         raise faults.bad_request(f"{wrong} is invalid value for sort_dirs, valid value is 'asc' and 'desc'")
-    wrong = [one for one in keys if one not in table or not table[one].sort]
+    wrong = [key for key in keys if key not in table or not table[key].sort]
     if wrong:
         raise faults.bad_request(f"{wrong} is invalid attribute for sort_keys")
     return [(key, direction == "desc") for key, direction in zip(keys, directions, strict=True)]
@@ -86,88 +86,88 @@ def _limit(text: str) -> int:
     )
 
 
-def question(table: attributes.Table, listing: Listing, *, visible: master.Filter | None) -> master.Filter | None:
-    """Return the part of the filters that the master can answer; ``visible`` is what somebody may see, None all."""
+def master_filter(table: attributes.Table, listing: Listing, *, visible: master.Filter | None) -> master.Filter | None:
+    """Return the filters that the master can apply, with ``visible``, the filter for what the user may see, if any."""
     parts: list[object] = []
-    for name, wanted in listing.wanted.items():
+    for name, allowed in listing.filters.items():
         field = table[name].field
-        if field and all(isinstance(one, str | int) and not isinstance(one, bool) for one in wanted):
-            parts.append(["|", *(["=", field, one] for one in wanted)])
+        if field and all(isinstance(value, str | int) and not isinstance(value, bool) for value in allowed):
+            parts.append(["|", *(["=", field, value] for value in allowed)])
     if visible is not None:
         parts.append(visible)
     return ["&", *parts] if parts else None
 
 
-def chosen(rows: Iterable[Shown], listing: Listing) -> list[Shown]:
-    """Return the rows that all filters let pass, in order."""
-    wanted = {name: frozenset(given) for name, given in listing.wanted.items()}
-    found = [row for row in rows if _passes(row, wanted, tags=listing.tags)]
-    found.sort(key=lambda row: str(row["id"]))
-    for name, falls in reversed(listing.order):
-        found.sort(key=functools.partial(_sort_key, name), reverse=falls)
-    return found
+def select(rows: Iterable[Representation], listing: Listing) -> list[Representation]:
+    """Return the rows that match all filters, in order."""
+    filters = {name: frozenset(allowed) for name, allowed in listing.filters.items()}
+    matching = [row for row in rows if _passes(row, filters, tags=listing.tags)]
+    matching.sort(key=lambda row: str(row["id"]))
+    for name, descending in reversed(listing.order):
+        matching.sort(key=functools.partial(_sort_key, name), reverse=descending)
+    return matching
 
 
-def _passes(row: Shown, wanted: Mapping[str, Set[object]], *, tags: Mapping[str, Set[str]]) -> bool:
-    return all(_fits(row.get(name), values) for name, values in wanted.items()) and all(
-        _has(row.get("tags"), kind, given) for kind, given in tags.items()
+def _passes(row: Representation, filters: Mapping[str, Set[object]], *, tags: Mapping[str, Set[str]]) -> bool:
+    return all(_fits(row.get(name), allowed) for name, allowed in filters.items()) and all(
+        _has(row.get("tags"), kind, names) for kind, names in tags.items()
     )
 
 
-def _fits(value: object, wanted: Set[object]) -> bool:
+def _fits(value: object, allowed: Set[object]) -> bool:
     if isinstance(value, list):
-        return _has_items(value, map(str, wanted))
-    return value in wanted or (isinstance(value, int) and str(value) in wanted)
+        return _has_items(value, map(str, allowed))
+    return value in allowed or (isinstance(value, int) and str(value) in allowed)
 
 
-def _has_items(items: Sequence[Mapping[str, object]], wanted: Iterable[str]) -> bool:
-    """Tell whether for each key that is asked for, as ``key=value``, an item has one of its values."""
+def _has_items(items: Sequence[Mapping[str, object]], pairs: Iterable[str]) -> bool:
+    """Return whether for each key in the pairs ``key=value`` an item has one of the values."""
     texts: dict[str, list[str]] = {}
-    for key, _, text in (one.partition("=") for one in wanted):
+    for key, _, text in (pair.partition("=") for pair in pairs):
         texts.setdefault(key, []).append(text)
-    return all(any(_is_one(item, key, of_key) for item in items) for key, of_key in texts.items())
+    return all(any(_item_matches(item, key, of_key) for item in items) for key, of_key in texts.items())
 
 
-def _is_one(item: Mapping[str, object], key: str, texts: Sequence[str]) -> bool:
+def _item_matches(item: Mapping[str, object], key: str, texts: Sequence[str]) -> bool:
     own = str(item.get(key.removesuffix("_substr")))
     return any(text in own for text in texts) if key.endswith("_substr") else own in texts
 
 
 def _has(value: object, kind: str, tags: Set[str]) -> bool:
     own = set(value) if isinstance(value, list) else set()
-    found = bool(own & tags) if kind.endswith("-any") else tags <= own
-    return found is not kind.startswith("not-")
+    matches = bool(own & tags) if kind.endswith("-any") else tags <= own
+    return matches is not kind.startswith("not-")
 
 
-def _sort_key(name: str, row: Shown) -> tuple[bool, object]:
-    """Return what orders rows by an attribute; those that have none come first."""
+def _sort_key(name: str, row: Representation) -> tuple[bool, object]:
+    """Return the sort key of a row for an attribute; rows without a value come first."""
     value = row.get(name)
     return (value is not None, value if isinstance(value, int) else str(value))
 
 
-def page(rows: list[Shown], listing: Listing) -> list[Shown]:
-    """Return the rows of one page; a marker that is unknown, or without a limit, is not looked at (recorded)."""
+def page(rows: list[Representation], listing: Listing) -> list[Representation]:
+    """Return the rows of a page; a marker that is unknown, or without a limit, is ignored (recorded)."""
     if not listing.limit:
         return rows
-    at = next((index for index, row in enumerate(rows) if row["id"] == listing.marker), None)
+    position = next((position for position, row in enumerate(rows) if row["id"] == listing.marker), None)
     if listing.reverse:
-        return rows[: len(rows) if at is None else at][-listing.limit :]
-    return rows[0 if at is None else at + 1 :][: listing.limit]
+        return rows[: len(rows) if position is None else position][-listing.limit :]
+    return rows[0 if position is None else position + 1 :][: listing.limit]
 
 
-def links(rows: Sequence[Shown], listing: Listing, *, address: str, query: str) -> list[dict[str, str]]:
-    """Return the way to the pages beside this one: ``address`` is the collection's, ``query`` that of the request."""
+def links(rows: Sequence[Representation], listing: Listing, *, address: str, query: str) -> list[dict[str, str]]:
+    """Return links to the next and previous page; ``address`` is the collection's URL, ``query`` the request's."""
     if not listing.limit:
         return []
-    known = [
+    parameters = [
         (key, value)
         for key, value in parse.parse_qsl(query, keep_blank_values=True)
         if key not in ("marker", "page_reverse")
     ]
-    found = []
+    pages = []
     if listing.reverse or len(rows) >= listing.limit:
-        found.append(("next", [*known, *([("marker", str(rows[-1]["id"]))] if rows else [])]))
+        pages.append(("next", [*parameters, *([("marker", str(rows[-1]["id"]))] if rows else [])]))
     if not listing.reverse or len(rows) >= listing.limit:
         marker = [("marker", str(rows[0]["id"]))] if rows else []
-        found.append(("previous", [*known, *marker, ("page_reverse", "True")]))
-    return [{"rel": rel, "href": f"{address}?{parse.urlencode(pairs)}"} for rel, pairs in found]
+        pages.append(("previous", [*parameters, *marker, ("page_reverse", "True")]))
+    return [{"rel": rel, "href": f"{address}?{parse.urlencode(pairs)}"} for rel, pairs in pages]

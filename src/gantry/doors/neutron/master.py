@@ -1,7 +1,7 @@
-"""The master behind the Neutron door: objects by query, changes by jobs that are waited for.
+"""Access to the master: objects by queries, and changes by jobs, with a wait for their end.
 
-A change is one trip: ``RunJob`` checks what the client may use, and answers when the job has ended, with the object as
-it is then. A read is one query. Who asked for a job, and by which request, is in its reason, as with the remote API.
+A change needs one request: ``RunJob`` checks the conditions of the job, and answers when the job has ended, with the
+object after the job. A read needs one query. The reason of a job has the user and the request, as in the remote API.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ Filter = jobs.Filter
 Condition = jobs.Condition
 Query = jobs.Query
 
-PATIENCE = 60.0
-"""Seconds that a request waits for its job."""
+JOB_TIMEOUT_SECONDS = 60.0
+"""Seconds that a request waits for the end of its job."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """On whose behalf, and by which request, something is changed; it becomes the reason of the job."""
+class Origin:
+    """The user and the request of a change, which become the reason of the job."""
 
     user: str
     request: str
 
 
 class Master:
-    """The master, by LUXI."""
+    """The master, accessed by LUXI."""
 
     def __init__(self, caller: luxi.Caller, runtime: interface.Runtime) -> None:
         self._caller = caller
@@ -38,29 +38,29 @@ class Master:
         self._random = runtime.random
 
     def uuid(self) -> str:
-        """Return the UUID of an object to be."""
+        """Return the UUID for a new object."""
         return self._random.uuid()
 
     async def run(
-        self, ops: Sequence[Op], asked: Asked, *, conditions: Sequence[Condition] = (), query: Query | None = None
+        self, ops: Sequence[Op], origin: Origin, *, conditions: Sequence[Condition] = (), query: Query | None = None
     ) -> jobs.Done:
         """Run a job and return the results of its opcodes, with the rows of a query after it.
 
         Raises what ``jobs.run`` does.
         """
         stamp = int(self._clock.now() * 1e9)
-        source = f"gnt:neutron:{asked.user}" if asked.user else "gnt:neutron"
-        trail = [[source, asked.request, stamp]]
-        given = [{**op, "reason": trail} for op in ops]
-        return await jobs.run(self._caller, given, patience=PATIENCE, conditions=conditions, query=query)
+        source = f"gnt:neutron:{origin.user}" if origin.user else "gnt:neutron"
+        trail = [[source, origin.request, stamp]]
+        requested = [{**op, "reason": trail} for op in ops]
+        return await jobs.run(self._caller, requested, patience=JOB_TIMEOUT_SECONDS, conditions=conditions, query=query)
 
     async def has_ranges(self) -> bool:
-        """Tell whether segment ranges are managed here, which is a setting of the cluster."""
+        """Return whether the cluster manages segment ranges, which is a setting of the cluster."""
         return bool((await self._caller.call(dict[str, object], "QueryClusterInfo")).get("segment_ranges"))
 
-    async def rows(self, kind: str, fields: Sequence[str], wanted: Filter | None) -> list[attributes.Row]:
-        """Return the objects that a filter lets pass, with these fields; those without a value are left out."""
+    async def rows(self, kind: str, fields: Sequence[str], filter_: Filter | None) -> list[attributes.Row]:
+        """Return the objects that match a filter, with these fields; fields without a value are left out."""
         try:
-            return await jobs.rows(self._caller, kind, fields, wanted)
+            return await jobs.rows(self._caller, kind, fields, filter_)
         except errors.NotFoundError:
             return []

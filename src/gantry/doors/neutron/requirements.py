@@ -1,8 +1,8 @@
-"""What a new object needs, the network that contains it and the subnet pool that its CIDR comes from, as conditions.
+"""The requirements of new objects as conditions: the network that contains it, the subnet pool of its CIDR.
 
 The master checks the conditions before it submits the job that creates the object, so a POST is one trip. An
-administrator may use every network and pool. For other users a network or pool that they may not see does not exist, in
-the words of the recorded service.
+administrator may use every network and pool. For other users a network or pool that they may not see does not exist;
+the messages are those of the recorded service.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,30 +24,30 @@ class Requirement:
 
 
 def of(
-    person: access.Person, *, served: resource.Resource, made: Sequence[attributes.Values], rule: str
+    person: access.Person, *, served: resource.Resource, requested: Sequence[attributes.Values], rule: str
 ) -> list[Requirement]:
-    """Return what new objects need, in the order in which the recorded service checks it; FaultError 400.
+    """Return the requirements of new objects, in the order in which the recorded service checks them; FaultError 400.
 
     An object that is to use the default subnet pool gets ``default_subnetpool``, the IP version of that pool.
     """
     requirements: list[Requirement] = []
-    for each in made:
+    for each in requested:
         if each.get("use_default_subnetpool"):
             each["default_subnetpool"] = version = _version(each)
             requirements.append(_default_pool(person, version))
     if person.is_admin:
         return requirements
-    for uuid in _named(made, "network_id") if served.inside else ():
+    for uuid in _named(requested, "network_id") if served.inside else ():
         requirements.append(_visible(person, "network", uuid))
         if served.inside == "owned":
             own: master.Filter = ["&", ["=", "uuid", uuid], policy.own(person)]
             requirements.append(Requirement(master.Condition("network", own), faults.forbidden(rule)))
-    return [*requirements, *(_visible(person, "subnetpool", uuid) for uuid in _named(made, "subnetpool_id"))]
+    return [*requirements, *(_visible(person, "subnetpool", uuid) for uuid in _named(requested, "subnetpool_id"))]
 
 
-def _named(made: Sequence[attributes.Values], name: str) -> Iterator[str]:
+def _named(requested: Sequence[attributes.Values], name: str) -> Iterator[str]:
     """Yield each UUID that an attribute of new objects names, once."""
-    yield from dict.fromkeys(str(each[name]) for each in made if each.get(name))
+    yield from dict.fromkeys(str(each[name]) for each in requested if each.get(name))
 
 
 def _visible(person: access.Person, kind: str, uuid: str) -> Requirement:

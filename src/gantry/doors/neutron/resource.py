@@ -1,7 +1,7 @@
-"""What a resource of the Neutron door is; the modules of ``resources`` declare one each, ``collection`` serves them.
+"""The definition of a resource; each module of ``resources`` declares one, and ``collection`` serves them.
 
-A resource is data: its table of attributes, how opcodes are made of an object to be, of its changes and of its end, and
-how the errors of the master are told to a client.
+A resource has a table of attributes, functions that return the opcodes to create, change and remove objects, and a
+table that converts errors of the master to faults.
 """
 
 import re
@@ -21,9 +21,9 @@ _NOUNS = {"network": "Network", "subnet": "Subnet", "port": "Port", "subnet pool
 
 @dataclass(frozen=True)
 class Refusal:
-    """How an error of the master is told: the first row that fits the class, and the text if there is a ``pattern``.
+    """The fault for an error of the master of a class, whose text matches the ``pattern``; the first match counts.
 
-    In ``message`` stand ``{id}``, ``{text}`` for what the master said, ``{uuids}`` for the objects that it named, the
+    ``message`` may contain ``{id}``, ``{text}`` for the master's text, ``{uuids}`` for the UUIDs in this text, the
     groups of the pattern, and the attributes of the request with two underscores for a colon.
     """
 
@@ -36,13 +36,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Resource:
-    """A kind of object; ``kind`` is the master's word for it, ``title`` the one in messages.
+    """A kind of object; ``kind`` is its name in queries of the master, ``title`` its name in messages.
 
-    ``make`` returns the opcodes for objects to be, which have their ``id``, and ``made`` the objects in the results.
-    ``needs`` are fields without which an object cannot be changed, ``computed`` those that no result of a job has.
-    ``for_admins`` hides all of it from others; what is ``inside`` a network can be made where that is seen, or owned.
-    ``nulls`` are attributes that only the answer to a POST shows when they have no value; a PUT of nothing is a change
-    of its own for what ``counts_nothing`` (recorded).
+    ``create_ops`` returns the opcodes for new objects, which already have an ``id``; ``results`` returns the objects in
+    the results of the job. ``needs`` has the fields that a change needs, ``computed`` the fields that no job's result
+    has. ``for_admins`` hides the resource from other users. With ``inside``, users may create objects in networks that
+    they see or own. ``nulls`` are attributes without a value that only the answer to a POST includes, as null. With
+    ``counts_empty_changes`` a PUT without attributes counts as a change (recorded).
     """
 
     name: str
@@ -50,41 +50,41 @@ class Resource:
     title: str
     kind: str
     table: attributes.Table
-    make: Callable[[Sequence[attributes.Values]], list[master.Op]]
-    made: Callable[[Sequence[attributes.Values], list[object]], list[attributes.Row]]
-    change: Callable[[attributes.Row, attributes.Values], master.Op]
-    remove: Callable[[attributes.Row], master.Op]
+    create_ops: Callable[[Sequence[attributes.Values]], list[master.Op]]
+    results: Callable[[Sequence[attributes.Values], list[object]], list[attributes.Row]]
+    change_op: Callable[[attributes.Row, attributes.Values], master.Op]
+    remove_op: Callable[[attributes.Row], master.Op]
     refusals: Sequence[Refusal] = ()
     needs: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
     for_admins: bool = False
     inside: Literal["", "seen", "owned"] = ""
     nulls: tuple[str, ...] = ()
-    counts_nothing: bool = False
+    counts_empty_changes: bool = False
 
     @property
     def not_found(self) -> str:
-        """Return the type of the fault when there is no such object."""
+        """Return the type of the fault for an object that does not exist."""
         return "".join(word.capitalize() for word in self.title.split()) + "NotFound"
 
     def missing(self, key: str | None) -> faults.FaultError:
-        """Return the fault when there is no such object."""
+        """Return the fault for an object that does not exist."""
         return faults.FaultError(404, self.not_found, f"{self.title} {key} could not be found.")
 
-    def fault(self, error: errors.GantryError, told: attributes.Values) -> faults.FaultError:
-        """Return how an error of the master is told for a request with these values."""
+    def fault(self, error: errors.GantryError, requested: attributes.Values) -> faults.FaultError:
+        """Return the fault for an error of the master, for a request with these values."""
         for row in self.refusals:
-            found = re.search(row.pattern, error.message)
-            if isinstance(error, row.error) and found:
-                uuids = ", ".join(one for one in re.findall(UUID, error.message) if one != told.get("id"))
-                words = {name.replace(":", "__"): value for name, value in told.items()}
+            match = re.search(row.pattern, error.message)
+            if isinstance(error, row.error) and match:
+                uuids = ", ".join(uuid for uuid in re.findall(UUID, error.message) if uuid != requested.get("id"))
+                words = {name.replace(":", "__"): value for name, value in requested.items()}
                 words |= {"text": str(error), "uuids": uuids}
-                message = row.message.format_map(_Words({**words, **found.groupdict()}))
+                message = row.message.format_map(_Words({**words, **match.groupdict()}))
                 return faults.FaultError(row.status, row.kind, message)
         missing = _MISSING.search(error.message)
         if isinstance(error, errors.NotFoundError) and missing:
             noun, name = missing["noun"], missing["name"]
-            if name == told.get("id"):
+            if name == requested.get("id"):
                 return self.missing(name)
             if noun in _NOUNS:
                 return faults.FaultError(
@@ -94,7 +94,7 @@ class Resource:
 
 
 class _Words(dict[str, object]):
-    """Words of a message; one that is not known is left out."""
+    """The values for a message; an unknown name is replaced by an empty text."""
 
     def __missing__(self, key: str) -> str:
         return ""

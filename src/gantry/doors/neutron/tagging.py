@@ -1,4 +1,4 @@
-"""The tags of an object as resources of their own: ``/v2.0/COLLECTION/ID/tags[/TAG]``.
+"""The tags of an object as separate resources: ``/v2.0/COLLECTION/ID/tags[/TAG]``.
 
 See contracts/neutron-api.md#tags.
 """
@@ -13,17 +13,17 @@ from gantry.doors.neutron import faults, values
 from gantry.runtime import interface
 
 _TAG = values.text(values.TAG_LENGTH)
-_TAGS = values.listed(_TAG)
+_TAGS = values.list_of(_TAG)
 
 
 async def answer(
     collection: collections.Collection, call: calls.Call, *, method: str, key: str, tag: Sequence[str]
 ) -> interface.HttpResponse:
-    """Answer a request for all tags, or for the one in ``tag``."""
-    for one in tag:
-        if reason := _TAG(one):
+    """Answer a request for all tags, or for the tag in ``tag``."""
+    for name in tag:
+        if reason := _TAG(name):
             raise faults.invalid_input(reason)
-    async with collection.changing_tags(key):
+    async with collection.tag_lock(key):
         return await _answer(collection, call, method=method, key=key, tag=tag)
 
 
@@ -34,31 +34,31 @@ async def _answer(
         case ["GET"]:
             return _tags(await collection.tags(call, key))
         case ["PUT"]:
-            given = _given(call)
-            await collection.set_tags(call, key, given)
-            return _tags(given)
+            names = _read_body(call)
+            await collection.set_tags(call, key, names)
+            return _tags(names)
         case ["POST"]:
-            given = _given(call)
-            await collection.set_tags(call, key, [*await collection.tags(call, key), *given])
-            return _tags(given)
+            names = _read_body(call)
+            await collection.set_tags(call, key, [*await collection.tags(call, key), *names])
+            return _tags(names)
         case ["DELETE"]:
             await collection.set_tags(call, key, [])
             return interface.HttpResponse(204, b"")
-        case ["PUT", one]:
-            await collection.set_tags(call, key, [*await collection.tags(call, key), one])
+        case ["PUT", name]:
+            await collection.set_tags(call, key, [*await collection.tags(call, key), name])
             return interface.HttpResponse(201, b"")
-        case ["GET" | "DELETE", one]:
+        case ["GET" | "DELETE", name]:
             known = await collection.tags(call, key)
-            if one not in known:
-                raise faults.FaultError(404, "TagNotFound", f"Tag {one} could not be found.")
+            if name not in known:
+                raise faults.FaultError(404, "TagNotFound", f"Tag {name} could not be found.")
             if method == "DELETE":
-                await collection.set_tags(call, key, [each for each in known if each != one])
+                await collection.set_tags(call, key, [each for each in known if each != name])
             return interface.HttpResponse(204, b"")
     raise faults.no_method()
 
 
-def _given(call: calls.Call) -> list[str]:
-    body = call.decoded()
+def _read_body(call: calls.Call) -> list[str]:
+    body = call.decode_body()
     if not isinstance(body, dict) or set(body) != {"tags"}:
         raise faults.bad_request("Invalid tags body")
     reason = _TAGS(body["tags"])

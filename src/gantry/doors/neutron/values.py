@@ -1,7 +1,7 @@
-"""Converters and validators of attributes, with the words of the recorded service.
+"""Converters and validators of attributes, with the messages of the recorded service.
 
-A converter returns the value as the attribute has it, or raises a fault of type InvalidInput; a validator returns
-None, or the reason for which a converted value is refused. Both are cells of the tables in ``resources``.
+A converter returns the value in the type of the attribute, or raises a fault of type InvalidInput; a validator returns
+None, or the reason for which a converted value is refused. The tables in ``resources`` use both.
 
 See contracts/neutron-api.md#attributes.
 """
@@ -24,7 +24,7 @@ _MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 
 
 def boolean(value: object) -> bool:
-    """Return a truth value, which may be text or a number."""
+    """Convert a boolean, which may be text or a number."""
     if isinstance(value, bool):
         return value
     text = str(value).lower() if isinstance(value, str | int) else ""
@@ -36,7 +36,7 @@ def boolean(value: object) -> bool:
 
 
 def integer(value: object) -> int:
-    """Return a number, which may be text; a truth value and the whole part of a fraction pass (recorded)."""
+    """Convert an integer, which may be text; a boolean and the integer part of a fraction are accepted (recorded)."""
     if isinstance(value, int | float | str):
         try:
             return int(value)
@@ -46,22 +46,22 @@ def integer(value: object) -> int:
 
 
 def integer_or_none(value: object) -> int | None:
-    """Return a number, or None where none is given."""
+    """Convert an integer or null."""
     return None if value is None else integer(value)
 
 
 def lower(value: object) -> object:
-    """Return a text in small letters."""
+    """Convert a text to lower case."""
     return value.lower() if isinstance(value, str) else value
 
 
 def list_for_none(value: object) -> object:
-    """Return an empty list for null."""
+    """Convert null to an empty list."""
     return [] if value is None else value
 
 
 def text(limit: int) -> attributes.Validator:
-    """Refuse what is no text, or a longer one."""
+    """Refuse a value that is not a text, or longer than ``limit``."""
 
     def check(value: object) -> str | None:
         if not isinstance(value, str):
@@ -71,51 +71,51 @@ def text(limit: int) -> attributes.Validator:
     return check
 
 
-def between(least: int, most: int) -> attributes.Validator:
-    """Refuse a number outside of a range."""
+def between(minimum: int, maximum: int) -> attributes.Validator:
+    """Refuse a value that is not an integer in a range."""
 
     def check(value: object) -> str | None:
         if not isinstance(value, int):
             return f"'{value}' is not an integer"
-        if value < least:
-            return f"'{value}' is too small - must be at least '{least}'."
-        return f"'{value}' is too large - must be no larger than '{most}'." if value > most else None
+        if value < minimum:
+            return f"'{value}' is too small - must be at least '{minimum}'."
+        return f"'{value}' is too large - must be no larger than '{maximum}'." if value > maximum else None
 
     return check
 
 
 def one_of(*known: object) -> attributes.Validator:
-    """Refuse what is none of the values."""
+    """Refuse all but the known values."""
     return lambda value: None if value in known and value is not True else f"{value} is not in valid_values."
 
 
 def or_none(check: attributes.Validator) -> attributes.Validator:
-    """Let null pass, and what ``check`` lets pass."""
+    """Accept null, and the values that ``check`` accepts."""
     return lambda value: None if value is None else check(value)
 
 
 def only(value: object) -> attributes.Validator:
-    """Let the one value pass that asks for nothing this cluster has not."""
-    return lambda given: None if given == value else f"'{given}' is not supported, only '{value}' is."
+    """Accept only this value, for an attribute whose feature the cluster does not have."""
+    return lambda requested: None if requested == value else f"'{requested}' is not supported, only '{value}' is."
 
 
 def is_uuid(value: object) -> bool:
-    """Tell whether this is a UUID as the master writes them."""
+    """Return whether a value is a UUID in the form that the master writes."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def uuid(value: object) -> str | None:
-    """Refuse what is no UUID."""
+    """Refuse a value that is not a UUID."""
     return None if is_uuid(value) else f"'{value}' is not a valid UUID."
 
 
 def mac(value: object) -> str | None:
-    """Refuse what is no MAC address."""
+    """Refuse a value that is not a MAC address."""
     return None if isinstance(value, str) and _MAC.fullmatch(value) else f"'{value}' is not a valid MAC address."
 
 
 def address(value: object) -> str | None:
-    """Refuse what is no IP address."""
+    """Refuse a value that is not an IP address."""
     try:
         if isinstance(value, str) and "%" not in value:
             ipaddress.ip_address(value)
@@ -126,12 +126,12 @@ def address(value: object) -> str | None:
 
 
 def version(value: object) -> int:
-    """Return the IP version of a subnet that ``cidr`` lets pass."""
+    """Return the IP version of a subnet that ``cidr`` accepts."""
     return ipaddress.ip_interface(str(value)).version
 
 
 def cidr(value: object) -> str | None:
-    """Refuse what is no subnet; host bits may be set."""
+    """Refuse a value that is not a CIDR; host bits may be set."""
     try:
         if isinstance(value, str) and "/" in value:
             ipaddress.ip_interface(value)
@@ -141,35 +141,35 @@ def cidr(value: object) -> str | None:
     return f"'{value}' is not a valid IP subnet."
 
 
-def listed(check: attributes.Validator, *, most: int = 1024, unique: bool = True) -> attributes.Validator:
-    """Refuse what is no list of what ``check`` lets pass, or has something twice where that is not ``unique``."""
+def list_of(check: attributes.Validator, *, maximum: int = 1024, unique: bool = True) -> attributes.Validator:
+    """Refuse a value that is not a list of items that ``check`` accepts; with ``unique`` refuse duplicates."""
 
     def check_all(value: object) -> str | None:
         if not isinstance(value, list):
             return f"'{value}' is not a list."
-        if len(value) > most:
-            return f"the list has {len(value)} items, {most} is the most."
+        if len(value) > maximum:
+            return f"the list has {len(value)} items, {maximum} is the most."
         reason = next(filter(None, map(check, value)), None)
         if reason or not unique:
             return reason
-        again = next((one for index, one in enumerate(value) if one in value[:index]), None)
-        return None if again is None else f"Duplicate items in the list: '{again}'."
+        duplicate = next((item for index, item in enumerate(value) if item in value[:index]), None)
+        return None if duplicate is None else f"Duplicate items in the list: '{duplicate}'."
 
     return check_all
 
 
-def record(needed: Mapping[str, attributes.Validator], **optional: attributes.Validator) -> attributes.Validator:
-    """Refuse what is no object with these keys."""
-    known = {**needed, **optional}
+def record(required: Mapping[str, attributes.Validator], **optional: attributes.Validator) -> attributes.Validator:
+    """Refuse a value that is not an object with these keys."""
+    known = {**required, **optional}
 
     def check(value: object) -> str | None:
         if not isinstance(value, dict):
             return f"'{value}' is not a dictionary."
         wrong = [name for name in value if name not in known]
-        missing = [name for name in needed if name not in value]
+        missing = [name for name in required if name not in value]
         if wrong or missing:
             return f"'{value}' has {_names('unexpected', wrong)}{_names('not', missing)}."
-        return next(filter(None, (known[name](one) for name, one in value.items())), None)
+        return next(filter(None, (known[name](item) for name, item in value.items())), None)
 
     return check
 

@@ -1,4 +1,4 @@
-"""The resources of the Neutron door, a module each: what an object is made of, and the opcodes that change it."""
+"""The resources of the Neutron API, a module each: the attributes of an object, and the opcodes that change it."""
 
 from gantry.doors.neutron import resource
 from gantry.doors.neutron.resources import networks, ports, ranges, subnetpools, subnets

@@ -1,7 +1,7 @@
-"""Networks: the same that ``gnt-network`` shows, with their segment as provider attributes.
+"""Networks: the same networks as in ``gnt-network``, with their segment as provider attributes.
 
-Names of Neutron's networks need not be unique; what a client called one is its label, and its name where that can be. A
-network without provider attributes gets the next free id of its project's ranges.
+Names of Neutron's networks need not be unique: the name that a client sets is the label of the network, and also its
+name if that is possible. A network without provider attributes gets the next free id of its project's ranges.
 
 See contracts/neutron-api.md#networks.
 """
@@ -32,7 +32,7 @@ def _provider(
     convert: attributes.Converter = lambda value: value,
     validate: attributes.Validator = lambda value: None,
 ) -> attributes.Attribute:
-    """Return an attribute of the segment; null is the same as no word about it."""
+    """Return an attribute of the segment; null is the same as unset."""
     field = _PROVIDER[name]
     return attributes.Attribute(
         name, about, (field,), lambda row: row.get(field) or None, post=True,
@@ -43,18 +43,18 @@ def _provider(
 
 TABLE = attributes.table(
     standard.ID,
-    standard.text("name", "Its name, which others may have too", field="label", sort=True),
+    standard.text("name", "Its name, which need not be unique", field="label", sort=True),
     standard.TENANT,
     standard.PROJECT,
     standard.flag("admin_state_up", "Whether it is in operation", default=True),
-    standard.shown("mtu", "How long packets of its guests may be", "mtu", show=standard.plain("mtu")),
-    standard.shown("status", "Always ACTIVE", show=lambda row: "ACTIVE"),
-    standard.shown("subnets", "Its subnets", "subnet_list", show=standard.plain("subnet_list", [])),
+    standard.read_only("mtu", "Maximum size of a packet (MTU), in bytes", "mtu", show=standard.plain("mtu")),
+    standard.read_only("status", "Always ACTIVE", show=lambda row: "ACTIVE"),
+    standard.read_only("subnets", "Its subnets", "subnet_list", show=standard.plain("subnet_list", [])),
     attributes.Attribute(
-        "shared", "Whether it is for all projects", ("shared",), standard.plain("shared", False), post=True, put=True,
+        "shared", "Whether all projects can use it", ("shared",), standard.plain("shared", False), post=True, put=True,
         convert=values.boolean, filter=True, sort=True, reserved=True,
     ),
-    standard.constant("router:external", False, "Whether it leads outside"),
+    standard.constant("router:external", False, "Always false"),
     _provider("provider:network_type", "Type of its segment", convert=_type),
     _provider("provider:physical_network", "Its physical network", validate=values.text(64)),
     _provider(
@@ -64,40 +64,40 @@ TABLE = attributes.table(
     standard.constant("vlan_transparent", False, "Always false"),
     standard.constant("qinq", False, "Always false"),
     standard.constant("availability_zone_hints", [], "Always empty"),
-    standard.shown("availability_zones", "Always empty", show=lambda row: []),
-    standard.shown("ipv4_address_scope", "Always null", show=lambda row: None),
-    standard.shown("ipv6_address_scope", "Always null", show=lambda row: None),
+    standard.read_only("availability_zones", "Always empty", show=lambda row: []),
+    standard.read_only("ipv4_address_scope", "Always null", show=lambda row: None),
+    standard.read_only("ipv6_address_scope", "Always null", show=lambda row: None),
     standard.DESCRIPTION,
     *standard.STANDARD,
 )  # fmt: skip
 
 
-def _segment(given: attributes.Values) -> master.Op:
-    """Return the fields of a segment; without a word about it, one is wanted all the same."""
-    found = {field: given[name] for name, field in _PROVIDER.items() if given.get(name) is not None}
-    return found or {"segmented": True}
+def _segment(requested: attributes.Values) -> master.Op:
+    """Return the fields of the requested segment; without provider attributes, any segment."""
+    fields = {field: requested[name] for name, field in _PROVIDER.items() if requested.get(name) is not None}
+    return fields or {"segmented": True}
 
 
-def _common(given: attributes.Values) -> master.Op:
+def _common(requested: attributes.Values) -> master.Op:
     names = {"name": "label", "shared": "shared", "description": "description", "admin_state_up": "admin_state_up"}
-    return {field: given[name] for name, field in names.items() if name in given}
+    return {field: requested[name] for name, field in names.items() if name in requested}
 
 
-def make(made: Sequence[attributes.Values]) -> list[master.Op]:
-    """Return an opcode for each network to be."""
+def create_ops(requested: Sequence[attributes.Values]) -> list[master.Op]:
+    """Return an opcode for each new network."""
     return [
-        {"OP_ID": "OP_NETWORK_ADD", "uuid": one["id"], "project": one["project_id"], **_common(one), **_segment(one)}
-        for one in made
+        {"OP_ID": "OP_NETWORK_ADD", "uuid": new["id"], "project": new["project_id"], **_common(new), **_segment(new)}
+        for new in requested
     ]
 
 
-def change(row: attributes.Row, changed: attributes.Values) -> master.Op:
-    """Return the opcode for a change."""
-    tags = {"tags": changed["tags"]} if "tags" in changed else {}
-    return {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": row["uuid"], **_common(changed), **tags}
+def change_op(row: attributes.Row, changes: attributes.Values) -> master.Op:
+    """Return the opcode for changes of a network."""
+    tags = {"tags": changes["tags"]} if "tags" in changes else {}
+    return {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": row["uuid"], **_common(changes), **tags}
 
 
-def remove(row: attributes.Row) -> master.Op:
+def remove_op(row: attributes.Row) -> master.Op:
     """Return the opcode that removes a network."""
     return {"OP_ID": "OP_NETWORK_REMOVE", "network_name": row["uuid"]}
 
@@ -108,10 +108,10 @@ RESOURCE = resource.Resource(
     title="Network",
     kind="network",
     table=TABLE,
-    make=make,
-    made=standard.made,
-    change=change,
-    remove=remove,
+    create_ops=create_ops,
+    results=standard.results_of,
+    change_op=change_op,
+    remove_op=remove_op,
     refusals=(
         resource.Refusal(
             errors.NoRoomError, 503, "NoNetworkAvailable",

@@ -1,6 +1,6 @@
-"""Ports: places in networks with addresses; the NICs of instances are shown among them.
+"""Ports: attachments to networks, with addresses; lists include the NICs of instances.
 
-A NIC has ``compute:gantry`` as its owner and its instance as its device; it is changed with the instance, not here.
+A NIC has the device owner ``compute:gantry`` and its instance as the device; it is changed with the instance, not here.
 
 See contracts/neutron-api.md#ports.
 """
@@ -15,22 +15,22 @@ from gantry.doors.neutron.resources import standard
 
 
 class _Fixed(msgspec.Struct):
-    """An address of a port, in the words of the master."""
+    """An address of a port, with the master's field names."""
 
     subnet: str | None = None
     ip: str | None = None
 
 
 def _fixed_ips(row: attributes.Row) -> list[dict[str, str | None]]:
-    found = msgspec.convert(row.get("fixed", ()), list[_Fixed])
-    return [{"subnet_id": one.subnet, "ip_address": one.ip} for one in found]
+    fixed = msgspec.convert(row.get("fixed", ()), list[_Fixed])
+    return [{"subnet_id": each.subnet, "ip_address": each.ip} for each in fixed]
 
 
-_WISH = values.record({}, subnet_id=values.uuid, ip_address=values.address)
+_FIXED_IP = values.record({}, subnet_id=values.uuid, ip_address=values.address)
 
 TABLE = attributes.table(
     standard.ID,
-    standard.text("name", "Its name, which others may have too", sort=True),
+    standard.text("name", "Its name, which need not be unique", sort=True),
     attributes.Attribute(
         "network_id", "Its network", ("network_uuid",), standard.plain("network_uuid"), post=True,
         default=attributes.REQUIRED, validate=values.uuid, filter=True, sort=True, field="network_uuid",
@@ -41,24 +41,24 @@ TABLE = attributes.table(
         validate=values.mac, filter=True, sort=True, field="mac",
     ),
     standard.flag("admin_state_up", "Whether it is in operation", default=True),
-    standard.shown(
+    standard.read_only(
         "status", "ACTIVE for a NIC of an instance, else DOWN", "instance", filtered=True,
         show=lambda row: "ACTIVE" if row.get("instance") else "DOWN",
     ),
-    standard.text("device_id", "Who uses it"),
-    standard.text("device_owner", "What kind of user that is"),
+    standard.text("device_id", "The device that uses it"),
+    standard.text("device_owner", "The kind of that device"),
     attributes.Attribute(
-        "fixed_ips", "Its addresses, each with its subnet; one of each family when it is left out", ("fixed",),
+        "fixed_ips", "Its addresses, each with its subnet; by default one address of each family", ("fixed",),
         _fixed_ips, post=True, put=True, convert=values.list_for_none,
-        validate=values.listed(_WISH, most=64, unique=False), filter=True,
+        validate=values.list_of(_FIXED_IP, maximum=64, unique=False), filter=True,
     ),
     standard.TENANT,
     standard.constant("security_groups", [], "Always empty"),
     standard.constant("binding:vnic_type", "normal", "Always normal"),
     standard.constant("binding:profile", {}, "Always empty"),
     standard.constant("binding:host_id", "", "Always empty"),
-    standard.shown("binding:vif_type", "Always unbound", show=lambda row: "unbound"),
-    standard.shown("binding:vif_details", "Always empty", show=lambda row: {}),
+    standard.read_only("binding:vif_type", "Always unbound", show=lambda row: "unbound"),
+    standard.read_only("binding:vif_details", "Always empty", show=lambda row: {}),
     standard.constant("allowed_address_pairs", [], "Always empty"),
     standard.constant("extra_dhcp_opts", [], "Always empty"),
     standard.DESCRIPTION,
@@ -76,29 +76,30 @@ _FIELDS = {
 }
 
 
-def _common(given: attributes.Values) -> master.Op:
-    op: master.Op = {field: given[name] for name, field in _FIELDS.items() if name in given}
-    if "fixed_ips" in given:
-        wishes = msgspec.convert(given["fixed_ips"], list[dict[str, str]])
+def _common(requested: attributes.Values) -> master.Op:
+    op: master.Op = {field: requested[name] for name, field in _FIELDS.items() if name in requested}
+    if "fixed_ips" in requested:
+        addresses = msgspec.convert(requested["fixed_ips"], list[dict[str, str]])
         names = {"subnet_id": "subnet", "ip_address": "ip"}
-        op["fixed"] = [{names[key]: value for key, value in wish.items()} for wish in wishes]
+        op["fixed"] = [{names[key]: value for key, value in address.items()} for address in addresses]
     return op
 
 
-def make(made: Sequence[attributes.Values]) -> list[master.Op]:
-    """Return the one opcode for ports to be."""
+def create_ops(requested: Sequence[attributes.Values]) -> list[master.Op]:
+    """Return the opcode for all new ports."""
     ports = [
-        {"uuid": one["id"], "network": one["network_id"], "project": one["project_id"], **_common(one)} for one in made
+        {"uuid": new["id"], "network": new["network_id"], "project": new["project_id"], **_common(new)}
+        for new in requested
     ]
     return [{"OP_ID": "OP_PORT_ADD", "ports": ports}]
 
 
-def change(row: attributes.Row, changed: attributes.Values) -> master.Op:
-    """Return the opcode for a change."""
-    return {"OP_ID": "OP_PORT_SET_PARAMS", "port": row["uuid"], **_common(changed)}
+def change_op(row: attributes.Row, changes: attributes.Values) -> master.Op:
+    """Return the opcode for changes of a port."""
+    return {"OP_ID": "OP_PORT_SET_PARAMS", "port": row["uuid"], **_common(changes)}
 
 
-def remove(row: attributes.Row) -> master.Op:
+def remove_op(row: attributes.Row) -> master.Op:
     """Return the opcode that removes a port."""
     return {"OP_ID": "OP_PORT_REMOVE", "port": row["uuid"]}
 
@@ -109,10 +110,10 @@ RESOURCE = resource.Resource(
     title="Port",
     kind="port",
     table=TABLE,
-    make=make,
-    made=standard.made,
-    change=change,
-    remove=remove,
+    create_ops=create_ops,
+    results=standard.results_of,
+    change_op=change_op,
+    remove_op=remove_op,
     inside="seen",
     refusals=(
         resource.Refusal(

@@ -1,4 +1,4 @@
-"""The attributes that all resources have, and what their modules share: identity, project, tags, revision, times.
+"""Attributes that all resources have: identity, project, tags, revision, times; functions that their modules share.
 
 ``revision_number`` counts the changes of an object from 0 (``serial_no`` does from 1).
 """
@@ -11,7 +11,7 @@ from gantry.doors.neutron import access, attributes, values
 
 
 def plain(name: str, default: object = None) -> Callable[[attributes.Row], object]:
-    """Return what shows a field as it is; a default is left out by the master."""
+    """Return a function that returns a field of a row; the master omits a field that has its default."""
     return lambda row: row.get(name, default)
 
 
@@ -24,7 +24,7 @@ def text(
     limit: int = values.NAME_LENGTH,
     filtered: bool = True,
 ) -> attributes.Attribute:
-    """Return an attribute that is any text, empty when it is left out."""
+    """Return an attribute with any text, by default empty."""
     field = field or name
     return attributes.Attribute(
         name, about, (field,), plain(field, ""), post=True, put=True, default="", validate=values.text(limit),
@@ -35,7 +35,7 @@ def text(
 def flag(
     name: str, about: str, *, field: str = "", default: bool, put: bool = True, reserved: object = attributes.UNSET
 ) -> attributes.Attribute:
-    """Return an attribute that is true or false; the value ``reserved`` is for administrators to give."""
+    """Return a boolean attribute; only administrators may set the value ``reserved``."""
     field = field or name
     return attributes.Attribute(
         name, about, (field,), plain(field, default), post=True, put=put, default=default, convert=values.boolean,
@@ -44,14 +44,14 @@ def flag(
 
 
 def constant(name: str, value: object, about: str) -> attributes.Attribute:
-    """Return an attribute of things that this cluster has not: it is always the same, and may be given as that."""
+    """Return an attribute for a feature that the cluster does not have: only its constant value may be set."""
     return attributes.Attribute(name, about, (), lambda row: value, post=True, put=True, validate=values.only(value))
 
 
-def shown(
+def read_only(
     name: str, about: str, *fields: str, show: Callable[[attributes.Row], object], filtered: bool = False
 ) -> attributes.Attribute:
-    """Return an attribute that is read and never given."""
+    """Return a read-only attribute."""
     return attributes.Attribute(name, about, fields, show, filter=filtered)
 
 
@@ -71,31 +71,32 @@ def tags(row: attributes.Row) -> list[str]:
 
 
 ID = attributes.Attribute("id", "The UUID", ("uuid",), plain("uuid"), filter=True, sort=True, field="uuid")
-DESCRIPTION = text("description", "What it is for", limit=values.DESCRIPTION_LENGTH)
+DESCRIPTION = text("description", "A description", limit=values.DESCRIPTION_LENGTH)
 PROJECT = attributes.Attribute(
-    "project_id", "Whose it is; that of who asks, unless an administrator says another", ("project",),
+    "project_id", "The project that owns it; by default that of the user, and only an administrator may set another",
+    ("project",),
     plain("project", ""), post=True, validate=values.text(values.PROJECT_LENGTH), filter=True, sort=True,
     field="project",
 )  # fmt: skip
 TENANT = attributes.Attribute("tenant_id", "The older name of `project_id`", ("project",), plain("project", ""))
 TAGS = attributes.Attribute("tags", "Set by `/tags`", ("tags",), tags)
 REVISION = attributes.Attribute(
-    "revision_number", "How often it was changed", ("serial_no",), lambda row: number(row.get("serial_no", 1)) - 1,
+    "revision_number", "The number of its changes", ("serial_no",), lambda row: number(row.get("serial_no", 1)) - 1,
     convert=values.integer, filter=True,
 )  # fmt: skip
-CREATED = shown("created_at", "When it was made", "ctime", show=lambda row: seconds(row, "ctime"))
-UPDATED = shown("updated_at", "When it was changed last", "mtime", show=lambda row: seconds(row, "mtime"))
+CREATED = read_only("created_at", "When it was created", "ctime", show=lambda row: seconds(row, "ctime"))
+UPDATED = read_only("updated_at", "When it was last changed", "mtime", show=lambda row: seconds(row, "mtime"))
 
 STANDARD = (TAGS, CREATED, UPDATED, REVISION)
 
 
-def results(given: object) -> list[attributes.Row]:
-    """Return the rows in a result of a job."""
-    rows: list[attributes.Row] = msgspec.convert(given, list[dict[str, object]])
+def rows_of(result: object) -> list[attributes.Row]:
+    """Convert a result of a job to rows."""
+    rows: list[attributes.Row] = msgspec.convert(result, list[dict[str, object]])
     return rows
 
 
-def made(wanted: Sequence[attributes.Values], given: list[object]) -> list[attributes.Row]:
-    """Return the objects of a job: the results of its opcodes, or a list of them that is the result of the only one."""
-    del wanted
-    return results(given[0] if isinstance(given[0], list) else given)
+def results_of(requested: Sequence[attributes.Values], results: list[object]) -> list[attributes.Row]:
+    """Return the objects of a job: the result of each opcode, or the list that is the result of its only opcode."""
+    del requested
+    return rows_of(results[0] if isinstance(results[0], list) else results)

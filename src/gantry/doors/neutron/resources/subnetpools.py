@@ -1,4 +1,4 @@
-"""Subnet pools (contracts/neutron-api.md#subnet-pools): prefixes that the CIDRs of subnets are cut from."""
+"""Subnet pools (contracts/neutron-api.md#subnet-pools): prefixes from which the CIDRs of subnets are allocated."""
 
 from collections.abc import Sequence
 
@@ -16,20 +16,21 @@ def _length(name: str, about: str) -> attributes.Attribute:
 
 TABLE = attributes.table(
     standard.ID,
-    standard.text("name", "Its name, which others may have too", sort=True),
+    standard.text("name", "Its name, which need not be unique", sort=True),
     standard.PROJECT,
     attributes.Attribute(
-        "prefixes", "What subnets are cut from; may only grow", ("prefixes",), standard.plain("prefixes", []),
-        post=True, put=True, default=attributes.REQUIRED, validate=values.listed(values.cidr),
+        "prefixes", "The prefixes that CIDRs are allocated from; they may only grow", ("prefixes",),
+        standard.plain("prefixes", []),
+        post=True, put=True, default=attributes.REQUIRED, validate=values.list_of(values.cidr),
     ),
-    _length("default_prefixlen", "Length of a subnet's prefix that is not asked for"),
-    _length("min_prefixlen", "The shortest prefix of a subnet"),
-    _length("max_prefixlen", "The longest prefix of a subnet"),
-    standard.flag("is_default", "Whether it is used where none is named", default=False, reserved=True),
-    standard.flag("shared", "Whether it is for all projects", default=False, put=False, reserved=True),
-    standard.shown("ip_version", "4 or 6", "ip_version", show=standard.plain("ip_version", 4)),
+    _length("default_prefixlen", "Default prefix length of a subnet"),
+    _length("min_prefixlen", "Minimum prefix length of a subnet"),
+    _length("max_prefixlen", "Maximum prefix length of a subnet"),
+    standard.flag("is_default", "Whether it is the default subnet pool", default=False, reserved=True),
+    standard.flag("shared", "Whether all projects can use it", default=False, put=False, reserved=True),
+    standard.read_only("ip_version", "4 or 6", "ip_version", show=standard.plain("ip_version", 4)),
     attributes.Attribute(
-        "default_quota", "How much of it a project may have, in /32 of IPv4 or /64 of IPv6", ("default_quota",),
+        "default_quota", "Maximum amount for each project, in /32 of IPv4 or /64 of IPv6", ("default_quota",),
         lambda row: row.get("default_quota") or None, post=True, put=True, convert=values.integer_or_none,
         validate=values.or_none(values.between(0, 2**31 - 1)),
     ),
@@ -45,27 +46,28 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def _common(given: attributes.Values) -> master.Op:
-    op: master.Op = {name: given[name] for name in _FIELDS if name in given}
-    if "default_quota" in given:
-        op["default_quota"] = given["default_quota"] or 0
+def _common(requested: attributes.Values) -> master.Op:
+    op: master.Op = {name: requested[name] for name in _FIELDS if name in requested}
+    if "default_quota" in requested:
+        op["default_quota"] = requested["default_quota"] or 0
     return op
 
 
-def make(made: Sequence[attributes.Values]) -> list[master.Op]:
-    """Return an opcode for each pool to be."""
+def create_ops(requested: Sequence[attributes.Values]) -> list[master.Op]:
+    """Return an opcode for each new subnet pool."""
     return [
-        {"OP_ID": "OP_SUBNET_POOL_ADD", "uuid": one["id"], "project": one["project_id"], **_common(one)} for one in made
+        {"OP_ID": "OP_SUBNET_POOL_ADD", "uuid": new["id"], "project": new["project_id"], **_common(new)}
+        for new in requested
     ]
 
 
-def change(row: attributes.Row, changed: attributes.Values) -> master.Op:
-    """Return the opcode for a change."""
-    return {"OP_ID": "OP_SUBNET_POOL_SET_PARAMS", "subnet_pool": row["uuid"], **_common(changed)}
+def change_op(row: attributes.Row, changes: attributes.Values) -> master.Op:
+    """Return the opcode for changes of a subnet pool."""
+    return {"OP_ID": "OP_SUBNET_POOL_SET_PARAMS", "subnet_pool": row["uuid"], **_common(changes)}
 
 
-def remove(row: attributes.Row) -> master.Op:
-    """Return the opcode that removes a pool."""
+def remove_op(row: attributes.Row) -> master.Op:
+    """Return the opcode that removes a subnet pool."""
     return {"OP_ID": "OP_SUBNET_POOL_REMOVE", "subnet_pool": row["uuid"]}
 
 
@@ -75,10 +77,10 @@ RESOURCE = resource.Resource(
     title="Subnet pool",
     kind="subnetpool",
     table=TABLE,
-    make=make,
-    made=standard.made,
-    change=change,
-    remove=remove,
+    create_ops=create_ops,
+    results=standard.results_of,
+    change_op=change_op,
+    remove_op=remove_op,
     refusals=(
         resource.Refusal(
             errors.WrongStateError, 400, "SubnetPoolDeleteError",

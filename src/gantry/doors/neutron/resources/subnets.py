@@ -1,6 +1,6 @@
-"""Subnets (contracts/neutron-api.md#subnets): parts of a network; their allocation pools are its pools.
+"""Subnets of networks (contracts/neutron-api.md#subnets), whose allocation pools are the pools of the network.
 
-What a client leaves out it gets as Neutron does it: the first address as the gateway, and everything else as one pool.
+The defaults are those of Neutron: the first address is the gateway, and one pool has all other addresses.
 """
 
 import ipaddress
@@ -21,7 +21,7 @@ class _Pool(msgspec.Struct):
 
 
 def _pools(row: attributes.Row) -> list[dict[str, str]]:
-    return [{"start": one.start, "end": one.end} for one in msgspec.convert(row.get("pools", ()), list[_Pool])]
+    return [{"start": pool.start, "end": pool.end} for pool in msgspec.convert(row.get("pools", ()), list[_Pool])]
 
 
 def _mode(name: str, about: str) -> attributes.Attribute:
@@ -32,7 +32,7 @@ def _mode(name: str, about: str) -> attributes.Attribute:
 
 TABLE = attributes.table(
     standard.ID,
-    standard.text("name", "Its name, which others may have too", field="label", sort=True),
+    standard.text("name", "Its name, which need not be unique", field="label", sort=True),
     standard.PROJECT,
     attributes.Attribute(
         "network_id", "Its network", ("network_uuid",), standard.plain("network_uuid"), post=True,
@@ -43,26 +43,26 @@ TABLE = attributes.table(
         convert=values.integer, validate=values.one_of(4, 6), filter=True, sort=True, field="ip_version",
     ),
     attributes.Attribute(
-        "subnetpool_id", "The subnet pool that it is cut from", ("subnetpool",),
+        "subnetpool_id", "The subnet pool that its CIDR is allocated from", ("subnetpool",),
         lambda row: row.get("subnetpool") or None, post=True, validate=values.or_none(values.uuid), filter=True,
         sort=True, field="subnetpool",
     ),
     attributes.Attribute(
-        "use_default_subnetpool", "Whether it is cut from the default subnet pool of its IP version", post=True,
+        "use_default_subnetpool", "Whether its CIDR comes from the default subnet pool of its IP version", post=True,
         default=False, convert=values.boolean, listed=False,
     ),
     attributes.Attribute(
-        "prefixlen", "How long its prefix is to be, if it is cut from a pool", post=True, convert=values.integer,
+        "prefixlen", "The prefix length of a CIDR from a subnet pool", post=True, convert=values.integer,
         validate=values.between(0, 128), listed=False,
     ),
     attributes.Attribute(
-        "enable_dhcp", "Whether addresses are told by DHCP", ("dhcp",), standard.plain("dhcp", False), post=True,
+        "enable_dhcp", "Whether guests get addresses by DHCP", ("dhcp",), standard.plain("dhcp", False), post=True,
         put=True, convert=values.boolean, filter=True, sort=True,
     ),
-    _mode("ipv6_ra_mode", "How routers announce it"),
-    _mode("ipv6_address_mode", "How guests find their address"),
+    _mode("ipv6_ra_mode", "How routers advertise it"),
+    _mode("ipv6_address_mode", "How guests configure their address"),
     attributes.Attribute(
-        "gateway_ip", "Its gateway, the first address when it is left out", ("gateway",),
+        "gateway_ip", "Its gateway, by default the first address", ("gateway",),
         lambda row: row.get("gateway") or None, post=True, put=True, validate=values.or_none(values.address),
         filter=True, sort=True, field="gateway",
     ),
@@ -71,19 +71,19 @@ TABLE = attributes.table(
         filter=True, sort=True, field="cidr",
     ),
     attributes.Attribute(
-        "allocation_pools", "What ports get addresses from", ("pools",), _pools, post=True, put=True,
+        "allocation_pools", "The ranges that ports get addresses from", ("pools",), _pools, post=True, put=True,
         convert=values.list_for_none,
-        validate=values.listed(values.record({"start": values.address, "end": values.address}), unique=False),
+        validate=values.list_of(values.record({"start": values.address, "end": values.address}), unique=False),
     ),
     attributes.Attribute(
-        "host_routes", "Ways that guests are told of", ("host_routes",), standard.plain("host_routes", []), post=True,
+        "host_routes", "Routes for guests", ("host_routes",), standard.plain("host_routes", []), post=True,
         put=True, convert=values.list_for_none,
-        validate=values.listed(values.record({"destination": values.cidr, "nexthop": values.address})),
+        validate=values.list_of(values.record({"destination": values.cidr, "nexthop": values.address})),
     ),
     attributes.Attribute(
-        "dns_nameservers", "Name servers that guests are told of", ("dns_nameservers",),
+        "dns_nameservers", "Name servers for guests", ("dns_nameservers",),
         standard.plain("dns_nameservers", []), post=True, put=True, convert=values.list_for_none,
-        validate=values.listed(values.address),
+        validate=values.list_of(values.address),
     ),
     standard.DESCRIPTION,
     standard.constant("router:external", False, "Always false"),
@@ -102,27 +102,27 @@ _FIELDS = {
 }
 
 
-def _common(given: attributes.Values) -> master.Op:
-    """Return the fields that a subnet may be given at first and later."""
-    op: master.Op = {"usual": True} | {field: given[name] for name, field in _FIELDS.items() if name in given}
-    if "gateway_ip" in given:
-        op["gateway"] = given["gateway_ip"] or ""
-    if "allocation_pools" in given:
-        pools = msgspec.convert(given["allocation_pools"], list[_Pool])
-        op["pools"] = [f"{one.start}-{one.end}" for one in pools]
+def _common(requested: attributes.Values) -> master.Op:
+    """Return the fields that both creation and changes of a subnet may set."""
+    op: master.Op = {"usual": True} | {field: requested[name] for name, field in _FIELDS.items() if name in requested}
+    if "gateway_ip" in requested:
+        op["gateway"] = requested["gateway_ip"] or ""
+    if "allocation_pools" in requested:
+        pools = msgspec.convert(requested["allocation_pools"], list[_Pool])
+        op["pools"] = [f"{pool.start}-{pool.end}" for pool in pools]
     return op
 
 
-def _mod(one: attributes.Values) -> master.Op:
+def _mod(new: attributes.Values) -> master.Op:
     names = {"ipv6_ra_mode": "ipv6_ra_mode", "ipv6_address_mode": "ipv6_address_mode", "prefixlen": "prefixlen",
              "subnetpool_id": "subnetpool", "default_subnetpool": "default_subnetpool"}  # fmt: skip
-    more = {field: one[name] for name, field in names.items() if one.get(name) is not None}
-    op: master.Op = {"action": "add", "uuid": one["id"], **_common(one), **more}
-    if one.get("cidr") and "prefixlen" in op:
-        told = "Bad subnets request: cidr and prefixlen must not be supplied together."
-        raise faults.FaultError(400, "BadRequest", told)
-    if one.get("cidr"):
-        op |= _placed(str(one["cidr"]), one)
+    more = {field: new[name] for name, field in names.items() if new.get(name) is not None}
+    op: master.Op = {"action": "add", "uuid": new["id"], **_common(new), **more}
+    if new.get("cidr") and "prefixlen" in op:
+        message = "Bad subnets request: cidr and prefixlen must not be supplied together."
+        raise faults.FaultError(400, "BadRequest", message)
+    if new.get("cidr"):
+        op |= _cidr(str(new["cidr"]), new)
     elif not {"subnetpool", "default_subnetpool"} & op.keys():
         raise faults.FaultError(
             400, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr."
@@ -130,45 +130,46 @@ def _mod(one: attributes.Values) -> master.Op:
     return op
 
 
-def _placed(text: str, one: attributes.Values) -> master.Op:
-    """Return the CIDR of a subnet and whatever follows from it; host bits are dropped (recorded)."""
+def _cidr(text: str, new: attributes.Values) -> master.Op:
+    """Check the CIDR of a subnet and return its field, without host bits (recorded)."""
     net = ipaddress.ip_interface(text).network
-    if net.version != one["ip_version"]:
-        raise faults.invalid_input(f"cidr '{text}' does not match the ip_version '{one['ip_version']}'.")
-    if one.get("enable_dhcp", True) and net.version == 4 and net.prefixlen > 30:
+    if net.version != new["ip_version"]:
+        raise faults.invalid_input(f"cidr '{text}' does not match the ip_version '{new['ip_version']}'.")
+    if new.get("enable_dhcp", True) and net.version == 4 and net.prefixlen > 30:
         raise faults.invalid_input("Subnet has a prefix length that is incompatible with DHCP service enabled.")
     return {"cidr": str(net)}
 
 
-def make(made: Sequence[attributes.Values]) -> list[master.Op]:
-    """Return an opcode for each subnet to be."""
+def create_ops(requested: Sequence[attributes.Values]) -> list[master.Op]:
+    """Return an opcode for each new subnet."""
     return [
-        {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": one["network_id"], "subnets": [_mod(one)]} for one in made
+        {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": new["network_id"], "subnets": [_mod(new)]}
+        for new in requested
     ]
 
 
-def rows(made: Sequence[attributes.Values], results: list[object]) -> list[attributes.Row]:
-    """Return the subnets in the results of a job, which are their networks."""
-    found: list[attributes.Row] = []
-    for one, network in zip(made, standard.results(results), strict=True):
-        inside = standard.results(network.get("subnet_rows", ()))
-        found += [row for row in inside if row["uuid"] == one["id"]]
-    return found
+def results_of(requested: Sequence[attributes.Values], results: list[object]) -> list[attributes.Row]:
+    """Return the new subnets from the results of a job, which are their networks."""
+    subnets: list[attributes.Row] = []
+    for new, network in zip(requested, standard.rows_of(results), strict=True):
+        all_subnets = standard.rows_of(network.get("subnet_rows", ()))
+        subnets += [row for row in all_subnets if row["uuid"] == new["id"]]
+    return subnets
 
 
-def _modified(row: attributes.Row, mod: master.Op) -> master.Op:
+def _network_op(row: attributes.Row, mod: master.Op) -> master.Op:
     named = {"ident": row["uuid"], **mod}
     return {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": row["network_uuid"], "subnets": [named]}
 
 
-def change(row: attributes.Row, changed: attributes.Values) -> master.Op:
-    """Return the opcode for a change."""
-    return _modified(row, {"action": "modify", **_common(changed)})
+def change_op(row: attributes.Row, changes: attributes.Values) -> master.Op:
+    """Return the opcode for changes of a subnet."""
+    return _network_op(row, {"action": "modify", **_common(changes)})
 
 
-def remove(row: attributes.Row) -> master.Op:
+def remove_op(row: attributes.Row) -> master.Op:
     """Return the opcode that removes a subnet."""
-    return _modified(row, {"action": "remove"})
+    return _network_op(row, {"action": "remove"})
 
 
 RESOURCE = resource.Resource(
@@ -177,10 +178,10 @@ RESOURCE = resource.Resource(
     title="Subnet",
     kind="subnet",
     table=TABLE,
-    make=make,
-    made=rows,
-    change=change,
-    remove=remove,
+    create_ops=create_ops,
+    results=results_of,
+    change_op=change_op,
+    remove_op=remove_op,
     needs=("network_uuid", "cidr", "shared"),
     inside="owned",
     refusals=(
