@@ -1,6 +1,6 @@
-"""A real Keystone of a test's own, over TLS on a loopback address: SQLite, fernet tokens, two projects with users.
+"""A real Keystone for a test, over TLS on a loopback address: SQLite, fernet tokens, two projects with users.
 
-What it runs on is made once for all checkouts.
+Its virtual environment is created once for all checkouts.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from gantry import security
 
 HERE = Path(__file__).parent
 NEEDS = [pytest.mark.real, demonstration.MINUTES]
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 HOST = "127.0.0.1"
 PASSWORD = "secret"
 ACCOUNT_PASSWORD = "service-secret"
@@ -57,31 +57,31 @@ Object = dict[str, object]
 
 
 def environment() -> Path:
-    """Return the virtual environment with Keystone, made now if it is not there."""
+    """Return the virtual environment with Keystone; create it if it does not exist."""
     return machines.environment("keystone", HERE / "constraints.txt", "keystone", "gunicorn")
 
 
 @dataclass
 class Keystone:
-    """A Keystone: its folder, and the servers over its one database."""
+    """A Keystone: its folder, and its servers, which share a database."""
 
     folder: Path
     servers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     port: int = 0
-    """That of the first server."""
+    """The port of the first server."""
 
     @property
     def authority(self) -> Path:
-        """Return the file with the authority of its certificate."""
+        """Return the path of the CA certificate."""
         return self.folder / "authority.pem"
 
     @property
     def url(self) -> str:
-        """Return its address, which its own catalog has too."""
+        """Return its URL, which is also in its catalog."""
         return f"https://{HOST}:{self.port}/v3"
 
     def prepare(self) -> None:
-        """Make certificate, database, keys, the administrator, and the roles that Keystone has from the start."""
+        """Create certificate, database, keys, the administrator, and Keystone's initial roles."""
         now, self.port = time.time(), ports.free()
         authority = security.make_authority("test", now)
         key, request = security.make_request("keystone")
@@ -104,11 +104,13 @@ class Keystone:
     def _manage(self, *arguments: str) -> None:
         manage = "from keystone.cmd import manage; manage.main()"
         command = [str(environment() / "bin/python"), "-c", manage, "--config-file", str(self.folder / "keystone.conf")]
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        completed = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+        )
+        assert completed.returncode == 0, completed.stdout + completed.stderr
 
     def start(self, port: int = 0, *, expiration: int = 3600) -> None:
-        """Start a server whose tokens last for so many seconds, the first one unless ``port`` is given."""
+        """Start a server, by default the first, whose tokens expire after ``expiration`` seconds."""
         port = port or self.port
         folder = self.folder / str(port)
         folder.mkdir(exist_ok=True)
@@ -121,7 +123,7 @@ class Keystone:
                 env={**os.environ, "OS_KEYSTONE_CONFIG_FILES": str(folder / "keystone.conf")},
                 cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
-        machines.until(lambda: self._answers(port), f"see {folder}/log", patience=PATIENCE)
+        machines.until(lambda: self._answers(port), f"see {folder}/log", patience=TIMEOUT_SECONDS)
 
     def _answers(self, port: int) -> bool:
         assert self.servers[port].poll() is None, (self.folder / str(port) / "log").read_text()[-4000:]
@@ -134,21 +136,21 @@ class Keystone:
         """End a server with all its workers."""
         process = self.servers.pop(port)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT_SECONDS)
 
     def say(
         self, method: str, path: str, body: object = None, *, token: str = "", port: int = 0
     ) -> tuple[int, Object, Mapping[str, str]]:
         """Send a request to the identity API; return status, body and headers of the answer."""
         trusted = ssl.create_default_context(cafile=self.authority)
-        connection = http.client.HTTPSConnection(HOST, port or self.port, timeout=PATIENCE, context=trusted)
+        connection = http.client.HTTPSConnection(HOST, port or self.port, timeout=TIMEOUT_SECONDS, context=trusted)
         try:
             sent = None if body is None else json.dumps(body)
             headers = {"Content-Type": "application/json", **({"X-Auth-Token": token} if token else {})}
             connection.request(method, f"/v3{path}", sent, headers)
             answer = connection.getresponse()
-            said = answer.read()
-            return answer.status, msgspec.convert(json.loads(said), Object) if said else {}, dict(answer.headers)
+            content = answer.read()
+            return answer.status, msgspec.convert(json.loads(content), Object) if content else {}, dict(answer.headers)
         finally:
             connection.close()
 
@@ -158,40 +160,40 @@ class Keystone:
         who = {"name": user, "domain": domain, "password": password}
         identity = {"methods": ["password"], "password": {"user": who}}
         scope = {"project": {"name": project, "domain": domain}}
-        status, said, headers = self.say(
+        status, answer, headers = self.say(
             "POST", "/auth/tokens", {"auth": {"identity": identity, "scope": scope}}, port=port
         )
-        assert status == 201, said
+        assert status == 201, answer
         return headers["X-Subject-Token"]
 
     def change(self, method: str, path: str, body: object = None) -> Object:
         """Change something as the administrator; return the object."""
-        status, said, _ = self.say(method, path, body, token=self.login("admin", "admin"))
-        assert status in (200, 201, 204), said
-        return msgspec.convert(next(iter(said.values()), {}), Object)
+        status, answer, _ = self.say(method, path, body, token=self.login("admin", "admin"))
+        assert status in (200, 201, 204), answer
+        return msgspec.convert(next(iter(answer.values()), {}), Object)
 
     def populate(self) -> None:
-        """Make the projects, their users, and the account of the door."""
-        _, said, _ = self.say("GET", "/roles", token=self.login("admin", "admin"))
-        roles = {str(one["name"]): str(one["id"]) for one in msgspec.convert(said["roles"], list[Object])}
+        """Create the projects, their users, and the service account of the Neutron API."""
+        _, answer, _ = self.say("GET", "/roles", token=self.login("admin", "admin"))
+        roles = {str(role["name"]): str(role["id"]) for role in msgspec.convert(answer["roles"], list[Object])}
         projects: dict[str, str] = {}
         for user, (project, role) in {**USERS, "gantry": ("service", "service")}.items():
             if project not in projects:
-                made = self.change("POST", "/projects", {"project": {"name": project, "domain_id": "default"}})
-                projects[project] = str(made["id"])
+                created = self.change("POST", "/projects", {"project": {"name": project, "domain_id": "default"}})
+                projects[project] = str(created["id"])
             password = ACCOUNT_PASSWORD if user == "gantry" else PASSWORD
             values = {"name": user, "domain_id": "default", "password": password}
             key = self.change("POST", "/users", {"user": values})["id"]
             self.change("PUT", f"/projects/{projects[project]}/users/{key}/roles/{roles[role]}")
 
     def set_password(self, user: str, password: str) -> None:
-        """Give a user another password, which revokes its tokens."""
-        _, said, _ = self.say("GET", f"/users?name={user}", token=self.login("admin", "admin"))
-        (found,) = msgspec.convert(said["users"], list[Object])
-        self.change("PATCH", f"/users/{found['id']}", {"user": {"password": password}})
+        """Set another password of a user, which revokes the user's tokens."""
+        _, answer, _ = self.say("GET", f"/users?name={user}", token=self.login("admin", "admin"))
+        (account,) = msgspec.convert(answer["users"], list[Object])
+        self.change("PATCH", f"/users/{account['id']}", {"user": {"password": password}})
 
     def announce(self, url: str) -> None:
-        """Put the Neutron API into the catalog."""
+        """Add the Neutron API to the catalog."""
         service = self.change("POST", "/services", {"service": {"type": "network", "name": "neutron"}})["id"]
         values = {"service_id": service, "interface": "public", "region_id": "RegionOne", "url": url}
         self.change("POST", "/endpoints", {"endpoint": values})
@@ -199,14 +201,14 @@ class Keystone:
 
 @contextlib.contextmanager
 def running() -> Iterator[Keystone]:
-    """Start a Keystone with its users and take it away afterwards."""
+    """Start a Keystone with its users and remove it afterwards."""
     with leftovers.folder("gk") as name:
-        made = Keystone(Path(name))
-        made.prepare()
+        keystone = Keystone(Path(name))
+        keystone.prepare()
         try:
-            made.start()
-            made.populate()
-            yield made
+            keystone.start()
+            keystone.populate()
+            yield keystone
         finally:
-            for port in list(made.servers):
-                made.kill(port)
+            for port in list(keystone.servers):
+                keystone.kill(port)

@@ -1,4 +1,4 @@
-"""The Neutron API behind a real Keystone, with the stock ``openstack`` command: who is let in, and until when."""
+"""The Neutron API with a real Keystone and the stock ``openstack`` command: which tokens it accepts, and until when."""
 
 import contextlib
 import http.client
@@ -26,15 +26,15 @@ PROJECTS = {"admin": "admin", **{user: project for user, (project, _) in server.
 
 @dataclass
 class Cloud:
-    """A cluster whose Neutron API asks a Keystone."""
+    """A cluster whose Neutron API uses a Keystone."""
 
     keystone: server.Keystone
     cloud: client.Cloud
     password_file: Path
 
     def status(self, token: str) -> int:
-        """Return the status of a request with a token, the answer of 401 being complete."""
-        connection = http.client.HTTPConnection(parse.urlsplit(self.cloud.url).netloc, timeout=server.PATIENCE)
+        """Return the status of a request with a token; check the challenge of an answer 401."""
+        connection = http.client.HTTPConnection(parse.urlsplit(self.cloud.url).netloc, timeout=server.TIMEOUT_SECONDS)
         try:
             connection.request("GET", "/v2.0/networks", headers={"X-Auth-Token": token} if token else {})
             answer = connection.getresponse()
@@ -46,12 +46,12 @@ class Cloud:
             connection.close()
 
     def logged(self) -> str:
-        """Return what the doors wrote down."""
+        """Return the logs of the remote API daemon."""
         return "".join(path.read_text() for path in (self.cloud.cluster.master / "log").glob("rapi-*.log"))
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Cloud]:
+def deployment() -> Iterator[Cloud]:
     with contextlib.ExitStack() as stack:
         site = stack.enter_context(server.running())
         secret = site.folder / "password"
@@ -70,69 +70,73 @@ def made() -> Iterator[Cloud]:
         yield Cloud(site, cloud, secret)
 
 
-def test_a_project_gets_its_own_segments_and_sees_its_own_networks(made: Cloud) -> None:
-    cloud = made.cloud
+def test_a_project_gets_its_own_segments_and_sees_its_own_networks(deployment: Cloud) -> None:
+    cloud = deployment.cloud
     private = ("--private", "--project", "tenant-1", "--network-type", "vlan", "--physical-network", "physnet1")
-    given = cloud.value(*RANGE, "create", *private, "--minimum", "200", "--maximum", "209", "range-t1")
+    segment_range = cloud.value(*RANGE, "create", *private, "--minimum", "200", "--maximum", "209", "range-t1")
     network = cloud.value("network", "create", "t1", who="anna")
-    assert (network["project_id"], network["provider:segmentation_id"]) == (given["project_id"], None)
+    assert (network["project_id"], network["provider:segmentation_id"]) == (segment_range["project_id"], None)
     assert cloud.value("network", "show", "t1")["provider:segmentation_id"] == 200
     assert [row["Name"] for row in cloud.rows("network", "list", who="rita")] == ["t1"]
     assert cloud.rows("network", "list", who="ben") == []
     assert "disallowed by policy" in cloud.refused("network", "create", "t1-r", who="rita")
     own = ("--network-type", "gre", "--minimum", "1", "--maximum", "2", "x")
     assert "disallowed by policy" in cloud.refused(*RANGE, "create", *own, who="anna")
-    assert "anna@Default" in made.logged()
+    assert "anna@Default" in deployment.logged()
 
 
-def test_a_token_is_refused_once_it_is_revoked(made: Cloud) -> None:
-    token = str(made.cloud.value("token", "issue", who="anna")["id"])
-    assert made.status(token) == 200
-    made.cloud.auth["bearer"] = {"OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": made.cloud.url, "OS_TOKEN": token}
-    assert made.cloud.run("network", "list", who="bearer").returncode == 0
-    made.cloud.said("token", "revoke", token, who="anna")
-    lab.wait_until(lambda: made.status(token) == 401, "the end of what is remembered")
-    assert "401" in made.cloud.refused("network", "list", who="bearer")
-    assert token not in made.logged()
+def test_a_token_is_refused_once_it_is_revoked(deployment: Cloud) -> None:
+    token = str(deployment.cloud.value("token", "issue", who="anna")["id"])
+    assert deployment.status(token) == 200
+    deployment.cloud.auth["bearer"] = {
+        "OS_AUTH_TYPE": "admin_token",
+        "OS_ENDPOINT": deployment.cloud.url,
+        "OS_TOKEN": token,
+    }
+    assert deployment.cloud.run("network", "list", who="bearer").returncode == 0
+    deployment.cloud.output("token", "revoke", token, who="anna")
+    lab.wait_until(lambda: deployment.status(token) == 401, "the expiry of the cached answer")
+    assert "401" in deployment.cloud.refused("network", "list", who="bearer")
+    assert token not in deployment.logged()
 
 
-def test_a_token_is_refused_once_it_is_expired(made: Cloud) -> None:
+def test_a_token_is_refused_once_it_is_expired(deployment: Cloud) -> None:
     port = ports.free()
-    made.keystone.start(port, expiration=15)
-    token = made.keystone.login("anna", "tenant-1", port=port)
-    assert made.status(token) == 200
-    machines.until(lambda: made.status(token) == 401, "the end of the token")
-    made.keystone.kill(port)
+    deployment.keystone.start(port, expiration=15)
+    token = deployment.keystone.login("anna", "tenant-1", port=port)
+    assert deployment.status(token) == 200
+    machines.until(lambda: deployment.status(token) == 401, "the end of the token")
+    deployment.keystone.kill(port)
 
 
-def test_who_has_no_role_or_no_token_is_not_let_in(made: Cloud) -> None:
-    assert [made.status(token) for token in ("", "nonsense", "gAAAAA" + "x" * 180)] == [401, 401, 401]
-    service = made.keystone.login("gantry", "service", password=made.password_file.read_text().strip())
-    assert made.status(service) == 403
+def test_requests_without_a_token_or_a_role_are_refused(deployment: Cloud) -> None:
+    assert [deployment.status(token) for token in ("", "nonsense", "gAAAAA" + "x" * 180)] == [401, 401, 401]
+    service = deployment.keystone.login("gantry", "service", password=deployment.password_file.read_text().strip())
+    assert deployment.status(service) == 403
 
 
-def test_a_new_password_of_the_account_takes_hold_without_a_restart(made: Cloud) -> None:
-    token = made.keystone.login("anna", "tenant-1")
-    assert made.status(token) == 200
-    made.keystone.set_password("gantry", "another-secret")
-    machines.until(lambda: made.status(token) == 503, "the account's token to be rejected")
-    made.password_file.write_text("another-secret")
-    machines.until(lambda: made.status(token) == 200, "a login with the new password")
-    assert not any(word in made.logged() for word in (token, "another-secret", server.ACCOUNT_PASSWORD))
+def test_a_new_password_of_the_account_takes_hold_without_a_restart(deployment: Cloud) -> None:
+    token = deployment.keystone.login("anna", "tenant-1")
+    assert deployment.status(token) == 200
+    deployment.keystone.set_password("gantry", "another-secret")
+    machines.until(lambda: deployment.status(token) == 503, "the account's token to be rejected")
+    deployment.password_file.write_text("another-secret")
+    machines.until(lambda: deployment.status(token) == 200, "a login with the new password")
+    assert not any(word in deployment.logged() for word in (token, "another-secret", server.ACCOUNT_PASSWORD))
 
 
-async def test_a_keystone_whose_certificate_nobody_vouches_for_is_told_no_password(made: Cloud) -> None:
-    account = keystone.Account("gantry", "service", "default", str(made.password_file))
-    place, trust = keystone.Address.parse(made.keystone.url), security.service_client_context("")
-    service = keystone.Service(real.RealRuntime(), place, account, tls=trust)
+async def test_a_keystone_with_an_untrusted_certificate_gets_no_password(deployment: Cloud) -> None:
+    account = keystone.Account("gantry", "service", "default", str(deployment.password_file))
+    address, trust = keystone.Address.parse(deployment.keystone.url), security.service_client_context("")
+    service = keystone.Service(real.RealRuntime(), address, account, tls=trust)
     with pytest.raises(errors.BusyError, match="certificate verify failed"):
         await service.look_up("anything")
     await service.close()
 
 
-def test_without_keystone_nobody_is_let_in_until_it_is_back(made: Cloud) -> None:
-    token = made.keystone.login("anna", "tenant-1")
-    made.keystone.kill(made.keystone.port)
-    assert made.status(token) == 503
-    made.keystone.start()
-    machines.until(lambda: made.status(token) == 200, "Keystone to be asked again")
+def test_without_keystone_all_tokens_are_refused_until_it_answers_again(deployment: Cloud) -> None:
+    token = deployment.keystone.login("anna", "tenant-1")
+    deployment.keystone.kill(deployment.keystone.port)
+    assert deployment.status(token) == 503
+    deployment.keystone.start()
+    machines.until(lambda: deployment.status(token) == 200, "Keystone to be asked again")

@@ -33,7 +33,7 @@ CREATE CONSTRAINT TRIGGER trap AFTER INSERT OR UPDATE ON ports DEFERRABLE INITIA
 """
 
 
-class Setup:
+class Deployment:
     """A Neutron with its database and the driver's database."""
 
     def __init__(self, database: postgres.Server, neutron: server.Neutron, client: server.Client) -> None:
@@ -54,88 +54,92 @@ class Setup:
 
 
 @pytest.fixture(scope="module", params=["in a separate database", "in Neutron's database"])
-def setup(request: pytest.FixtureRequest) -> Iterator[Setup]:
+def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     with postgres.running() as database:
         url = database.create("gantry") if request.param.startswith("in a separate") else ""
         with server.running(database.create("neutron"), url) as (neutron, client):
             database.run("neutron", TRAP)
-            yield Setup(database, neutron, client)
+            yield Deployment(database, neutron, client)
 
 
-def test_posts_with_an_unknown_security_group_leave_no_address_behind(setup: Setup) -> None:
-    network, subnet = setup.client.network("192.0.2.0/29")
+def test_posts_with_an_unknown_security_group_leave_no_address_behind(deployment: Deployment) -> None:
+    network, subnet = deployment.client.network("192.0.2.0/29")
     for _ in range(6):
         port = {"network_id": network, "security_groups": [UNKNOWN]}
-        assert setup.client.call("POST", "/v2.0/ports", {"port": port})[0] == 404
-    assert setup.allocated(subnet) == 0
-    setup.fill(network, free=5)
+        assert deployment.client.call("POST", "/v2.0/ports", {"port": port})[0] == 404
+    assert deployment.allocated(subnet) == 0
+    deployment.fill(network, free=5)
 
 
-def test_a_commit_that_fails_is_repeated_and_succeeds_with_one_address(setup: Setup) -> None:
-    network, subnet = setup.client.network("192.0.2.0/29")
+def test_a_commit_that_fails_is_repeated_and_succeeds_with_one_address(deployment: Deployment) -> None:
+    network, subnet = deployment.client.network("192.0.2.0/29")
     named = {"ip_address": "192.0.2.3", "subnet_id": subnet}
-    assert setup.client.create("port", network_id=network, name="fails once", fixed_ips=[named])["fixed_ips"] == [named]
-    assert setup.allocated(subnet) == 1
+    assert deployment.client.create("port", network_id=network, name="fails once", fixed_ips=[named])["fixed_ips"] == [
+        named
+    ]
+    assert deployment.allocated(subnet) == 1
 
 
-def test_an_update_that_fails_at_its_commit_changes_no_address(setup: Setup) -> None:
-    network, subnet = setup.client.network("192.0.2.0/29")
-    port = setup.client.create("port", network_id=network, fixed_ips=[{"ip_address": "192.0.2.3"}])
+def test_an_update_that_fails_at_its_commit_changes_no_address(deployment: Deployment) -> None:
+    network, subnet = deployment.client.network("192.0.2.0/29")
+    port = deployment.client.create("port", network_id=network, fixed_ips=[{"ip_address": "192.0.2.3"}])
     change = {"name": "fails", "fixed_ips": [{"ip_address": "192.0.2.4"}]}
-    assert setup.client.call("PUT", f"/v2.0/ports/{port['id']}", {"port": change})[0] == 500
-    assert server.addresses(setup.client.list("port", id=port["id"])) == ["192.0.2.3"]
-    assert setup.allocated(subnet) == 1
-    setup.fill(network, free=4)
+    assert deployment.client.call("PUT", f"/v2.0/ports/{port['id']}", {"port": change})[0] == 500
+    assert server.addresses(deployment.client.list("port", id=port["id"])) == ["192.0.2.3"]
+    assert deployment.allocated(subnet) == 1
+    deployment.fill(network, free=4)
 
 
-def test_a_bulk_that_fails_at_its_commit_leaves_no_address_behind(setup: Setup) -> None:
-    network, subnet = setup.client.network("192.0.2.0/28")
+def test_a_bulk_that_fails_at_its_commit_leaves_no_address_behind(deployment: Deployment) -> None:
+    network, subnet = deployment.client.network("192.0.2.0/28")
     ports = [{"network_id": network, "name": name} for name in ("a", "b", "fails")]
-    assert setup.client.call("POST", "/v2.0/ports", {"ports": ports})[0] == 500
-    assert setup.allocated(subnet) == 0
+    assert deployment.client.call("POST", "/v2.0/ports", {"ports": ports})[0] == 500
+    assert deployment.allocated(subnet) == 0
 
 
 @pytest.mark.promise("ipam-22")
-def test_a_deleted_subnet_leaves_nothing_in_the_tables(setup: Setup) -> None:
-    network, subnet = setup.client.network("192.0.2.0/28")
-    port = setup.client.create("port", network_id=network)
-    setup.client.delete("port", port["id"])
-    setup.client.delete("subnet", subnet)
+def test_a_deleted_subnet_leaves_nothing_in_the_tables(deployment: Deployment) -> None:
+    network, subnet = deployment.client.network("192.0.2.0/28")
+    port = deployment.client.create("port", network_id=network)
+    deployment.client.delete("port", port["id"])
+    deployment.client.delete("subnet", subnet)
     for table, column in (("subnets", "id"), ("pools", "subnet"), ("ranges", "subnet"), ("allocations", "subnet")):
-        assert setup.database.run(setup.where, f"SELECT * FROM gantry_{table} WHERE {column} = '{subnet}'") == []
+        assert (
+            deployment.database.run(deployment.where, f"SELECT * FROM gantry_{table} WHERE {column} = '{subnet}'") == []
+        )
 
 
 @pytest.mark.promise("ipam-37")
-def test_a_repair_releases_the_addresses_of_a_server_killed_before_neutrons_commit(setup: Setup) -> None:
-    network, subnet = setup.client.network("192.0.2.0/29")
-    kept = setup.client.create("port", network_id=network)
-    doomed = setup.neutron.start(workers=1)
+def test_a_repair_releases_the_addresses_of_a_server_killed_before_neutrons_commit(deployment: Deployment) -> None:
+    network, subnet = deployment.client.network("192.0.2.0/29")
+    kept = deployment.client.create("port", network_id=network)
+    doomed = deployment.neutron.start(workers=1)
     body = {"port": {"network_id": network, "name": "waits"}}
     asking = threading.Thread(target=_ask, args=(doomed, body))
     asking.start()
     sleeping = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-    backend = lab.until(lambda: setup.database.run("neutron", sleeping), "no commit waits")[0][0]
-    setup.neutron.kill(doomed.port, signal.SIGKILL)
+    backend = lab.until(lambda: deployment.database.run("neutron", sleeping), "no commit waits")[0][0]
+    deployment.neutron.kill(doomed.port, signal.SIGKILL)
     asking.join()
-    setup.database.run("neutron", f"SELECT pg_terminate_backend({backend})")
-    lab.until(lambda: not setup.database.run("neutron", sleeping), "the commit still waits")
-    leftovers_count = setup.allocated(subnet) - 1
-    assert leftovers_count == (1 if setup.neutron.own else 0)
+    deployment.database.run("neutron", f"SELECT pg_terminate_backend({backend})")
+    lab.until(lambda: not deployment.database.run("neutron", sleeping), "the commit still waits")
+    leftovers_count = deployment.allocated(subnet) - 1
+    assert leftovers_count == (1 if deployment.neutron.own else 0)
     if leftovers_count:
-        output = setup.neutron.python(PROGRAM, "check", "--pause", "1", *setup.neutron.arguments, code=1)
+        output = deployment.neutron.python(PROGRAM, "check", "--pause", "1", *deployment.neutron.arguments, code=1)
         assert f"of subnet {subnet}: allocated, but no port has it" in output
-        setup.neutron.python(PROGRAM, "repair", "--pause", "1", *setup.neutron.arguments)
+        deployment.neutron.python(PROGRAM, "repair", "--pause", "1", *deployment.neutron.arguments)
     # The check ignores allocations of a cluster in the same tables.
     for table, values in (
         ("subnets", "'theirs', '192.0.2.0/29', '', TRUE"),
         ("allocations", "'theirs', 'c0000202', 'gantry/c/i', 'k'"),
     ):
-        setup.database.run(setup.where, f"INSERT INTO gantry_{table} VALUES ({values})")
-    assert setup.neutron.python(PROGRAM, "check", *setup.neutron.arguments) == ""
-    setup.database.run(setup.where, "DELETE FROM gantry_allocations WHERE subnet = 'theirs'")
-    setup.database.run(setup.where, "DELETE FROM gantry_subnets WHERE id = 'theirs'")
-    assert server.addresses(setup.client.list("port", network_id=network)) == server.addresses([kept])
-    setup.fill(network, free=4)
+        deployment.database.run(deployment.where, f"INSERT INTO gantry_{table} VALUES ({values})")
+    assert deployment.neutron.python(PROGRAM, "check", *deployment.neutron.arguments) == ""
+    deployment.database.run(deployment.where, "DELETE FROM gantry_allocations WHERE subnet = 'theirs'")
+    deployment.database.run(deployment.where, "DELETE FROM gantry_subnets WHERE id = 'theirs'")
+    assert server.addresses(deployment.client.list("port", network_id=network)) == server.addresses([kept])
+    deployment.fill(network, free=4)
 
 
 PROGRAM = "gantry.ipam.neutron.program"
@@ -155,13 +159,13 @@ WHERE table_schema = 'public' AND table_name NOT LIKE 'gantry%' ORDER BY 1, 2
 
 
 @pytest.mark.promise("ipam-28")
-def test_neutrons_own_tables_are_not_changed(setup: Setup) -> None:
-    setup.client.network("192.0.2.0/28")
+def test_neutrons_own_tables_are_not_changed(deployment: Deployment) -> None:
+    deployment.client.network("192.0.2.0/28")
     with leftovers.folder("gq") as name:
-        fresh = server.Neutron(Path(name), setup.database.create("fresh"))
+        fresh = server.Neutron(Path(name), deployment.database.create("fresh"))
         fresh.plug()
         fresh.prepare()
-    assert setup.database.run("neutron", FORM) == setup.database.run("fresh", FORM) != []
+    assert deployment.database.run("neutron", FORM) == deployment.database.run("fresh", FORM) != []
 
 
 def test_a_repair_imports_the_addresses_of_an_existing_neutron() -> None:
@@ -177,11 +181,11 @@ def test_a_repair_imports_the_addresses_of_an_existing_neutron() -> None:
             neutron.configure()
             neutron.python(PROGRAM, "repair", "--pause", "0", *neutron.arguments)
             client = neutron.start(workers=2)
-            setup = Setup(database, neutron, client)
-            assert setup.allocated(subnet) == 2
-            setup.fill(network, free=3)
+            deployment = Deployment(database, neutron, client)
+            assert deployment.allocated(subnet) == 2
+            deployment.fill(network, free=3)
             client.delete("port", port["id"])
-            setup.fill(network, free=2)
+            deployment.fill(network, free=2)
 
 
 def test_without_the_drivers_database_a_port_is_refused_and_later_created() -> None:

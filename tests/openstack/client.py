@@ -1,6 +1,6 @@
 """The stock ``openstack`` command against the Neutron API of a cluster of real daemons.
 
-The virtual environment of the command is made once for all checkouts. A command takes about a second.
+The virtual environment of the command is created once for all checkouts. A command takes about a second.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def environment() -> Path:
-    """Return the virtual environment with the command, made now if it is not there."""
+    """Return the virtual environment with the command; create it if it does not exist."""
     return machines.environment("openstackclient", HERE / "constraints.txt", "python-openstackclient")
 
 
@@ -64,7 +64,7 @@ class Cloud:
     auth: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def run(self, *arguments: str, who: str = "admin") -> subprocess.CompletedProcess[str]:
-        """Run the command as somebody."""
+        """Run the command as a user."""
         return subprocess.run(
             [environment() / "bin/python", "-m", "openstackclient.shell", *arguments],
             env={**os.environ, "HOME": str(self.folder), "COLUMNS": "400", **self._login(who)},
@@ -81,8 +81,8 @@ class Cloud:
             "OS_IDENTITY_API_VERSION": "3",
         }  # fmt: skip
 
-    def said(self, *arguments: str, who: str = "admin") -> str:
-        """Return what a command prints, which must succeed; UUIDs and times are written as such."""
+    def output(self, *arguments: str, who: str = "admin") -> str:
+        """Return the output of a command, which must succeed, with UUIDs and times replaced (``plain``)."""
         done = self.run(*arguments, who=who)
         assert done.returncode == 0, done.stdout + done.stderr
         return plain(done.stdout)
@@ -100,19 +100,19 @@ class Cloud:
         return msgspec.convert(json.loads(done.stdout), list[dict[str, object]])
 
     def refused(self, *arguments: str, who: str = "admin") -> str:
-        """Return why a command fails."""
+        """Return the error output of a command, which must fail."""
         done = self.run(*arguments, who=who)
         assert done.returncode == 1, done.stdout + done.stderr
         return plain(done.stderr)
 
 
 def plain(text: str) -> str:
-    """Return a text with the same UUID and time everywhere, as long as they were."""
+    """Replace all UUIDs and times in a text by the same UUID and time, of the same length."""
     return _TIME.sub("2026-11-20T06:50:27Z", _UUID.sub("00000000-0000-0000-0000-000000000000", text))
 
 
 def table(*rows: Sequence[object]) -> str:
-    """Return rows as the command draws them: a head, and what stands below it; numbers to the right."""
+    """Return rows as the command prints them, the first as the header; numbers are right-aligned."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
@@ -129,21 +129,21 @@ def table(*rows: Sequence[object]) -> str:
 @contextlib.contextmanager
 def cloud(*options: str) -> Iterator[Cloud]:
     """Run a cluster with segment ranges, and a Neutron API with these options."""
-    with lab.lab() as made:
-        made.init()
-        made.run("gnt-cluster", "modify", "--segment-ranges", "yes")
-        (made.master / "etc").mkdir(exist_ok=True)
-        (made.master / "etc/segments.ini").write_text(SEGMENTS)
-        (made.master / "lib/users").write_text(USERS)
-        made.kill_master()
-        made.start_master()
-        port, folder = ports.free(), made.folder / "home"
+    with lab.lab() as cluster_lab:
+        cluster_lab.init()
+        cluster_lab.run("gnt-cluster", "modify", "--segment-ranges", "yes")
+        (cluster_lab.master / "etc").mkdir(exist_ok=True)
+        (cluster_lab.master / "etc/segments.ini").write_text(SEGMENTS)
+        (cluster_lab.master / "lib/users").write_text(USERS)
+        cluster_lab.kill_master()
+        cluster_lab.start_master()
+        port, folder = ports.free(), cluster_lab.folder / "home"
         folder.mkdir()
         where = ["--bind", "127.0.0.1", "--port", str(ports.free()), "--neutron-port", str(port), "--no-ssl"]
-        daemon = subprocess.Popen([lab.BIN / "gantry-rapi", *where, "--root", str(made.master), *options])
+        daemon = subprocess.Popen([lab.BIN / "gantry-rapi", *where, "--root", str(cluster_lab.master), *options])
         try:
             lab.wait_until(lambda: lab.listens(port), "the Neutron API")
-            yield Cloud(made, f"http://127.0.0.1:{port}", folder)
+            yield Cloud(cluster_lab, f"http://127.0.0.1:{port}", folder)
         finally:
             daemon.terminate()
             daemon.wait(lab.PATIENCE)

@@ -9,12 +9,12 @@ from gantry.sim import cluster
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[cluster.SimulatedCluster]:
-    with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=1, nodes=1) as made:
+    with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=1, nodes=1) as simulated:
         patch.setattr(cluster, "SEGMENTS", talk.SETTINGS.encode())
-        made.run(made.build())
-        made.run(made.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_ranges": True}))
-        made.run(made.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
-        yield made
+        simulated.run(simulated.build())
+        simulated.run(simulated.done({"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_ranges": True}))
+        simulated.run(simulated.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
+        yield simulated
 
 
 @pytest.fixture(scope="module")

@@ -42,19 +42,19 @@ Object = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Said:
-    """An answer: its status, its body as values, its headers."""
+class Answer:
+    """An answer: its status, its decoded body, its headers."""
 
     status: int
     body: object
     headers: dict[str, str]
 
     def object(self, name: str) -> Object:
-        """Return the one object in it."""
+        """Return the single object in the body."""
         return msgspec.convert(self.body, dict[str, Object])[name]
 
     def all(self, name: str) -> list[Object]:
-        """Return the list of objects in it."""
+        """Return the list of objects in the body."""
         return msgspec.convert(msgspec.convert(self.body, Object)[name], list[Object])
 
     @property
@@ -65,8 +65,8 @@ class Said:
         return self.status, str(content["type"]), str(content["message"])
 
 
-def _said(answer: interface.HttpResponse) -> Said:
-    return Said(answer.status, json.loads(answer.body) if answer.body else None, dict(answer.headers))
+def _decode(answer: interface.HttpResponse) -> Answer:
+    return Answer(answer.status, json.loads(answer.body) if answer.body else None, dict(answer.headers))
 
 
 def _headers(who: str) -> dict[str, str]:
@@ -75,54 +75,54 @@ def _headers(who: str) -> dict[str, str]:
 
 
 class Talk:
-    """A client; what it is told is in words of values."""
+    """A client that decodes answers."""
 
     def __init__(self, lab: cluster.SimulatedCluster, server: http.Server) -> None:
         self.lab = lab
         self._server = server
 
-    def raw(self, method: str, path: str, body: bytes = b"", *, headers: dict[str, str] | None = None) -> Said:
-        """Send bytes, with no other headers than these."""
-        return _said(self.lab.run(self._server.answer(interface.HttpRequest(method, path, body, headers or {}))))
+    def raw(self, method: str, path: str, body: bytes = b"", *, headers: dict[str, str] | None = None) -> Answer:
+        """Send a body of bytes, with only these headers."""
+        return _decode(self.lab.run(self._server.answer(interface.HttpRequest(method, path, body, headers or {}))))
 
-    def say(self, method: str, path: str, body: object = None, *, who: str = ADMIN) -> Said:
+    def say(self, method: str, path: str, body: object = None, *, who: str = ADMIN) -> Answer:
         """Send an object as a user of the file."""
         sent = b"" if body is None else msgspec.json.encode(body)
         return self.raw(method, path, sent, headers=_headers(who))
 
-    def at_once(self, method: str, paths: Sequence[str], *, who: str = ADMIN) -> list[Said]:
-        """Send several requests together."""
+    def at_once(self, method: str, paths: Sequence[str], *, who: str = ADMIN) -> list[Answer]:
+        """Send several requests at the same time."""
 
         async def all_of_them() -> list[interface.HttpResponse]:
             sent = [interface.HttpRequest(method, path, b"", _headers(who)) for path in paths]
             return await asyncio.gather(*map(self._server.answer, sent))
 
-        return [_said(answer) for answer in self.lab.run(all_of_them())]
+        return [_decode(answer) for answer in self.lab.run(all_of_them())]
 
-    def get(self, path: str, *, who: str = ADMIN) -> Said:
+    def get(self, path: str, *, who: str = ADMIN) -> Answer:
         return self.say("GET", path, who=who)
 
     def add(self, path: str, values: Object, *, who: str = ADMIN) -> Object:
         """Create an object, which must succeed, and return it."""
         name = path.rpartition("/")[2].removesuffix("s")
-        said = self.say("POST", path, {name: values}, who=who)
-        assert said.status == 201, said
-        return said.object(name)
+        answer = self.say("POST", path, {name: values}, who=who)
+        assert answer.status == 201, answer
+        return answer.object(name)
 
     def refused(self, method: str, path: str, body: object = None, *, who: str = ADMIN) -> tuple[int, str, str]:
-        """Return how a request is refused."""
+        """Return the fault with which a request is refused."""
         return self.say(method, path, body, who=who).fault
 
     def clear_ports(self) -> None:
         """Remove all ports that are not NICs."""
-        for one in self.get(PORTS).all("ports"):
-            if one["device_owner"] != "compute:gantry":
-                assert self.say("DELETE", f"{PORTS}/{one['id']}").status == 204
+        for port in self.get(PORTS).all("ports"):
+            if port["device_owner"] != "compute:gantry":
+                assert self.say("DELETE", f"{PORTS}/{port['id']}").status == 204
 
     def clear(self) -> None:
         """Remove all objects, the default ranges excepted."""
         for path in (PORTS, SUBNETS, NETWORKS, POOLS, RANGES):
-            for one in self.get(path).all(path.rpartition("/")[2]):
-                if not one.get("default"):
-                    said = self.say("DELETE", f"{path}/{one['id']}")
-                    assert said.status == 204, said
+            for each in self.get(path).all(path.rpartition("/")[2]):
+                if not each.get("default"):
+                    answer = self.say("DELETE", f"{path}/{each['id']}")
+                    assert answer.status == 204, answer

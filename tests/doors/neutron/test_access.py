@@ -1,11 +1,11 @@
-"""Who is let in, as whom, and what the door says of itself before."""
+"""Authentication, and the calls that describe the API."""
 
 import base64
 import json
 
 import pytest
 from tests.doors.neutron import talk
-from tests.doors.neutron.talk import ADMIN, MEMBER, NETWORKS, RANGES, Said, Talk
+from tests.doors.neutron.talk import ADMIN, MEMBER, NETWORKS, RANGES, Answer, Talk
 
 from gantry.daemons import remote
 from gantry.doors.http import users
@@ -18,7 +18,7 @@ REFUSED = "This server could not verify that you are authorized to access the do
 
 
 @pytest.mark.parametrize(
-    ("options", "wanted"),
+    ("options", "expected"),
     [
         ("write", ("default", access.Role.ADMIN)), ("read", ("default", access.Role.READER)), ("", None),
         ("project=green", ("green", access.Role.MEMBER)), ("project=green,role=admin", ("green", access.Role.ADMIN)),
@@ -27,31 +27,31 @@ REFUSED = "This server could not verify that you are authorized to access the do
         ("role=nonsense,write", None), ("project=green,write", ("green", access.Role.MEMBER)),
     ],
 )  # fmt: skip
-def test_a_line_of_the_users_file_says_project_and_role(options: str, wanted: tuple[str, access.Role] | None) -> None:
+def test_a_line_of_the_users_file_sets_project_and_role(options: str, expected: tuple[str, access.Role] | None) -> None:
     (user,) = users.parse(f"anna secret {options}").values()
     person = access.of_user(user)
-    assert (person and (person.project, person.role)) == wanted
+    assert (person and (person.project, person.role)) == expected
 
 
-def test_who_has_no_password_gets_the_form_of_the_middleware(client: Talk) -> None:
+def test_a_request_without_a_password_gets_the_answer_of_the_middleware(client: Talk) -> None:
     for headers in ({}, {"authorization": "Basic ***"}, {"authorization": "Bearer x"}, {"x-auth-token": "notused"}):
-        said = client.raw("GET", RANGES, headers=headers)
-        content = said.body
+        answer = client.raw("GET", RANGES, headers=headers)
+        content = answer.body
         assert isinstance(content, dict)
-        assert (said.status, content["code"], content["title"]) == (401, "401 Unauthorized", "Unauthorized")
+        assert (answer.status, content["code"], content["title"]) == (401, "401 Unauthorized", "Unauthorized")
         assert content["message"].startswith(REFUSED)
-        assert "Basic" in said.headers["WWW-Authenticate"]
+        assert "Basic" in answer.headers["WWW-Authenticate"]
     assert client.say("GET", NETWORKS, who="nobody").status == 401
     assert client.say("GET", NETWORKS, who="rapi").status == 200
 
 
 def test_every_answer_has_a_request_id(client: Talk) -> None:
-    found = {client.raw("GET", path).headers["x-openstack-request-id"] for path in ("/", RANGES, "/nope")}
-    assert len(found) == 3
-    assert all(one.startswith("req-") and len(one) == 40 for one in found)
+    ids = {client.raw("GET", path).headers["x-openstack-request-id"] for path in ("/", RANGES, "/nope")}
+    assert len(ids) == 3
+    assert all(each.startswith("req-") and len(each) == 40 for each in ids)
 
 
-def _login(client: Talk, user: str = MEMBER, password: str = "secret", project: str = "") -> Said:
+def _login(client: Talk, user: str = MEMBER, password: str = "secret", project: str = "") -> Answer:
     identity = {
         "methods": ["password"],
         "password": {"user": {"name": user, "password": password, "domain": {"id": "default"}}},
@@ -65,18 +65,18 @@ def _login(client: Talk, user: str = MEMBER, password: str = "secret", project: 
     )
 
 
-def test_a_password_becomes_a_token_that_ends(client: Talk, lab: cluster.SimulatedCluster) -> None:
-    said = _login(client, project="green")
-    token = said.headers["X-Subject-Token"]
-    told = said.object("token")
-    assert (said.status, told["project"]) == (
+def test_a_token_is_issued_for_a_password_and_expires(client: Talk, lab: cluster.SimulatedCluster) -> None:
+    answer = _login(client, project="green")
+    token = answer.headers["X-Subject-Token"]
+    content = answer.object("token")
+    assert (answer.status, content["project"]) == (
         201,
         {"id": "green", "name": "green", "domain": {"id": "default", "name": "Default"}},
     )
-    assert told["roles"] == [{"id": "member", "name": "member"}]
-    catalog = told["catalog"]
+    assert content["roles"] == [{"id": "member", "name": "member"}]
+    catalog = content["catalog"]
     assert isinstance(catalog, list)
-    assert {one["type"]: one["endpoints"][0]["url"] for one in catalog} == {
+    assert {service["type"]: service["endpoints"][0]["url"] for service in catalog} == {
         "network": "https://h:1",
         "identity": "https://h:1/v3",
     }
@@ -94,19 +94,19 @@ def test_a_token_is_for_the_own_project_or_an_administrators_choice(client: Talk
     assert _login(client, user="nobody").status == 401
     assert client.raw("POST", "/v3/auth/tokens", b"{}").status == 400
     token = _login(client, user=ADMIN, project="green").headers["X-Subject-Token"]
-    made = client.raw(
+    network = client.raw(
         "POST",
         NETWORKS,
         b'{"network": {"name": "x"}}',
         headers={"x-auth-token": token, "content-type": "application/json"},
     ).object("network")
-    assert (made["project_id"], "provider:network_type" in made) == ("green", True)
+    assert (network["project_id"], "provider:network_type" in network) == ("green", True)
     client.clear()
 
 
 def test_projects_are_those_of_the_users(client: Talk) -> None:
-    assert [one["name"] for one in client.get("/v3/projects").all("projects")] == ["blue", "default", "green"]
-    assert [one["id"] for one in client.get("/v3/projects?name=green").all("projects")] == ["green"]
+    assert [project["name"] for project in client.get("/v3/projects").all("projects")] == ["blue", "default", "green"]
+    assert [project["id"] for project in client.get("/v3/projects?name=green").all("projects")] == ["green"]
     assert client.get("/v3/projects?name=nope").all("projects") == []
     assert client.get("/v3/projects/green").object("project")["name"] == "green"
     assert client.get("/v3/projects/nope").status == 404
@@ -115,8 +115,8 @@ def test_projects_are_those_of_the_users(client: Talk) -> None:
     assert client.raw("GET", "/v3/projects").status == 401
 
 
-def test_who_is_no_administrator_hears_of_the_own_project_alone(client: Talk) -> None:
-    assert [one["name"] for one in client.get("/v3/projects", who=MEMBER).all("projects")] == ["green"]
+def test_other_users_than_administrators_see_only_their_project(client: Talk) -> None:
+    assert [project["name"] for project in client.get("/v3/projects", who=MEMBER).all("projects")] == ["green"]
     assert client.get("/v3/projects?name=green", who=MEMBER).all("projects")[0]["id"] == "green"
     assert client.get("/v3/projects?name=blue", who=MEMBER).all("projects") == []
     for path in ("/v3/projects/blue", "/v2.0/tenants/blue"):
@@ -124,7 +124,7 @@ def test_who_is_no_administrator_hears_of_the_own_project_alone(client: Talk) ->
     assert client.get("/v2.0/tenants/green", who=MEMBER).status == 200
 
 
-def test_a_token_ends_with_the_password_that_it_was_given_for(client: Talk, lab: cluster.SimulatedCluster) -> None:
+def test_a_token_ends_with_a_change_of_the_password(client: Talk, lab: cluster.SimulatedCluster) -> None:
     token = _login(client).headers["X-Subject-Token"]
     try:
         lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.replace("anna secret", "anna other").encode()))
@@ -133,12 +133,12 @@ def test_a_token_ends_with_the_password_that_it_was_given_for(client: Talk, lab:
         lab.run(lab.master.disk.write(cluster.FOLDERS.users, talk.USERS.encode()))
 
 
-def test_versions_and_collections_are_told(client: Talk) -> None:
+def test_versions_and_collections_are_listed(client: Talk) -> None:
     (version,) = client.raw("GET", "/", headers={"host": "h:1"}).all("versions")
     links = [{"rel": "self", "href": "https://h:1/v2.0/"}]
     assert version == {"id": "v2.0", "status": "CURRENT", "links": links}
     assert client.raw("GET", "/v3", headers={"host": "h:1"}).object("version")["id"] == "v3.14"
-    names = [one["collection"] for one in client.get("/v2.0/").all("resources")]
+    names = [each["collection"] for each in client.get("/v2.0/").all("resources")]
     assert names == ["networks", "subnets", "subnetpools", "ports"]
     assert client.get("/v2.0").status == 404
     assert client.refused("GET", "/v2.0/nopes") == (404, "HTTPNotFound", "The resource could not be found.")
@@ -146,18 +146,18 @@ def test_versions_and_collections_are_told(client: Talk) -> None:
 
 
 @pytest.mark.promise("segments-86", "segments-88")
-def test_extensions_are_told_one_by_one_and_together(client: Talk) -> None:
-    one = client.get("/v2.0/extensions/network-segment-range").object("extension")
-    assert (one["name"], one["updated"]) == ("Neutron Network Segment Range", "2018-11-29T00:00:00-00:00")
-    assert one in client.get("/v2.0/extensions").all("extensions")
-    said = client.get("/v2.0/extensions/nope").body
-    assert said == {
+def test_extensions_are_returned_alone_and_as_a_list(client: Talk) -> None:
+    extension = client.get("/v2.0/extensions/network-segment-range").object("extension")
+    assert (extension["name"], extension["updated"]) == ("Neutron Network Segment Range", "2018-11-29T00:00:00-00:00")
+    assert extension in client.get("/v2.0/extensions").all("extensions")
+    answer = client.get("/v2.0/extensions/nope").body
+    assert answer == {
         "message": "The resource could not be found.<br /><br />\nExtension with alias nope does not exist\n\n",
         "code": "404 Not Found", "title": "Not Found",
     }  # fmt: skip
 
 
-def test_everybody_is_the_administrator_where_that_is_said(lab: cluster.SimulatedCluster) -> None:
+def test_without_authentication_all_users_are_administrators(lab: cluster.SimulatedCluster) -> None:
     client = Talk(lab, remote.neutron_server(lab.master, cluster.FOLDERS, everybody=True, scheme="http"))
     assert client.raw("GET", RANGES, headers={"x-auth-token": "notused"}).status == 200
     assert client.raw("GET", "/v3/projects/anything").status == 200
@@ -166,7 +166,7 @@ def test_everybody_is_the_administrator_where_that_is_said(lab: cluster.Simulate
 
 
 @pytest.mark.parametrize(
-    ("scheme", "forwarded", "wanted"),
+    ("scheme", "forwarded", "expected"),
     [
         ("http", {}, "http://h:1"), ("http", {"x-forwarded-proto": "https"}, "https://h:1"),
         ("http", {"x-forwarded-proto": "https", "x-forwarded-host": "api.example"}, "https://api.example"),
@@ -174,26 +174,26 @@ def test_everybody_is_the_administrator_where_that_is_said(lab: cluster.Simulate
         ("https", {"x-forwarded-proto": "https", "x-forwarded-host": "api.example"}, "https://h:1"),
     ],
 )  # fmt: skip
-def test_links_lead_through_the_proxy_in_front_of_a_door_without_tls(
-    lab: cluster.SimulatedCluster, scheme: str, forwarded: dict[str, str], wanted: str
+def test_links_lead_through_the_proxy_in_front_of_a_server_without_tls(
+    lab: cluster.SimulatedCluster, scheme: str, forwarded: dict[str, str], expected: str
 ) -> None:
     client = Talk(lab, remote.neutron_server(lab.master, cluster.FOLDERS, scheme=scheme))
     (version,) = client.raw("GET", "/", headers={"host": "h:1", **forwarded}).all("versions")
-    assert version["links"] == [{"rel": "self", "href": f"{wanted}/v2.0/"}]
+    assert version["links"] == [{"rel": "self", "href": f"{expected}/v2.0/"}]
 
 
-def test_everybody_is_let_in_on_this_machine_only(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+def test_no_authentication_requires_the_loopback(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
     arguments = ["--neutron-port", "1", "--neutron-auth", "none", "--root", str(tmp_path)]
     assert remote.main(arguments) == 1
     assert "without authentication" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("resource", resources.ALL, ids=lambda one: one.collection)
-def test_a_table_is_made_of_fields_that_the_master_has(resource: declared.Resource) -> None:
+@pytest.mark.parametrize("resource", resources.ALL, ids=lambda each: each.collection)
+def test_a_table_uses_only_fields_that_the_master_has(resource: declared.Resource) -> None:
     known = fields.REGISTRY[resource.kind]
-    for name, one in resource.table.items():
-        assert name == one.name
-        assert one.text
-        assert set(one.fields) <= known.keys(), name
-        assert not one.field or one.field in one.fields, name
+    for name, attribute in resource.table.items():
+        assert name == attribute.name
+        assert attribute.text
+        assert set(attribute.fields) <= known.keys(), name
+        assert not attribute.field or attribute.field in attribute.fields, name
     assert {*resource.needs, *resource.computed} <= known.keys()

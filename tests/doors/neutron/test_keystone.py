@@ -1,4 +1,4 @@
-"""A Keystone that fails in every way, and what the door makes of its answers; in virtual time."""
+"""The answers of the Neutron API while Keystone works and fails in all ways; in virtual time."""
 
 import asyncio
 import dataclasses
@@ -24,44 +24,45 @@ ADDRESS = "http://localhost:5000"
 FILE = "/password"
 PASSWORD = "sesame-open"
 HOUR = 3600.0
-LOGIN, QUESTION = "POST /v3/auth/tokens", "GET /v3/auth/tokens?nocatalog"
+LOGIN, LOOKUP = "POST /v3/auth/tokens", "GET /v3/auth/tokens?nocatalog"
 
 Fault = Callable[[], interface.HttpResponse]
 
 
-def written(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Return a time as Keystone writes it."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def described(expires: float, *, roles: Sequence[str] = ("member", "reader"), project: str = "p1") -> dict[str, object]:
+def token_of(expires: float, *, roles: Sequence[str] = ("member", "reader"), project: str = "p1") -> dict[str, object]:
     domain = {"id": "default", "name": "Default"}
-    told: dict[str, object] = {
-        "methods": ["password"], "expires_at": written(expires), "roles": [{"id": "0", "name": one} for one in roles],
+    token: dict[str, object] = {
+        "methods": ["password"], "expires_at": format_time(expires),
+        "roles": [{"id": "0", "name": name} for name in roles],
         "user": {"id": "u1", "name": "anna", "domain": domain},
     }  # fmt: skip
-    return told | ({"project": {"id": project, "name": "web", "domain": domain}} if project else {})
+    return token | ({"project": {"id": project, "name": "web", "domain": domain}} if project else {})
 
 
 @dataclass
 class Keystone:
-    """Keystone on the machine itself: which tokens it knows, what it was asked, how its next answers fail."""
+    """A fake Keystone on the same node: the tokens that it knows, the requests that it got, and its next faults."""
 
     machine: SimulatedRuntime
     known: dict[str, dict[str, object]] = field(default_factory=dict)
     own: str = ""
     password: str = PASSWORD
     lifetime: float = HOUR
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     fault: Fault | None = None
     faulty: str = ""
-    """The only kind of request that ``fault`` is for; empty: all."""
+    """The kind of request that ``fault`` applies to; all if it is empty."""
     slow: float = 0.0
     logins: int = 0
 
     async def answer(self, request: interface.HttpRequest) -> interface.HttpResponse:
         call = f"{request.method} {request.path}"
-        self.asked.append(call)
+        self.requests.append(call)
         await self.machine.clock.sleep(self.slow)
         if self.fault and self.faulty in call:
             return self.fault()
@@ -69,24 +70,24 @@ class Keystone:
             return self._login(msgspec.json.decode(request.body))
         if request.headers["x-auth-token"] != self.own:
             return interface.HttpResponse(401, b"{}")
-        found = self.known.get(request.headers["x-subject-token"])
-        return interface.HttpResponse(200 if found else 404, msgspec.json.encode({"token": found}))
+        token = self.known.get(request.headers["x-subject-token"])
+        return interface.HttpResponse(200 if token else 404, msgspec.json.encode({"token": token}))
 
     def _login(self, body: object) -> interface.HttpResponse:
         domain = {"id": "default"}
         user = {"name": "gantry", "domain": domain, "password": self.password}
-        wanted = {"methods": ["password"], "password": {"user": user}}
-        if body != {"auth": {"identity": wanted, "scope": {"project": {"name": "service", "domain": domain}}}}:
+        identity = {"methods": ["password"], "password": {"user": user}}
+        if body != {"auth": {"identity": identity, "scope": {"project": {"name": "service", "domain": domain}}}}:
             return interface.HttpResponse(401, b"{}")
         self.logins += 1
         self.own = f"own-{self.logins}"
-        told = {"token": described(self.machine.clock.now() + self.lifetime)}
-        return interface.HttpResponse(201, msgspec.json.encode(told), headers={"X-Subject-Token": self.own})
+        content = {"token": token_of(self.machine.clock.now() + self.lifetime)}
+        return interface.HttpResponse(201, msgspec.json.encode(content), headers={"X-Subject-Token": self.own})
 
 
 @dataclass
 class Lab:
-    """The door's part that knows tokens, and its Keystone."""
+    """The authenticator of the Neutron API, and its Keystone."""
 
     world: World
     machine: SimulatedRuntime
@@ -94,7 +95,7 @@ class Lab:
     tokens: tokens.Tokens
 
     def ask(self, token: str) -> access.Person | int:
-        """Return whose token it is, or the status that it is refused with."""
+        """Return the user of a token, or the status with which the token is refused."""
         return self.world.run(self.asking(token))
 
     async def asking(self, token: str) -> access.Person | int:
@@ -112,7 +113,7 @@ def lab() -> Iterator[Lab]:
     with World(seed=3) as world:
         machine = world.machine("door")
         stub = Keystone(machine)
-        stub.known["good"] = described(machine.clock.now() + HOUR)
+        stub.known["good"] = token_of(machine.clock.now() + HOUR)
         world.run(machine.network.serve_http("localhost", 5000, stub.answer, tls=None, body_limit=10_000))
         world.run(machine.disk.write(FILE, f"{PASSWORD}\n".encode(), mode=0o600))
         account = keystone.Account("gantry", "service", "default", FILE)
@@ -123,9 +124,9 @@ def lab() -> Iterator[Lab]:
 ANNA = access.Person("anna@Default", "p1", access.Role.MEMBER)
 
 
-def test_a_token_says_who_asks_in_which_project(lab: Lab) -> None:
+def test_a_token_has_user_and_project(lab: Lab) -> None:
     assert lab.ask("good") == ANNA
-    assert lab.keystone.asked == [LOGIN, QUESTION]
+    assert lab.keystone.requests == [LOGIN, LOOKUP]
 
 
 @pytest.mark.parametrize(
@@ -135,58 +136,56 @@ def test_a_token_says_who_asks_in_which_project(lab: Lab) -> None:
         (["Member"], access.Role.MEMBER), (["service"], None), ([], None),
     ],
 )  # fmt: skip
-def test_the_mightiest_role_counts_and_without_one_nobody_is_let_in(
+def test_the_highest_role_counts_and_a_token_without_a_role_is_refused(
     lab: Lab, roles: list[str], role: access.Role | None
 ) -> None:
-    lab.keystone.known["other"] = described(lab.machine.clock.now() + HOUR, roles=roles)
+    lab.keystone.known["other"] = token_of(lab.machine.clock.now() + HOUR, roles=roles)
     assert lab.ask("other") == (403 if role is None else dataclasses.replace(ANNA, role=role))
 
 
-def test_a_token_without_a_project_is_not_let_in(lab: Lab) -> None:
-    lab.keystone.known["other"] = described(lab.machine.clock.now() + HOUR, roles=["admin"], project="")
+def test_a_token_without_a_project_is_refused(lab: Lab) -> None:
+    lab.keystone.known["other"] = token_of(lab.machine.clock.now() + HOUR, roles=["admin"], project="")
     assert lab.ask("other") == 403
 
 
-def test_an_answer_is_remembered_for_its_time_and_a_revoked_token_refused_after_it(lab: Lab) -> None:
+def test_an_answer_is_cached_for_its_time_and_a_revoked_token_refused_afterwards(lab: Lab) -> None:
     assert lab.ask("good") == ANNA
     del lab.keystone.known["good"]
     lab.wait(tokens.CACHE_SECONDS - 1)
     assert lab.ask("good") == ANNA
-    assert lab.keystone.asked.count(QUESTION) == 1
+    assert lab.keystone.requests.count(LOOKUP) == 1
     lab.wait(2)
     assert [lab.ask("good"), lab.ask("good")] == [401, 401]
-    assert lab.keystone.asked.count(QUESTION) == 2
+    assert lab.keystone.requests.count(LOOKUP) == 2
 
 
-def test_a_token_that_nobody_knows_is_asked_for_again_after_a_while(lab: Lab) -> None:
+def test_an_unknown_token_is_looked_up_again_after_a_while(lab: Lab) -> None:
     assert [lab.ask("new"), lab.ask("new")] == [401, 401]
-    assert lab.keystone.asked.count(QUESTION) == 1
+    assert lab.keystone.requests.count(LOOKUP) == 1
     lab.keystone.known["new"] = lab.keystone.known["good"]
     lab.wait(tokens.INVALID_CACHE_SECONDS + 1)
     assert lab.ask("new") == ANNA
 
 
-def test_a_token_ends_when_it_expires_though_it_is_remembered(lab: Lab) -> None:
-    lab.keystone.known["short"] = described(lab.machine.clock.now() + 5)
+def test_a_cached_token_is_refused_after_its_expiry(lab: Lab) -> None:
+    lab.keystone.known["short"] = token_of(lab.machine.clock.now() + 5)
     assert lab.ask("short") == ANNA
     lab.wait(6)
     assert lab.ask("short") == 401
 
 
-def test_only_so_many_answers_are_remembered_and_guesses_leave_the_good_ones(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_is_limited_and_guesses_do_not_evict_valid_tokens(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lab.ask("good") == ANNA
     for number in range(tokens.INVALID_LIMIT + 5):
         assert lab.ask(f"guess-{number}") == 401
-    asked = len(lab.keystone.asked)
+    count = len(lab.keystone.requests)
     assert (lab.ask("good"), lab.ask(f"guess-{tokens.INVALID_LIMIT + 4}")) == (ANNA, 401)
-    assert len(lab.keystone.asked) == asked
+    assert len(lab.keystone.requests) == count
     assert lab.ask("guess-0") == 401
-    assert len(lab.keystone.asked) == asked + 1
+    assert len(lab.keystone.requests) == count + 1
 
 
-def test_requests_at_the_same_moment_share_one_question_though_the_first_goes_away(lab: Lab) -> None:
+def test_concurrent_requests_share_one_lookup_even_if_the_first_is_canceled(lab: Lab) -> None:
     async def check() -> list[access.Person | int]:
         lab.keystone.slow = 1.0
         asking = [asyncio.ensure_future(lab.asking("good")) for _ in range(10)]
@@ -195,16 +194,16 @@ def test_requests_at_the_same_moment_share_one_question_though_the_first_goes_aw
         return await asyncio.gather(*asking[1:])
 
     assert lab.world.run(check()) == [ANNA] * 9
-    assert lab.keystone.asked == [LOGIN, QUESTION]
+    assert lab.keystone.requests == [LOGIN, LOOKUP]
 
 
-@pytest.mark.parametrize("shown", ["", "two words", "umlaut-\u00e4", "line\nend", "x" * (tokens.MAX_LENGTH + 1)])
-def test_what_can_be_no_token_is_refused_without_a_question(lab: Lab, shown: str) -> None:
-    assert lab.ask(shown) == 401
-    assert lab.keystone.asked == []
+@pytest.mark.parametrize("text", ["", "two words", "umlaut-\u00e4", "line\nend", "x" * (tokens.MAX_LENGTH + 1)])
+def test_a_text_that_cannot_be_a_token_is_refused_without_a_request(lab: Lab, text: str) -> None:
+    assert lab.ask(text) == 401
+    assert lab.keystone.requests == []
 
 
-def test_the_own_token_is_renewed_before_it_expires(lab: Lab) -> None:
+def test_the_service_token_is_renewed_before_it_expires(lab: Lab) -> None:
     lab.keystone.lifetime = 2 * keystone.RENEWAL_SECONDS
     lab.ask("a")
     lab.wait(keystone.RENEWAL_SECONDS - 5)
@@ -215,7 +214,7 @@ def test_the_own_token_is_renewed_before_it_expires(lab: Lab) -> None:
     assert lab.keystone.logins == 2
 
 
-def test_the_own_token_is_renewed_once_when_it_is_rejected(lab: Lab) -> None:
+def test_the_service_token_is_renewed_once_when_it_is_rejected(lab: Lab) -> None:
     lab.ask("a")
     lab.keystone.own = "forgotten"
 
@@ -239,7 +238,7 @@ def failing(status: int, body: bytes = b"") -> Fault:
         failing(200, b"[" * 9000),
     ],
 )  # fmt: skip
-def test_a_keystone_that_fails_is_503_and_forgotten(lab: Lab, fault: Fault, faulty: str) -> None:
+def test_a_failure_of_keystone_is_answered_503_and_not_cached(lab: Lab, fault: Fault, faulty: str) -> None:
     lab.keystone.fault, lab.keystone.faulty = fault, faulty
     assert lab.ask("good") == 503
     lab.keystone.fault = None
@@ -247,7 +246,7 @@ def test_a_keystone_that_fails_is_503_and_forgotten(lab: Lab, fault: Fault, faul
     assert lab.ask("good") == ANNA
 
 
-def test_an_own_token_that_is_rejected_again_and_again_is_503(lab: Lab) -> None:
+def test_a_service_token_that_is_rejected_twice_is_answered_503(lab: Lab) -> None:
     lab.keystone.fault, lab.keystone.faulty = failing(401), "GET"
     assert lab.ask("good") == 503
     assert lab.keystone.logins == 2
@@ -264,15 +263,15 @@ def test_a_keystone_that_does_not_answer_is_503_for_all_at_the_same_time(lab: La
     async def check() -> list[access.Person | int]:
         return await asyncio.gather(*(lab.asking(f"t{number}") for number in range(5)))
 
-    begun = lab.machine.clock.monotonic()
+    start = lab.machine.clock.monotonic()
     assert lab.world.run(check()) == [503] * 5
-    assert lab.machine.clock.monotonic() - begun < 2 * keystone.TIMEOUT_SECONDS
+    assert lab.machine.clock.monotonic() - start < 2 * keystone.TIMEOUT_SECONDS
 
 
 def test_a_login_that_is_refused_is_not_repeated_at_once_and_the_file_is_read_again(lab: Lab) -> None:
     lab.keystone.password = "another"
     assert [lab.ask("good"), lab.ask("good")] == [503, 503]
-    assert lab.keystone.asked == [LOGIN]
+    assert lab.keystone.requests == [LOGIN]
     lab.world.run(lab.machine.disk.write(FILE, b"another", mode=0o600))
     lab.wait(keystone.REFUSED_BACK_OFF_SECONDS + 1)
     assert lab.ask("good") == ANNA
@@ -286,8 +285,8 @@ def test_no_secret_is_logged_and_a_failure_once(lab: Lab, caplog: pytest.LogCapt
         assert [lab.ask("sesame-1"), lab.ask("sesame-2")] == [503, 503]
     lab.keystone.fault = None
     assert lab.ask("sesame-3") == 401
-    said = [record.getMessage() for record in caplog.records if record.name == tokens.__name__]
-    assert said == [
+    messages = [record.getMessage() for record in caplog.records if record.name == tokens.__name__]
+    assert messages == [
         "Keystone cannot validate tokens: Keystone answered with the unexpected status 500",
         "Keystone can validate tokens again",
     ]  # fmt: skip
@@ -295,19 +294,19 @@ def test_no_secret_is_logged_and_a_failure_once(lab: Lab, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize(
-    ("content", "mode", "said"),
+    ("content", "mode", "message"),
     [(None, 0, "cannot be read"), (b"x", 0o640, "chmod 600"), (b"\n", 0o600, "is empty"), (b"\xff", 0o600, "read")],
 )
-def test_a_password_file_that_will_not_do_is_told(lab: Lab, content: bytes | None, mode: int, said: str) -> None:
+def test_an_unusable_password_file_is_reported(lab: Lab, content: bytes | None, mode: int, message: str) -> None:
     account = keystone.Account("gantry", "service", "default", "/other")
     if content is not None:
         lab.world.run(lab.machine.disk.write("/other", content, mode=mode))
-    with pytest.raises(errors.ConfigurationError, match=said):
+    with pytest.raises(errors.ConfigurationError, match=message):
         account.password(lab.machine.disk)
 
 
 @pytest.mark.parametrize(
-    ("url", "place"),
+    ("url", "expected"),
     [
         ("https://k.example:5000", ("k.example", 5000, "/v3", True)),
         ("https://k.example/identity/v3/", ("k.example", 443, "/identity/v3", True)),
@@ -315,8 +314,8 @@ def test_a_password_file_that_will_not_do_is_told(lab: Lab, content: bytes | Non
         ("http://[::1]/identity", ("::1", 80, "/identity/v3", False)),
     ],
 )
-def test_an_address_of_keystone_is_read(url: str, place: tuple[str, int, str, bool]) -> None:
-    assert dataclasses.astuple(keystone.Address.parse(url)) == place
+def test_a_url_of_keystone_is_parsed(url: str, expected: tuple[str, int, str, bool]) -> None:
+    assert dataclasses.astuple(keystone.Address.parse(url)) == expected
 
 
 @pytest.mark.parametrize(
@@ -324,19 +323,19 @@ def test_an_address_of_keystone_is_read(url: str, place: tuple[str, int, str, bo
     ["k.example:5000", "http://k.example:5000", "ftp://localhost", "https://", "https://a:b@k.example", "https://k:x",
      "https://k?x", "https://[", "", "http://192.0.2.1"],
 )  # fmt: skip
-def test_an_address_that_will_not_do_is_told(url: str) -> None:
+def test_an_invalid_url_of_keystone_is_refused(url: str) -> None:
     with pytest.raises(errors.InvalidError):
         keystone.Address.parse(url)
 
 
-def test_the_door_tells_where_keystone_is_and_has_no_identity_calls(lab: Lab) -> None:
-    with cluster.SimulatedCluster(seed=1, nodes=1) as made:
-        made.run(made.build())
-        source = Stub({"good": msgspec.convert(described(made.master.clock.now() + HOUR), keystone.Token)})
-        known = tokens.Tokens(made.master, source, address=ADDRESS)
-        client = Talk(made, remote.neutron_server(made.master, cluster.FOLDERS, tokens=known))
-        said = client.raw("GET", NETWORKS)
-        assert (said.status, said.headers["WWW-Authenticate"]) == (401, f'Keystone uri="{ADDRESS}"')
+def test_the_challenge_names_keystone_and_there_are_no_identity_calls(lab: Lab) -> None:
+    with cluster.SimulatedCluster(seed=1, nodes=1) as simulated:
+        simulated.run(simulated.build())
+        source = Stub({"good": msgspec.convert(token_of(simulated.master.clock.now() + HOUR), keystone.Token)})
+        known = tokens.Tokens(simulated.master, source, address=ADDRESS)
+        client = Talk(simulated, remote.neutron_server(simulated.master, cluster.FOLDERS, tokens=known))
+        answer = client.raw("GET", NETWORKS)
+        assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, f'Keystone uri="{ADDRESS}"')
         assert client.raw("POST", "/v3/auth/tokens", b"{}").status == 401
         headers = {"x-auth-token": "good", "content-type": "application/json"}
         assert client.raw("GET", "/v3/projects", headers=headers).status == 404
@@ -352,7 +351,7 @@ def test_the_door_tells_where_keystone_is_and_has_no_identity_calls(lab: Lab) ->
 
 @dataclass
 class Stub:
-    """Who knows tokens without being asked over a network."""
+    """A source of tokens without a network."""
 
     known: dict[str, keystone.Token]
 

@@ -1,4 +1,4 @@
-"""Fields, filters, sorting and pages of lists: the functions by themselves, and over the whole API."""
+"""Fields, filters, sorting and pages of lists: the functions alone, and through the API."""
 
 import pytest
 from tests.doors.neutron.talk import MEMBER, NETWORKS, PORTS, RANGES, Object, Talk
@@ -19,12 +19,12 @@ def _ids(rows: list[listing.Representation]) -> str:
 
 def _chosen(**query: str) -> str:
     what = listing.read(
-        networks.TABLE, {name.replace("_tags", "-tags"): [one] for name, one in query.items()}, admin=True
+        networks.TABLE, {name.replace("_tags", "-tags"): [text] for name, text in query.items()}, admin=True
     )
     return _ids(listing.page(listing.select(ROWS, what), what))
 
 
-def test_rows_come_by_id_unless_another_order_is_asked_for() -> None:
+def test_rows_are_sorted_by_id_unless_a_query_asks_for_another_order() -> None:
     assert _chosen() == "abc"
     assert _chosen(sort_key="name", sort_dir="desc") == "abc"
     assert _chosen(sort_key="name", sort_dir="asc") == "bca"
@@ -43,18 +43,18 @@ def test_pages_follow_each_other_in_both_directions() -> None:
     assert (_chosen(limit="2", marker="nope"), _chosen(marker="b"), _chosen(limit="0")) == ("ab", "abc", "abc")
 
 
-def test_filters_look_into_addresses() -> None:
+def test_filters_match_addresses() -> None:
     row: listing.Representation = {"id": "a", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.7"}]}
-    for text, found in (
+    for text, expected in (
         ("ip_address=10.0.0.7", "a"), ("ip_address=10.0.0.8", ""), ("subnet_id=s", "a"),
         ("ip_address_substr=0.0.7", "a"), ("ip_address_substr=1.1", ""),
     ):  # fmt: skip
         what = listing.read(ports.TABLE, {"fixed_ips": [text]}, admin=True)
-        assert _ids(listing.select([row], what)) == found
+        assert _ids(listing.select([row], what)) == expected
 
 
 @pytest.mark.parametrize(
-    ("texts", "found"),
+    ("texts", "expected"),
     [
         (["ip_address=10.0.0.7", "ip_address=10.0.0.8"], "ab"), (["ip_address=10.0.0.7", "subnet_id=s"], "a"),
         (["ip_address=10.0.0.7", "subnet_id=t"], ""), (["ip_address_substr=0.7", "ip_address_substr=9.9"], "a"),
@@ -62,26 +62,26 @@ def test_filters_look_into_addresses() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_several_values_of_one_part_of_an_address_are_a_choice(texts: list[str], found: str) -> None:
+def test_several_values_for_the_same_part_of_an_address_are_alternatives(texts: list[str], expected: str) -> None:
     rows: list[listing.Representation] = [
         {"id": "a", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.7"}]},
         {"id": "b", "fixed_ips": [{"subnet_id": "t", "ip_address": "10.0.0.8"}]},
     ]
-    assert _ids(listing.select(rows, listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True))) == found
+    assert _ids(listing.select(rows, listing.read(ports.TABLE, {"fixed_ips": texts}, admin=True))) == expected
 
 
-def test_the_way_to_the_next_page_keeps_a_filter_for_nothing() -> None:
+def test_the_link_to_the_next_page_keeps_a_filter_for_an_empty_value() -> None:
     what = listing.read(networks.TABLE, {"name": [""], "limit": ["1"]}, admin=True)
     (following, _) = listing.links(ROWS[:1], what, address="a", query="name=&limit=1&marker=x")
     assert following["href"] == "a?name=&limit=1&marker=c"
 
 
-def test_a_mac_address_is_found_in_any_letters() -> None:
+def test_a_mac_address_is_found_in_upper_and_lower_case() -> None:
     what = listing.read(ports.TABLE, {"mac_address": ["FA:16:3E:00:00:01"]}, admin=True)
     assert listing.master_filter(ports.TABLE, what, visible=None) == ["&", ["|", ["=", "mac", "fa:16:3e:00:00:01"]]]
 
 
-def test_what_the_master_can_answer_it_is_asked_for() -> None:
+def test_the_master_gets_the_filters_that_it_can_apply() -> None:
     what = listing.read(ports.TABLE, {"network_id": ["u"], "status": ["DOWN"], "name": ["n", "m"]}, admin=False)
     own: list[object] = ["=", "project", "green"]
     assert listing.master_filter(ports.TABLE, what, visible=own) == [
@@ -115,9 +115,9 @@ def test_what_the_master_can_answer_it_is_asked_for() -> None:
     ids=lambda text: text[:40],
 )  # fmt: skip
 def test_a_query_that_is_not_valid_is_refused(client: Talk, query: str, message: str) -> None:
-    status, _, said = client.refused("GET", f"{RANGES}?{query}")
+    status, _, text = client.refused("GET", f"{RANGES}?{query}")
     assert status == 400
-    assert message in said
+    assert message in text
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def seeded(client: Talk) -> Talk:
 
 
 def _names(client: Talk, query: str) -> list[object]:
-    return [one.get("minimum") for one in client.get(f"{RANGES}?{query}").all("network_segment_ranges")]
+    return [each.get("minimum") for each in client.get(f"{RANGES}?{query}").all("network_segment_ranges")]
 
 
 def test_ranges_are_filtered_by_what_they_are(seeded: Talk) -> None:
@@ -147,7 +147,7 @@ def test_ranges_are_filtered_by_what_they_are(seeded: Talk) -> None:
     assert len(_names(seeded, "description=")) == 5
 
 
-def test_fields_choose_what_is_shown(seeded: Talk) -> None:
+def test_fields_select_the_attributes_in_answers(seeded: Talk) -> None:
     rows = seeded.get(f"{RANGES}?fields=minimum&fields=name&name=f1").all("network_segment_ranges")
     assert sorted(rows, key=str) == [{"minimum": 8010, "name": "f1"}, {"minimum": 8030, "name": "f1"}]
     assert seeded.get(f"{RANGES}?fields=nope&name=f1").all("network_segment_ranges") == [{}, {}]
@@ -155,37 +155,37 @@ def test_fields_choose_what_is_shown(seeded: Talk) -> None:
 
 
 def test_pages_have_links_that_lead_through_all(seeded: Talk) -> None:
-    path, seen = f"{RANGES}?limit=3&sort_key=id&sort_dir=asc", []
+    path, ids = f"{RANGES}?limit=3&sort_key=id&sort_dir=asc", []
     while True:
-        said = seeded.get(path)
-        rows = said.all("network_segment_ranges")
-        seen += [one["id"] for one in rows]
-        links = {one["rel"]: str(one["href"]) for one in said.all("network_segment_ranges_links")}
+        answer = seeded.get(path)
+        rows = answer.all("network_segment_ranges")
+        ids += [row["id"] for row in rows]
+        links = {link["rel"]: str(link["href"]) for link in answer.all("network_segment_ranges_links")}
         if "next" not in links:
             break
         assert (
             links["next"] == f"https://network.example{RANGES}?limit=3&sort_key=id&sort_dir=asc&marker={rows[-1]['id']}"
         )
         path = links["next"].removeprefix("https://network.example")
-    assert len(seen) == 7
-    assert seen == sorted(seen, key=str)
+    assert len(ids) == 7
+    assert ids == sorted(ids, key=str)
     assert links["previous"].endswith("&page_reverse=True")
 
 
-def test_nothing_is_asked_for_that_is_not_shown(seeded: Talk) -> None:
+def test_attributes_that_are_not_filters_are_refused(seeded: Talk) -> None:
     rows = seeded.get(f"{NETWORKS}?fields=id").all("networks")
     assert rows == []
     with pytest.raises(faults.FaultError):
         listing.read(ranges.TABLE, {"available": ["1"]}, admin=True)
 
 
-def test_members_lists_are_their_own(seeded: Talk) -> None:
+def test_members_see_only_objects_of_their_project(seeded: Talk) -> None:
     assert _names_of(seeded, PORTS) == []
     assert seeded.get(f"{RANGES}?name=f1", who=MEMBER).body == {"network_segment_ranges": []}
 
 
 def _names_of(client: Talk, path: str) -> list[object]:
-    return [one["name"] for one in client.get(path, who=MEMBER).all(path.rpartition("/")[2])]
+    return [each["name"] for each in client.get(path, who=MEMBER).all(path.rpartition("/")[2])]
 
 
 def test_numbers_are_found_by_their_text() -> None:

@@ -40,23 +40,23 @@ def _port(client: Talk, network: Object, *, who: str = ADMIN, **more: object) ->
 def _addresses(port: Object) -> list[str]:
     fixed = port["fixed_ips"]
     assert isinstance(fixed, list)
-    return [one["ip_address"] for one in fixed]
+    return [each["ip_address"] for each in fixed]
 
 
-def _changed(client: Talk, path: str, one: Object, *, who: str = ADMIN, **values: object) -> Object:
+def _changed(client: Talk, path: str, target: Object, *, who: str = ADMIN, **values: object) -> Object:
     name = path.rpartition("/")[2].removesuffix("s")
-    said = client.say("PUT", f"{path}/{one['id']}", {name: values}, who=who)
-    assert said.status == 200, said
-    return said.object(name)
+    answer = client.say("PUT", f"{path}/{target['id']}", {name: values}, who=who)
+    assert answer.status == 200, answer
+    return answer.object(name)
 
 
 @pytest.mark.promise("segments-6", "segments-15")
 def test_a_network_gets_a_segment_of_the_shared_ranges(clean: Talk) -> None:
-    made = _network(clean)
-    assert [made[name] for name in SEGMENT] == ["vlan", "physnet1", 100]
-    assert clean.get(f"{NETWORKS}/{made['id']}").object("network") == made
-    assert made["subnets"] == []
-    assert (made["project_id"], made["tenant_id"], made["status"]) == ("default", "default", "ACTIVE")
+    network = _network(clean)
+    assert [network[name] for name in SEGMENT] == ["vlan", "physnet1", 100]
+    assert clean.get(f"{NETWORKS}/{network['id']}").object("network") == network
+    assert network["subnets"] == []
+    assert (network["project_id"], network["tenant_id"], network["status"]) == ("default", "default", "ACTIVE")
 
 
 @pytest.mark.promise("segments-5", "segments-10", "segments-82", "segments-85")
@@ -64,8 +64,8 @@ def test_a_project_takes_from_its_own_ranges_only(clean: Talk) -> None:
     own = {"network_type": "vlan", "physical_network": "physnet1", "shared": False, "project_id": "green"}
     clean.add(RANGES, {"minimum": 200, "maximum": 200, **own})
     clean.add(RANGES, {"minimum": 300, "maximum": 300, **own})
-    found = {clean.get(f"{NETWORKS}/{_network(clean, who=MEMBER)['id']}").object("network")[SEGMENT[2]] for _ in "12"}
-    assert found == {200, 300}
+    ids = {clean.get(f"{NETWORKS}/{_network(clean, who=MEMBER)['id']}").object("network")[SEGMENT[2]] for _ in "12"}
+    assert ids == {200, 300}
     refused = clean.refused("POST", NETWORKS, {"network": {"name": "n"}}, who=MEMBER)
     assert refused == (
         503, "NoNetworkAvailable", "Unable to create the network. No tenant network is available for allocation.",
@@ -73,31 +73,31 @@ def test_a_project_takes_from_its_own_ranges_only(clean: Talk) -> None:
     assert _network(clean, who=OTHER)["project_id"] == "blue"
 
 
-def _found(client: Talk, query: str) -> list[Object]:
+def _list_networks(client: Talk, query: str) -> list[Object]:
     return client.get(f"{NETWORKS}?{query}").all("networks")
 
 
 @pytest.mark.promise("segments-8")
 def test_only_an_administrator_names_a_segment(clean: Talk) -> None:
-    wanted = {"provider:network_type": "vxlan", "provider:segmentation_id": 8000}
+    request = {"provider:network_type": "vxlan", "provider:segmentation_id": 8000}
     rule = "((rule:create_network and rule:create_network:provider:network_type) and "
     rule += "rule:create_network:provider:segmentation_id) is disallowed by policy"
-    assert clean.refused("POST", NETWORKS, {"network": wanted}, who=MEMBER) == (403, "PolicyNotAuthorized", rule)
-    made = clean.say("POST", NETWORKS, {"network": wanted}).object("network")
-    assert [made[name] for name in SEGMENT] == ["vxlan", None, 8000]
-    taken = clean.refused("POST", NETWORKS, {"network": wanted})
-    assert [one["id"] for one in _found(clean, "provider:segmentation_id=8000")] == [made["id"]]
-    assert _found(clean, "provider:segmentation_id=8001") == []
-    assert _found(clean, "provider:network_type=vlan&shared=true") == []
+    assert clean.refused("POST", NETWORKS, {"network": request}, who=MEMBER) == (403, "PolicyNotAuthorized", rule)
+    network = clean.say("POST", NETWORKS, {"network": request}).object("network")
+    assert [network[name] for name in SEGMENT] == ["vxlan", None, 8000]
+    taken = clean.refused("POST", NETWORKS, {"network": request})
+    assert [each["id"] for each in _list_networks(clean, "provider:segmentation_id=8000")] == [network["id"]]
+    assert _list_networks(clean, "provider:segmentation_id=8001") == []
+    assert _list_networks(clean, "provider:network_type=vlan&shared=true") == []
     assert taken == (409, "TunnelIdInUse", "Unable to create the network. The tunnel ID 8000 is in use.")
     vlan = {"provider:network_type": "vlan", "provider:physical_network": "physnet1", "provider:segmentation_id": 402}
     clean.say("POST", NETWORKS, {"network": vlan})
-    told = "Unable to create the network. The VLAN 402 on physical network physnet1 is in use."
-    assert clean.refused("POST", NETWORKS, {"network": vlan}) == (409, "VlanIdInUse", told)
+    message = "Unable to create the network. The VLAN 402 on physical network physnet1 is in use."
+    assert clean.refused("POST", NETWORKS, {"network": vlan}) == (409, "VlanIdInUse", message)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "segment",
     [
         {"network_type": "flat"}, {"network_type": "vlan", "segmentation_id": 4095, "physical_network": "physnet1"},
         {"network_type": "vlan", "segmentation_id": 5}, {"network_type": "vxlan", "segmentation_id": 2**24},
@@ -107,18 +107,18 @@ def test_only_an_administrator_names_a_segment(clean: Talk) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_segment_that_cannot_be_is_a_bad_request(client: Talk, wanted: Object) -> None:
-    body = {"network": {f"provider:{name}": value for name, value in wanted.items()}}
+def test_an_invalid_segment_is_refused(client: Talk, segment: Object) -> None:
+    body = {"network": {f"provider:{name}": value for name, value in segment.items()}}
     assert client.refused("POST", NETWORKS, body)[0] == 400
 
 
 def test_names_of_networks_need_not_be_unique_or_words(clean: Talk) -> None:
-    made = [_network(clean, name) for name in ("n", "n", "", "a b/c", "n")]
-    assert [one["name"] for one in made] == ["n", "n", "", "a b/c", "n"]
-    found = clean.get(f"{NETWORKS}?name=n").all("networks")
-    assert {one["id"] for one in found} == {made[index]["id"] for index in (0, 1, 4)}
+    created = [_network(clean, name) for name in ("n", "n", "", "a b/c", "n")]
+    assert [each["name"] for each in created] == ["n", "n", "", "a b/c", "n"]
+    matching = clean.get(f"{NETWORKS}?name=n").all("networks")
+    assert {each["id"] for each in matching} == {created[index]["id"] for index in (0, 1, 4)}
     assert clean.refused("GET", f"{NETWORKS}/n") == (404, "NetworkNotFound", "Network n could not be found.")
-    assert _changed(clean, NETWORKS, made[0], name="other")["name"] == "other"
+    assert _changed(clean, NETWORKS, created[0], name="other")["name"] == "other"
 
 
 def test_a_network_is_the_one_that_gnt_network_shows(clean: Talk) -> None:
@@ -132,12 +132,12 @@ def test_a_network_is_the_one_that_gnt_network_shows(clean: Talk) -> None:
     assert [(pool["start"], pool["end"]) for pool in subnets[0]["pools"]] == [("10.0.0.4", "10.0.0.6")]
 
 
-def test_a_subnet_gets_what_a_client_leaves_out(clean: Talk) -> None:
+def test_a_subnet_has_the_defaults_of_neutron(clean: Talk) -> None:
     network = _network(clean)
-    made = _subnet(clean, network, "10.5.0.7/24")
-    assert (made["cidr"], made["gateway_ip"], made["enable_dhcp"]) == ("10.5.0.0/24", "10.5.0.1", True)
-    assert made["allocation_pools"] == [{"start": "10.5.0.2", "end": "10.5.0.254"}]
-    assert (made["network_id"], made["revision_number"], made["host_routes"]) == (network["id"], 0, [])
+    first = _subnet(clean, network, "10.5.0.7/24")
+    assert (first["cidr"], first["gateway_ip"], first["enable_dhcp"]) == ("10.5.0.0/24", "10.5.0.1", True)
+    assert first["allocation_pools"] == [{"start": "10.5.0.2", "end": "10.5.0.254"}]
+    assert (first["network_id"], first["revision_number"], first["host_routes"]) == (network["id"], 0, [])
     second = _subnet(clean, network, "10.6.0.0/24", gateway_ip=None)
     assert (second["gateway_ip"], second["enable_dhcp"]) == (None, False)
     assert second["allocation_pools"] == [{"start": "10.6.0.1", "end": "10.6.0.254"}]
@@ -145,33 +145,33 @@ def test_a_subnet_gets_what_a_client_leaves_out(clean: Talk) -> None:
     assert (sixth["gateway_ip"], sixth["ipv6_ra_mode"]) == ("2001:db8::", "slaac")
     assert sixth["allocation_pools"] == [{"start": "2001:db8::1", "end": "2001:db8::ffff:ffff:ffff:ffff"}]
     assert set(clean.get(f"{NETWORKS}/{network['id']}").object("network")["subnets"]) == {  # type: ignore[call-overload]
-        made["id"], second["id"], sixth["id"],
+        first["id"], second["id"], sixth["id"],
     }  # fmt: skip
 
 
 def test_a_subnet_is_changed_and_removed(clean: Talk) -> None:
     network = _network(clean)
-    made = _subnet(clean, network, name="s")
+    subnet = _subnet(clean, network, name="s")
     changed = _changed(
-        clean, SUBNETS, made, name="t", dns_nameservers=["192.0.2.53"], description="d", gateway_ip="10.0.0.14",
+        clean, SUBNETS, subnet, name="t", dns_nameservers=["192.0.2.53"], description="d", gateway_ip="10.0.0.14",
         allocation_pools=[{"start": "10.0.0.2", "end": "10.0.0.5"}],
         host_routes=[{"destination": "192.0.2.0/24", "nexthop": "10.0.0.9"}],
     )  # fmt: skip
     assert (changed["name"], changed["gateway_ip"], changed["revision_number"]) == ("t", "10.0.0.14", 1)
     assert changed["host_routes"] == [{"destination": "192.0.2.0/24", "nexthop": "10.0.0.9"}]
-    assert clean.get(f"{SUBNETS}/{made['id']}").object("subnet") == changed
-    assert clean.refused("PUT", f"{SUBNETS}/{made['id']}", {"subnet": {"cidr": "10.9.0.0/24"}})[0] == 400
+    assert clean.get(f"{SUBNETS}/{subnet['id']}").object("subnet") == changed
+    assert clean.refused("PUT", f"{SUBNETS}/{subnet['id']}", {"subnet": {"cidr": "10.9.0.0/24"}})[0] == 400
     _port(clean, network)
-    told = "One or more ports have an IP allocation from this subnet."
-    assert clean.refused("DELETE", f"{SUBNETS}/{made['id']}") == (
-        409, "SubnetInUse", f"Unable to complete operation on subnet {made['id']}: {told}",
+    message = "One or more ports have an IP allocation from this subnet."
+    assert clean.refused("DELETE", f"{SUBNETS}/{subnet['id']}") == (
+        409, "SubnetInUse", f"Unable to complete operation on subnet {subnet['id']}: {message}",
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("body", "status", "kind"),
     [
-        ({"cidr": "10.0.0.0/24"}, 400, "InvalidInput"),  # overlaps
+        ({"cidr": "10.0.0.0/24"}, 400, "InvalidInput"),  # It overlaps.
         ({"cidr": "10.1.0.0/24", "gateway_ip": "10.1.0.0"}, 400, "InvalidInput"),
         ({"cidr": "10.1.0.0/24", "gateway_ip": "10.2.0.1"}, 400, "InvalidInput"),
         ({"cidr": "10.3.0.0/31"}, 400, "InvalidInput"),
@@ -205,59 +205,59 @@ def test_a_subnet_is_changed_and_removed(clean: Talk) -> None:
 def test_a_subnet_that_is_not_valid_is_refused(clean: Talk, body: Object, status: int, kind: str) -> None:
     network = _network(clean)
     _subnet(clean, network)
-    given = {"network_id": network["id"], "ip_version": 4, **body}
-    assert clean.refused("POST", SUBNETS, {"subnet": given})[:2] == (status, kind)
+    request = {"network_id": network["id"], "ip_version": 4, **body}
+    assert clean.refused("POST", SUBNETS, {"subnet": request})[:2] == (status, kind)
     assert len(clean.get(SUBNETS).all("subnets")) == 1
 
 
-def test_subnets_are_cut_from_a_pool(clean: Talk) -> None:
+def test_cidrs_of_subnets_are_allocated_from_a_pool(clean: Talk) -> None:
     pool = clean.add(POOLS, {"name": "sp", "prefixes": ["10.10.0.0/24"], "default_prefixlen": 26, "min_prefixlen": 25})
     assert (pool["default_prefixlen"], pool["max_prefixlen"], pool["ip_version"]) == ("26", "32", 4)
     network = _network(clean)
     common = {"network_id": network["id"], "ip_version": 4, "subnetpool_id": pool["id"]}
-    made = [clean.add(SUBNETS, common) for _ in range(4)]
-    assert [one["cidr"] for one in made] == [f"10.10.0.{first}/26" for first in (0, 64, 128, 192)]
-    assert made[1]["gateway_ip"] == "10.10.0.65"
-    assert made[1]["allocation_pools"] == [{"start": "10.10.0.66", "end": "10.10.0.126"}]
-    told = "Failed to allocate subnet: Insufficient prefix space to allocate subnet size /26."
-    assert clean.refused("POST", SUBNETS, {"subnet": common}) == (409, "SubnetAllocationError", told)
+    subnets = [clean.add(SUBNETS, common) for _ in range(4)]
+    assert [each["cidr"] for each in subnets] == [f"10.10.0.{first}/26" for first in (0, 64, 128, 192)]
+    assert subnets[1]["gateway_ip"] == "10.10.0.65"
+    assert subnets[1]["allocation_pools"] == [{"start": "10.10.0.66", "end": "10.10.0.126"}]
+    message = "Failed to allocate subnet: Insufficient prefix space to allocate subnet size /26."
+    assert clean.refused("POST", SUBNETS, {"subnet": common}) == (409, "SubnetAllocationError", message)
     for more in ({"cidr": "10.10.0.0/26"}, {"cidr": "10.11.0.0/26"}, {"prefixlen": 24}):
         assert clean.refused("POST", SUBNETS, {"subnet": {**common, **more}})[0] == 400
-    told = "Unable to delete subnet pool: Subnet pool has existing allocations."
-    assert clean.refused("DELETE", f"{POOLS}/{pool['id']}") == (400, "SubnetPoolDeleteError", told)
+    message = "Unable to delete subnet pool: Subnet pool has existing allocations."
+    assert clean.refused("DELETE", f"{POOLS}/{pool['id']}") == (400, "SubnetPoolDeleteError", message)
     assert _changed(clean, POOLS, pool, name="other", default_prefixlen=27)["default_prefixlen"] == "27"
 
 
 def test_pools_that_a_subnet_is_changed_to_have_no_gateway_and_no_end(clean: Talk) -> None:
     network = _network(clean)
-    made, bare = _subnet(clean, network), _subnet(clean, network, "10.1.0.0/28", gateway_ip=None)
-    for one, pool, kind in (
-        (made, ("10.0.0.1", "10.0.0.4"), (409, "GatewayConflictWithAllocationPools")),
-        (made, ("10.0.0.9", "10.0.0.15"), (400, "OutOfBoundsAllocationPool")),
+    routed, bare = _subnet(clean, network), _subnet(clean, network, "10.1.0.0/28", gateway_ip=None)
+    for subnet, pool, kind in (
+        (routed, ("10.0.0.1", "10.0.0.4"), (409, "GatewayConflictWithAllocationPools")),
+        (routed, ("10.0.0.9", "10.0.0.15"), (400, "OutOfBoundsAllocationPool")),
         (bare, ("10.1.0.0", "10.1.0.4"), (400, "OutOfBoundsAllocationPool")),
     ):
         body = {"subnet": {"allocation_pools": [dict(zip(("start", "end"), pool, strict=True))]}}
-        assert clean.refused("PUT", f"{SUBNETS}/{one['id']}", body)[:2] == kind
-    told = "Gateway ip 10.0.0.9 conflicts with allocation pool 10.0.0.2-10.0.0.14."
-    refused = clean.refused("PUT", f"{SUBNETS}/{made['id']}", {"subnet": {"gateway_ip": "10.0.0.9"}})
-    assert refused == (409, "GatewayConflictWithAllocationPools", told)
+        assert clean.refused("PUT", f"{SUBNETS}/{subnet['id']}", body)[:2] == kind
+    message = "Gateway ip 10.0.0.9 conflicts with allocation pool 10.0.0.2-10.0.0.14."
+    refused = clean.refused("PUT", f"{SUBNETS}/{routed['id']}", {"subnet": {"gateway_ip": "10.0.0.9"}})
+    assert refused == (409, "GatewayConflictWithAllocationPools", message)
     assert _changed(clean, SUBNETS, bare, allocation_pools=[{"start": "10.1.0.1", "end": "10.1.0.4"}])
 
 
-def test_the_default_pool_is_the_one_of_the_ip_version(clean: Talk) -> None:
+def test_the_default_pool_depends_on_the_ip_version(clean: Talk) -> None:
     clean.add(POOLS, {"prefixes": ["2001:db8::/48"], "is_default": True, "shared": True})
     network = _network(clean, who=MEMBER)
-    asked = {"network_id": network["id"], "ip_version": 4, "use_default_subnetpool": True}
-    told = "Bad subnets request: No default subnetpool found for IPv4."
-    assert clean.refused("POST", SUBNETS, {"subnet": asked}, who=MEMBER) == (400, "BadRequest", told)
+    request = {"network_id": network["id"], "ip_version": 4, "use_default_subnetpool": True}
+    message = "Bad subnets request: No default subnetpool found for IPv4."
+    assert clean.refused("POST", SUBNETS, {"subnet": request}, who=MEMBER) == (400, "BadRequest", message)
     pool = clean.add(POOLS, {"prefixes": ["10.0.0.0/16"], "default_prefixlen": 24, "is_default": True})
-    assert clean.refused("POST", SUBNETS, {"subnet": asked}, who=MEMBER)[2] == told
-    made = clean.add(SUBNETS, asked)
-    assert (made["cidr"], made["subnetpool_id"]) == ("10.0.0.0/24", pool["id"])
-    assert clean.add(SUBNETS, {**asked, "ip_version": 6}, who=MEMBER)["cidr"] == "2001:db8::/64"
+    assert clean.refused("POST", SUBNETS, {"subnet": request}, who=MEMBER)[2] == message
+    subnet = clean.add(SUBNETS, request)
+    assert (subnet["cidr"], subnet["subnetpool_id"]) == ("10.0.0.0/24", pool["id"])
+    assert clean.add(SUBNETS, {**request, "ip_version": 6}, who=MEMBER)["cidr"] == "2001:db8::/64"
 
 
-def test_a_port_that_calls_itself_a_nic_is_none(clean: Talk, lab: cluster.SimulatedCluster) -> None:
+def test_a_port_with_the_owner_of_a_nic_is_not_a_nic(clean: Talk, lab: cluster.SimulatedCluster) -> None:
     vm = {"instance_name": "vm2", "disk_template": "diskless", "start": False}
     lab.run(lab.done({"OP_ID": "OP_INSTANCE_CREATE", **vm}))
     rows = lab.run(lab.luxi("Query", "instance", ["uuid"], ["=", "name", "vm2"]))
@@ -266,33 +266,33 @@ def test_a_port_that_calls_itself_a_nic_is_none(clean: Talk, lab: cluster.Simula
         named = {"device_owner": "compute:gantry", "device_id": rows["data"][0][0][1]}
         assert _port(clean, _network(clean, who=MEMBER), who=MEMBER, **named)["status"] == "DOWN"
     finally:
-        for one in clean.get(PORTS).all("ports"):
-            clean.say("DELETE", f"{PORTS}/{one['id']}")
+        for port in clean.get(PORTS).all("ports"):
+            clean.say("DELETE", f"{PORTS}/{port['id']}")
         lab.run(lab.done({"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "vm2"}))
 
 
-def test_ports_get_addresses_and_give_them_back(clean: Talk) -> None:
+def test_ports_get_addresses_and_release_them(clean: Talk) -> None:
     network = _network(clean)
     subnet = _subnet(clean, network, allocation_pools=[{"start": "10.0.0.4", "end": "10.0.0.6"}])
     first = _port(clean, network, name="p")
     assert first["fixed_ips"] == [{"subnet_id": subnet["id"], "ip_address": "10.0.0.4"}]
     assert (first["status"], first["binding:vif_type"], first["security_groups"]) == ("DOWN", "unbound", [])
     assert clean.get(f"{PORTS}/{first['id']}").object("port") == first
-    wished = _port(clean, network, fixed_ips=[{"ip_address": "10.0.0.12"}])
-    assert _addresses(wished) == ["10.0.0.12"]
+    specific = _port(clean, network, fixed_ips=[{"ip_address": "10.0.0.12"}])
+    assert _addresses(specific) == ["10.0.0.12"]
     assert _addresses(_port(clean, network, fixed_ips=[])) == []
-    two = _port(clean, network, fixed_ips=[{"subnet_id": subnet["id"]}] * 2)
-    assert _addresses(two) == ["10.0.0.5", "10.0.0.6"]
-    told = f"No more IP addresses available on network {network['id']}."
-    for wish in ({}, {"fixed_ips": [{"subnet_id": subnet["id"]}]}):
-        refused = clean.refused("POST", PORTS, {"port": {"network_id": network["id"], **wish}})
-        assert refused == (409, "IpAddressGenerationFailure", told)
+    with_two = _port(clean, network, fixed_ips=[{"subnet_id": subnet["id"]}] * 2)
+    assert _addresses(with_two) == ["10.0.0.5", "10.0.0.6"]
+    message = f"No more IP addresses available on network {network['id']}."
+    for more in ({}, {"fixed_ips": [{"subnet_id": subnet["id"]}]}):
+        refused = clean.refused("POST", PORTS, {"port": {"network_id": network["id"], **more}})
+        assert refused == (409, "IpAddressGenerationFailure", message)
     changed = _changed(clean, PORTS, first, fixed_ips=[{"ip_address": "10.0.0.9"}], device_id="d", name="q")
     assert (_addresses(changed), changed["device_id"], changed["revision_number"]) == (["10.0.0.9"], "d", 1)
     assert _addresses(_port(clean, network)) == ["10.0.0.4"]
-    assert clean.say("DELETE", f"{PORTS}/{two['id']}").status == 204
+    assert clean.say("DELETE", f"{PORTS}/{with_two['id']}").status == 204
     bulk = clean.say("POST", PORTS, {"ports": [{"network_id": network["id"]}] * 2})
-    assert [_addresses(one) for one in bulk.all("ports")] == [["10.0.0.5"], ["10.0.0.6"]]
+    assert [_addresses(port) for port in bulk.all("ports")] == [["10.0.0.5"], ["10.0.0.6"]]
     many = clean.say("POST", PORTS, {"ports": [{"network_id": network["id"]}] * 2})
     assert many.fault[:2] == (409, "IpAddressGenerationFailure")
     used = clean.refused("DELETE", f"{NETWORKS}/{network['id']}")
@@ -324,7 +324,7 @@ def test_ports_get_addresses_and_give_them_back(clean: Talk) -> None:
         ({"fixed_ips": [{}] * 65}, 400, "HTTPBadRequest", ""),
     ],
 )  # fmt: skip
-def test_a_port_that_cannot_be_is_refused_and_leaves_no_address(
+def test_an_invalid_port_is_refused_and_leaves_no_address(
     clean: Talk, body: Object, status: int, kind: str, message: str
 ) -> None:
     network = _network(clean)
@@ -339,7 +339,7 @@ def test_a_port_that_cannot_be_is_refused_and_leaves_no_address(
 
 
 @pytest.mark.parametrize(
-    ("served", "message", "wanted"),
+    ("served", "message", "expected"),
     [
         (ports.RESOURCE, "address 10.0.0.5 of network n is held by job 7, which is still running",
          (409, "IpAddressAlreadyAllocated")),
@@ -351,33 +351,33 @@ def test_a_port_that_cannot_be_is_refused_and_leaves_no_address(
         (networks.RESOURCE, "job 7 has not ended yet", (503, "HTTPServiceUnavailable")),
     ],
 )  # fmt: skip
-def test_what_a_job_holds_is_taken_and_a_slow_job_is_not(
-    served: resource.Resource, message: str, wanted: tuple[int, str]
+def test_the_fault_for_a_held_address_differs_from_that_for_a_slow_job(
+    served: resource.Resource, message: str, expected: tuple[int, str]
 ) -> None:
     fault = served.fault(errors.BusyError(message), {"id": NOWHERE})
-    assert (fault.status, fault.kind) == wanted
+    assert (fault.status, fault.kind) == expected
 
 
-def test_a_mac_address_is_one_ports_only(clean: Talk) -> None:
+def test_a_mac_address_belongs_to_one_port(clean: Talk) -> None:
     network = _network(clean)
-    given = {"network_id": network["id"], "mac_address": "fa:16:3e:aa:bb:cc"}
-    assert clean.add(PORTS, given)["mac_address"] == "fa:16:3e:aa:bb:cc"
-    told = f"Unable to complete operation for network {network['id']}. The mac address fa:16:3e:aa:bb:cc is in use."
-    assert clean.refused("POST", PORTS, {"port": given}) == (409, "MacAddressInUse", told)
+    request = {"network_id": network["id"], "mac_address": "fa:16:3e:aa:bb:cc"}
+    assert clean.add(PORTS, request)["mac_address"] == "fa:16:3e:aa:bb:cc"
+    message = f"Unable to complete operation for network {network['id']}. The mac address fa:16:3e:aa:bb:cc is in use."
+    assert clean.refused("POST", PORTS, {"port": request}) == (409, "MacAddressInUse", message)
 
 
-def test_a_guest_that_makes_its_own_address_is_told_of_it(clean: Talk) -> None:
+def test_a_port_includes_the_address_that_its_guest_configures_automatically(clean: Talk) -> None:
     network = _network(clean)
     _subnet(clean, network)
     _subnet(clean, network, "2001:db8::/64", ipv6_ra_mode="slaac", ipv6_address_mode="slaac")
-    made = _port(clean, network, mac_address="fa:16:3e:aa:bb:cc")
-    assert _addresses(made) == ["10.0.0.2", "2001:db8::f816:3eff:feaa:bbcc"]
+    port = _port(clean, network, mac_address="fa:16:3e:aa:bb:cc")
+    assert _addresses(port) == ["10.0.0.2", "2001:db8::f816:3eff:feaa:bbcc"]
 
 
 def test_projects_see_their_own_and_what_is_shared(clean: Talk) -> None:
     own, shared = _network(clean, "own", who=MEMBER), _network(clean, "for-all", shared=True)
     hidden = _network(clean, "hidden", who=OTHER)
-    assert {one["name"] for one in clean.get(NETWORKS, who=MEMBER).all("networks")} == {"own", "for-all"}
+    assert {each["name"] for each in clean.get(NETWORKS, who=MEMBER).all("networks")} == {"own", "for-all"}
     assert not set(SEGMENT) & own.keys()
     assert not set(SEGMENT) & clean.get(f"{NETWORKS}/{shared['id']}", who=MEMBER).object("network").keys()
     for method, path in (("GET", NETWORKS), ("PUT", NETWORKS), ("DELETE", NETWORKS)):
@@ -394,12 +394,12 @@ def test_projects_see_their_own_and_what_is_shared(clean: Talk) -> None:
     assert clean.refused("GET", f"{NETWORKS}?provider:network_type=vlan", who=MEMBER)[0] == 403
     for path in (NETWORKS, PORTS, SUBNETS, POOLS):
         name = path.rpartition("/")[2].removesuffix("s")
-        given: Object = {"network_id": own["id"], "ip_version": 4, "cidr": "10.0.0.0/28", "prefixes": ["10.0.0.0/8"]}
+        valid: Object = {"network_id": own["id"], "ip_version": 4, "cidr": "10.0.0.0/28", "prefixes": ["10.0.0.0/8"]}
         known = {"network": (), "port": ("network_id",), "subnet": ("network_id", "ip_version", "cidr"),
                  "subnetpool": ("prefixes",)}[name]  # fmt: skip
-        asked = {name: {key: given[key] for key in known}}
+        request = {name: {key: valid[key] for key in known}}
         rule = f"rule:create_{name} is disallowed by policy"
-        assert clean.refused("POST", path, asked, who=READER) == (403, "PolicyNotAuthorized", rule)
+        assert clean.refused("POST", path, request, who=READER) == (403, "PolicyNotAuthorized", rule)
 
 
 def test_subnets_of_a_shared_network_are_seen_and_not_changed(clean: Talk) -> None:
@@ -415,24 +415,24 @@ def test_subnets_of_a_shared_network_are_seen_and_not_changed(clean: Talk) -> No
 def test_a_network_that_others_use_stays_shared(clean: Talk) -> None:
     shared = _network(clean, "for-all", shared=True)
     port = _port(clean, shared, who=MEMBER)
-    told = f"Unable to reconfigure sharing settings for network {shared['id']}. Multiple tenants are using it."
+    message = f"Unable to reconfigure sharing settings for network {shared['id']}. Multiple tenants are using it."
     refused = clean.refused("PUT", f"{NETWORKS}/{shared['id']}", {"network": {"shared": False}})
-    assert refused == (409, "InvalidSharedSetting", told)
+    assert refused == (409, "InvalidSharedSetting", message)
     assert clean.say("DELETE", f"{PORTS}/{port['id']}").status == 204
     assert _changed(clean, NETWORKS, shared, shared=False)["shared"] is False
 
 
-def test_nothing_is_cut_from_a_pool_that_is_not_seen(clean: Talk) -> None:
+def test_a_user_cannot_allocate_from_a_pool_that_the_user_cannot_see(clean: Talk) -> None:
     pools = [
         clean.add(POOLS, {"prefixes": [cidr], "shared": cidr[1] == "1"}) for cidr in ("10.0.0.0/16", "11.0.0.0/16")
     ]
     network = _network(clean, who=MEMBER)
-    wanted = [
+    requests = [
         {"network_id": network["id"], "ip_version": 4, "subnetpool_id": pool["id"], "prefixlen": 24} for pool in pools
     ]
-    told = f"Subnet pool {pools[0]['id']} could not be found."
-    assert clean.refused("POST", SUBNETS, {"subnet": wanted[0]}, who=MEMBER) == (404, "SubnetPoolNotFound", told)
-    assert clean.add(SUBNETS, wanted[1], who=MEMBER)["cidr"] == "11.0.0.0/24"
+    message = f"Subnet pool {pools[0]['id']} could not be found."
+    assert clean.refused("POST", SUBNETS, {"subnet": requests[0]}, who=MEMBER) == (404, "SubnetPoolNotFound", message)
+    assert clean.add(SUBNETS, requests[1], who=MEMBER)["cidr"] == "11.0.0.0/24"
 
 
 def test_a_project_fills_networks_that_it_may_use(clean: Talk) -> None:
@@ -445,12 +445,12 @@ def test_a_project_fills_networks_that_it_may_use(clean: Talk) -> None:
     assert fault == (403, "PolicyNotAuthorized", "rule:create_subnet is disallowed by policy")
     fault = clean.refused("POST", PORTS, {"port": {"network_id": hidden["id"]}}, who=MEMBER)
     assert fault == (404, "NetworkNotFound", f"Network {hidden['id']} could not be found.")
-    made = _port(clean, shared, who=MEMBER)
-    assert made["project_id"] == "green"
-    assert _changed(clean, PORTS, made, who=MEMBER, name="x")["name"] == "x"
-    assert clean.refused("DELETE", f"{PORTS}/{made['id']}", who=READER)[0] == 403
-    assert clean.refused("DELETE", f"{PORTS}/{made['id']}", who=OTHER)[0] == 404
-    assert clean.say("DELETE", f"{PORTS}/{made['id']}", who=MEMBER).status == 204
+    port = _port(clean, shared, who=MEMBER)
+    assert port["project_id"] == "green"
+    assert _changed(clean, PORTS, port, who=MEMBER, name="x")["name"] == "x"
+    assert clean.refused("DELETE", f"{PORTS}/{port['id']}", who=READER)[0] == 403
+    assert clean.refused("DELETE", f"{PORTS}/{port['id']}", who=OTHER)[0] == 404
+    assert clean.say("DELETE", f"{PORTS}/{port['id']}", who=MEMBER).status == 204
 
 
 def test_nics_of_instances_are_shown_as_ports(clean: Talk, lab: cluster.SimulatedCluster) -> None:
@@ -480,10 +480,10 @@ def test_availability_counts_addresses(clean: Talk) -> None:
     network = _network(clean)
     subnet = _subnet(clean, network)
     _port(clean, network)
-    (told,) = clean.get("/v2.0/network-ip-availabilities").all("network_ip_availabilities")
-    assert (told["network_id"], told["used_ips"], told["total_ips"]) == (network["id"], 1, 13)
-    one = clean.get(f"/v2.0/network-ip-availabilities/{network['id']}").object("network_ip_availability")
-    assert one["subnet_ip_availability"] == [
+    (availability,) = clean.get("/v2.0/network-ip-availabilities").all("network_ip_availabilities")
+    assert (availability["network_id"], availability["used_ips"], availability["total_ips"]) == (network["id"], 1, 13)
+    single = clean.get(f"/v2.0/network-ip-availabilities/{network['id']}").object("network_ip_availability")
+    assert single["subnet_ip_availability"] == [
         {"subnet_id": subnet["id"], "subnet_name": "", "ip_version": 4, "cidr": "10.0.0.0/28", "used_ips": 1,
          "total_ips": 13},
     ]  # fmt: skip
@@ -492,20 +492,20 @@ def test_availability_counts_addresses(clean: Talk) -> None:
     assert clean.get("/v2.0/network-ip-availabilities", who=MEMBER).body == {"network_ip_availabilities": []}
 
 
-def test_availability_is_asked_for_by_network_and_project(clean: Talk) -> None:
-    one, two = _network(clean, "one"), _network(clean, "two", who=MEMBER)
-    for network in (one, two):
+def test_availability_is_filtered_by_network_and_project(clean: Talk) -> None:
+    first, second = _network(clean, "one"), _network(clean, "two", who=MEMBER)
+    for network in (first, second):
         _subnet(clean, network)
-    for query, found in (
-        (f"network_id={one['id']}", "one"), ("network_name=two", "two"), ("project_id=green", "two"),
-        ("tenant_id=default", "one"), (f"network_id={one['id']}&project_id=green", ""),
+    for query, expected in (
+        (f"network_id={first['id']}", "one"), ("network_name=two", "two"), ("project_id=green", "two"),
+        ("tenant_id=default", "one"), (f"network_id={first['id']}&project_id=green", ""),
     ):  # fmt: skip
         rows = clean.get(f"/v2.0/network-ip-availabilities?{query}").all("network_ip_availabilities")
-        assert [row["network_name"] for row in rows] == [*filter(None, [found])], query
+        assert [row["network_name"] for row in rows] == [*filter(None, [expected])], query
         assert all(row["total_ips"] == 13 for row in rows)
 
 
-def test_the_guests_of_a_tunnel_send_shorter_packets(clean: Talk) -> None:
+def test_the_mtu_of_a_tunnel_is_smaller(clean: Talk) -> None:
     vlan, tunnel = _network(clean), _network(clean, **{"provider:network_type": "vxlan"})
     assert (vlan["mtu"], tunnel["mtu"]) == (1500, 1450)
     assert clean.get(f"{NETWORKS}/{tunnel['id']}").object("network")["mtu"] == 1450
@@ -517,37 +517,37 @@ def test_ports_are_found_by_a_device_that_they_do_not_have(clean: Talk) -> None:
     assert clean.get(f"{PORTS}?device_id=").all("ports") == [bare]
 
 
-def test_a_change_of_nothing_is_none(clean: Talk) -> None:
+def test_an_empty_change_changes_nothing(clean: Talk) -> None:
     network = _network(clean)
     subnet, port = _subnet(clean, network), _port(clean, network)
     known = clean.get(f"{NETWORKS}/{network['id']}").object("network")
     assert _changed(clean, NETWORKS, network) == known
     assert _changed(clean, SUBNETS, subnet) == subnet
     assert _changed(clean, PORTS, port) == port
-    for path, one in ((NETWORKS, NOWHERE), (SUBNETS, NOWHERE), (PORTS, NOWHERE), (POOLS, NOWHERE)):
+    for path, uuid in ((NETWORKS, NOWHERE), (SUBNETS, NOWHERE), (PORTS, NOWHERE), (POOLS, NOWHERE)):
         name = path.rpartition("/")[2].removesuffix("s")
-        assert clean.refused("PUT", f"{path}/{one}", {name: {}})[0] == 404
-        assert clean.refused("PUT", f"{path}/{one}", {name: {"name": "x"}})[0] == 404
-        assert clean.refused("DELETE", f"{path}/{one}")[0] == 404
+        assert clean.refused("PUT", f"{path}/{uuid}", {name: {}})[0] == 404
+        assert clean.refused("PUT", f"{path}/{uuid}", {name: {"name": "x"}})[0] == 404
+        assert clean.refused("DELETE", f"{path}/{uuid}")[0] == 404
 
 
 def test_tags_of_everything(clean: Talk) -> None:
     network = _network(clean)
     subnet, pool = _subnet(clean, network), clean.add(POOLS, {"prefixes": ["10.0.0.0/8"]})
     port = _port(clean, network)
-    for path, one in ((NETWORKS, network), (SUBNETS, subnet), (PORTS, port), (POOLS, pool)):
-        assert clean.say("PUT", f"{path}/{one['id']}/tags", {"tags": ["b", "a"]}).status == 200
-        shown = clean.get(f"{path}/{one['id']}").object(path.rpartition("/")[2].removesuffix("s"))
-        assert shown["tags"] == ["a", "b"]
+    for path, target in ((NETWORKS, network), (SUBNETS, subnet), (PORTS, port), (POOLS, pool)):
+        assert clean.say("PUT", f"{path}/{target['id']}/tags", {"tags": ["b", "a"]}).status == 200
+        current = clean.get(f"{path}/{target['id']}").object(path.rpartition("/")[2].removesuffix("s"))
+        assert current["tags"] == ["a", "b"]
         assert len(clean.get(f"{path}?tags-any=a,z").all(path.rpartition("/")[2])) == 1
 
 
-def test_tags_that_are_hung_on_at_one_moment_are_all_there(clean: Talk) -> None:
+def test_tags_that_are_added_at_the_same_time_are_all_kept(clean: Talk) -> None:
     path = f"{NETWORKS}/{_network(clean)['id']}/tags"
     names = [f"t{number}" for number in range(8)]
-    assert {said.status for said in clean.at_once("PUT", [f"{path}/{name}" for name in names])} == {201}
+    assert {answer.status for answer in clean.at_once("PUT", [f"{path}/{name}" for name in names])} == {201}
     assert clean.get(path).body == {"tags": names}
-    assert {said.status for said in clean.at_once("DELETE", [f"{path}/{name}" for name in names[1:]])} == {204}
+    assert {answer.status for answer in clean.at_once("DELETE", [f"{path}/{name}" for name in names[1:]])} == {204}
     assert clean.get(path).body == {"tags": names[:1]}
 
 

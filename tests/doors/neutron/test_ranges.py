@@ -1,4 +1,4 @@
-"""Segment ranges over REST: what is asked for, what is refused and with which words, on a simulated master."""
+"""Segment ranges over REST: requests, refusals and their messages, on a simulated master."""
 
 import pytest
 from tests.doors.neutron.talk import ADMIN, MEMBER, NOWHERE, OTHER, RANGES, READER, Object, Talk
@@ -59,30 +59,30 @@ REFUSED: list[tuple[Object, int, str, str]] = [
 
 
 @pytest.mark.promise("segments-21", "segments-45")
-@pytest.mark.parametrize("body", REFUSED, ids=lambda one: one[3][:60])
+@pytest.mark.parametrize("body", REFUSED, ids=lambda row: row[3][:60])
 def test_a_range_that_is_not_valid_is_refused_in_the_recorded_words(
     client: Talk, body: tuple[Object, int, str, str]
 ) -> None:
-    given, *wanted = body
-    assert client.refused("POST", RANGES, {"network_segment_range": given}) == tuple(wanted)
+    values, *expected = body
+    assert client.refused("POST", RANGES, {"network_segment_range": values}) == tuple(expected)
 
 
 @pytest.mark.parametrize(
-    ("base", "least", "most"),
+    ("base", "minimum_id", "maximum_id"),
     [
         (VLAN, 1, 4094), (VXLAN, 1, 2**24 - 1), ({"network_type": "geneve"}, 1, 2**24 - 1),
         ({"network_type": "gre"}, 1, 2**32 - 1),
     ],
-    ids=lambda one: str(one),
+    ids=str,
 )  # fmt: skip
 @pytest.mark.promise("segments-25", "segments-26", "segments-27", "segments-28", "segments-29", "segments-50")
-def test_each_type_has_its_own_limits(clean: Talk, base: Object, least: int, most: int) -> None:
-    assert clean.add(RANGES, _with(base, least, most))["maximum"] == most
+def test_each_type_has_its_own_limits(clean: Talk, base: Object, minimum_id: int, maximum_id: int) -> None:
+    assert clean.add(RANGES, _with(base, minimum_id, maximum_id))["maximum"] == maximum_id
     clean.clear()
-    assert clean.add(RANGES, _with(base, most, most))["minimum"] == most
-    for minimum, maximum in ((most, most + 1), (most + 1, most + 1), (2, 1), (0, 1)):
-        said = clean.say("POST", RANGES, {"network_segment_range": _with(base, minimum, maximum)})
-        assert said.fault[0] == 400, (minimum, maximum)
+    assert clean.add(RANGES, _with(base, maximum_id, maximum_id))["minimum"] == maximum_id
+    for minimum, maximum in ((maximum_id, maximum_id + 1), (maximum_id + 1, maximum_id + 1), (2, 1), (0, 1)):
+        answer = clean.say("POST", RANGES, {"network_segment_range": _with(base, minimum, maximum)})
+        assert answer.fault[0] == 400, (minimum, maximum)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_each_type_has_its_own_limits(clean: Talk, base: Object, least: int, mos
     ],
 )  # fmt: skip
 @pytest.mark.promise("segments-57")
-def test_bodies_and_paths_that_are_wrong(
+def test_invalid_bodies_and_paths_are_refused(
     client: Talk, method: str, path: str, body: bytes, status: int, message: str
 ) -> None:
     fault = client.raw(method, path, body, headers=_headers("application/json")).fault
@@ -124,8 +124,8 @@ def _headers(kind: str) -> dict[str, str]:
 
 def test_a_body_of_another_type_is_refused(client: Talk) -> None:
     body = b'{"network_segment_range": {"network_type": "vxlan", "minimum": 1, "maximum": 2}}'
-    said = client.raw("POST", RANGES, body, headers=_headers("text/plain"))
-    assert said.fault == (400, BAD, "Body contains invalid data")
+    answer = client.raw("POST", RANGES, body, headers=_headers("text/plain"))
+    assert answer.fault == (400, BAD, "Body contains invalid data")
 
 
 @pytest.mark.promise(
@@ -133,37 +133,37 @@ def test_a_body_of_another_type_is_refused(client: Talk) -> None:
     "segments-17", "segments-40", "segments-42", "segments-47", "segments-52", "segments-53", "segments-54",
     "segments-55", "segments-91",
 )  # fmt: skip
-def test_a_range_is_made_shown_listed_changed_and_removed(clean: Talk) -> None:
-    made = clean.add(RANGES, _with(VXLAN, 4000, 4003, description="d"))
-    times = {name: made.pop(name) for name in ("created_at", "updated_at")}
+def test_a_range_is_created_read_listed_changed_and_removed(clean: Talk) -> None:
+    created = clean.add(RANGES, _with(VXLAN, 4000, 4003, description="d"))
+    times = {name: created.pop(name) for name in ("created_at", "updated_at")}
     assert times["created_at"] == times["updated_at"]
-    key = made["id"]
-    assert made == {
+    key = created["id"]
+    assert created == {
         "id": key, "name": "r", "default": False, "shared": True, "project_id": None, "network_type": "vxlan",
         "physical_network": "", "minimum": 4000, "maximum": 4003, "revision_number": 0, "description": "d",
         "available": [4000, 4001, 4002, 4003], "used": {}, "tags": [],
     }  # fmt: skip
-    shown = clean.get(f"{RANGES}/{key}").object("network_segment_range")
-    assert shown == {name: value for name, value in {**made, **times}.items() if name != "project_id"}
-    assert shown in clean.get(RANGES).all("network_segment_ranges")
-    assert shown in clean.get("/v2.0/network-segment-ranges").all("network_segment_ranges")
-    assert shown in clean.get(f"{RANGES}.json").all("network_segment_ranges")
+    displayed = clean.get(f"{RANGES}/{key}").object("network_segment_range")
+    assert displayed == {name: value for name, value in {**created, **times}.items() if name != "project_id"}
+    assert displayed in clean.get(RANGES).all("network_segment_ranges")
+    assert displayed in clean.get("/v2.0/network-segment-ranges").all("network_segment_ranges")
+    assert displayed in clean.get(f"{RANGES}.json").all("network_segment_ranges")
     changed = _put(clean, key, name="new", minimum=3999, maximum=4000)
     assert (changed["name"], changed["available"], changed["revision_number"]) == ("new", [3999, 4000], 1)
     assert _put(clean, key)["revision_number"] == 2
-    said = clean.say("DELETE", f"{RANGES}/{key}")
-    assert (said.status, said.body) == (204, None)
+    answer = clean.say("DELETE", f"{RANGES}/{key}")
+    assert (answer.status, answer.body) == (204, None)
     assert clean.get(f"{RANGES}/{key}").status == 404
 
 
 def _put(client: Talk, key: object, **values: object) -> Object:
-    said = client.say("PUT", f"{RANGES}/{key}", {"network_segment_range": values})
-    assert said.status == 200, said
-    return said.object("network_segment_range")
+    answer = client.say("PUT", f"{RANGES}/{key}", {"network_segment_range": values})
+    assert answer.status == 200, answer
+    return answer.object("network_segment_range")
 
 
 @pytest.mark.promise("segments-36", "segments-37", "segments-38", "segments-39")
-def test_what_a_range_is_stays_so(clean: Talk) -> None:
+def test_fixed_attributes_of_a_range_cannot_be_changed(clean: Talk) -> None:
     key = clean.add(RANGES, _with(VXLAN, 4000, 4001))["id"]
     for name in ("network_type", "physical_network", "shared", "project_id", "default", "used", "available", "id"):
         refused = clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": {name: "x"}})
@@ -175,7 +175,7 @@ def test_what_a_range_is_stays_so(clean: Talk) -> None:
 
 
 @pytest.mark.promise("segments-43", "segments-44")
-def test_whose_a_range_is(clean: Talk) -> None:
+def test_the_project_of_a_range(clean: Talk) -> None:
     assert clean.add(RANGES, _with(VXLAN, 1, 1, shared=False))["project_id"] == "default"
     assert clean.add(RANGES, _with(VXLAN, 2, 2, shared=False, project_id="green"))["project_id"] == "green"
     assert clean.add(RANGES, _with(VXLAN, 3, 3, shared=False, tenant_id="blue"))["project_id"] == "blue"
@@ -185,7 +185,7 @@ def test_whose_a_range_is(clean: Talk) -> None:
     assert clean.refused("POST", RANGES, body)[0] == 400
 
 
-def test_numbers_may_be_text_and_truth_values(clean: Talk) -> None:
+def test_numbers_may_be_text_or_booleans(clean: Talk) -> None:
     assert clean.add(RANGES, _with(VXLAN, "41", "42"))["available"] == [41, 42]
     assert clean.add(RANGES, _with(VXLAN, True, 2.5))["available"] == [1, 2]
 
@@ -200,65 +200,65 @@ def test_a_physical_network_is_for_a_vlan_alone(clean: Talk) -> None:
 @pytest.mark.promise("segments-83")
 def test_ranges_that_overlap_are_refused_by_id(clean: Talk) -> None:
     first = clean.add(RANGES, _with(VLAN, 400, 410, shared=False, project_id="green"))["id"]
-    told = f"Network segment range overlaps with range(s) with id {first}"
+    message = f"Network segment range overlaps with range(s) with id {first}"
     for minimum, maximum, more in (
         (400, 410, {}), (402, 403, {"shared": False, "project_id": "blue"}), (410, 420, {}), (1, 400, {}),
     ):  # fmt: skip
         body = {"network_segment_range": _with(VLAN, minimum, maximum, **more)}
-        assert clean.refused("POST", RANGES, body) == (409, "NetworkSegmentRangeOverlaps", told)
+        assert clean.refused("POST", RANGES, body) == (409, "NetworkSegmentRangeOverlaps", message)
     second = clean.add(RANGES, _with(VLAN, 411, 420))["id"]
     clean.add(RANGES, _with(VLAN, 400, 410, physical_network="physnet2"))
     clean.add(RANGES, _with(VXLAN, 400, 410))
-    clean.add(RANGES, _with(VLAN, 105, 106))  # inside of a default range
+    clean.add(RANGES, _with(VLAN, 105, 106))  # Inside a default range.
     grown = clean.refused("PUT", f"{RANGES}/{first}", {"network_segment_range": {"maximum": 411}})
-    assert grown == (409, "NetworkSegmentRangeOverlaps", told.replace(str(first), str(second)))
+    assert grown == (409, "NetworkSegmentRangeOverlaps", message.replace(str(first), str(second)))
 
 
-def test_several_ranges_are_made_together_or_not_at_all(clean: Talk) -> None:
-    two = [_with(VXLAN, 4100, 4101), _with(VXLAN, 4102, 4103)]
-    made = clean.say("POST", RANGES, {"network_segment_ranges": two})
-    assert (made.status, len(made.all("network_segment_ranges"))) == (201, 2)
-    two = [_with(VXLAN, 4110, 4111, name="b3"), _with(VXLAN, 4111, 4113)]
-    assert clean.refused("POST", RANGES, {"network_segment_ranges": two})[:2] == (409, "NetworkSegmentRangeOverlaps")
+def test_several_ranges_are_created_together_or_not_at_all(clean: Talk) -> None:
+    ranges = [_with(VXLAN, 4100, 4101), _with(VXLAN, 4102, 4103)]
+    created = clean.say("POST", RANGES, {"network_segment_ranges": ranges})
+    assert (created.status, len(created.all("network_segment_ranges"))) == (201, 2)
+    ranges = [_with(VXLAN, 4110, 4111, name="b3"), _with(VXLAN, 4111, 4113)]
+    assert clean.refused("POST", RANGES, {"network_segment_ranges": ranges})[:2] == (409, "NetworkSegmentRangeOverlaps")
     assert clean.get(f"{RANGES}?name=b3").all("network_segment_ranges") == []
     many = clean.refused("POST", RANGES, {"network_segment_ranges": [{}] * 4097})
     assert many == (400, BAD, "A request can create at most 4096 objects, this request has 4097")
 
 
 @pytest.mark.promise("segments-31", "segments-73", "segments-74")
-def test_ranges_of_the_configuration_are_shown_and_stay(client: Talk) -> None:
-    found = [one for one in client.get(RANGES).all("network_segment_ranges") if one["default"]]
-    (one,) = [one for one in found if one["network_type"] == "vlan"]
-    assert {"name", "project_id", "updated_at"} & one.keys() == set()
-    assert (one["shared"], one["description"], one["physical_network"]) == (True, None, "physnet1")
-    key = one["id"]
-    told = f"Network Segment Range {key} is a default segment range which could not be updated or deleted."
+def test_ranges_of_the_configuration_are_listed_and_cannot_be_changed(client: Talk) -> None:
+    defaults = [each for each in client.get(RANGES).all("network_segment_ranges") if each["default"]]
+    (vlan_range,) = [each for each in defaults if each["network_type"] == "vlan"]
+    assert {"name", "project_id", "updated_at"} & vlan_range.keys() == set()
+    assert (vlan_range["shared"], vlan_range["description"], vlan_range["physical_network"]) == (True, None, "physnet1")
+    key = vlan_range["id"]
+    message = f"Network Segment Range {key} is a default segment range which could not be updated or deleted."
     for method, body in (("PUT", {"network_segment_range": {"name": "x"}}), ("DELETE", None)):
         refused = client.refused(method, f"{RANGES}/{key}", body)
-        assert refused == (400, "NetworkSegmentRangeDefaultReadOnly", told)
+        assert refused == (400, "NetworkSegmentRangeDefaultReadOnly", message)
 
 
 @pytest.mark.promise(
     "segments-41", "segments-48", "segments-49", "segments-58", "segments-59", "segments-78", "segments-79"
 )
-def test_a_range_in_use_says_by_whom_and_keeps_what_is_used(clean: Talk) -> None:
+def test_a_range_lists_its_used_ids_and_must_keep_them(clean: Talk) -> None:
     key = clean.add(RANGES, _with(VLAN, 400, 404, shared=False, project_id="green"))["id"]
     segment = {
         "provider:network_type": "vlan", "provider:physical_network": "physnet1", "provider:segmentation_id": 402,
     }  # fmt: skip
     network = clean.add("/v2.0/networks", {"name": "n", "project_id": "green", **segment})
-    shown = clean.get(f"{RANGES}/{key}").object("network_segment_range")
-    assert (shown["used"], shown["available"]) == ({"402": "green"}, [400, 401, 403, 404])
+    displayed = clean.get(f"{RANGES}/{key}").object("network_segment_range")
+    assert (displayed["used"], displayed["available"]) == ({"402": "green"}, [400, 401, 403, 404])
     assert _put(clean, key, minimum=395, maximum=410)["used"] == {"402": "green"}
     assert _put(clean, key, minimum=402, maximum=402)["available"] == []
-    told = (
+    referenced = (
         409,
         "NetworkSegmentRangeReferencedByProject",
         f"Network Segment Range {key} is referenced by one or more project networks.",
     )
     for bounds in ({"minimum": 450, "maximum": 455}, {"minimum": 403, "maximum": 404}):
-        assert clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": bounds}) == told
-    assert clean.refused("DELETE", f"{RANGES}/{key}") == told
+        assert clean.refused("PUT", f"{RANGES}/{key}", {"network_segment_range": bounds}) == referenced
+    assert clean.refused("DELETE", f"{RANGES}/{key}") == referenced
     assert clean.say("DELETE", f"/v2.0/networks/{network['id']}").status == 204
     assert clean.get(f"{RANGES}/{key}").object("network_segment_range")["available"] == [402]
     assert clean.say("DELETE", f"{RANGES}/{key}").status == 204
@@ -293,10 +293,10 @@ def test_tags_come_and_go_and_count_as_changes(clean: Talk) -> None:
     assert clean.get(f"{tags}/green").status == 204
     assert clean.refused("GET", f"{tags}/nope") == (404, "TagNotFound", "Tag nope could not be found.")
     assert clean.say("POST", tags, {"tags": ["x"]}).body == {"tags": ["x"]}
-    shown = clean.get(f"{RANGES}/{key}").object("network_segment_range")
-    assert (shown["tags"], shown["revision_number"]) == (["blue", "green", "red", "x"], 3)
-    assert [one["id"] for one in clean.get(f"{RANGES}?tags=red,blue").all("network_segment_ranges")] == [key]
-    assert key not in [one["id"] for one in clean.get(f"{RANGES}?not-tags=red").all("network_segment_ranges")]
+    displayed = clean.get(f"{RANGES}/{key}").object("network_segment_range")
+    assert (displayed["tags"], displayed["revision_number"]) == (["blue", "green", "red", "x"], 3)
+    assert [each["id"] for each in clean.get(f"{RANGES}?tags=red,blue").all("network_segment_ranges")] == [key]
+    assert key not in [each["id"] for each in clean.get(f"{RANGES}?not-tags=red").all("network_segment_ranges")]
     assert clean.say("DELETE", f"{tags}/green").status == 204
     assert clean.refused("DELETE", f"{tags}/green")[0] == 404
     assert clean.say("DELETE", tags).status == 204
@@ -306,17 +306,17 @@ def test_tags_come_and_go_and_count_as_changes(clean: Talk) -> None:
     assert clean.refused("PATCH", tags)[0] == 405
 
 
-def test_a_huge_range_is_shown_in_short_and_not_counted_out(clean: Talk) -> None:
-    made = clean.add(RANGES, _with({"network_type": "geneve"}, 1, 2**24 - 1))
-    available = made["available"]
+def test_a_huge_range_does_not_list_all_its_ids(clean: Talk) -> None:
+    created = clean.add(RANGES, _with({"network_type": "geneve"}, 1, 2**24 - 1))
+    available = created["available"]
     assert isinstance(available, list)
     assert available == list(range(1, 1001))
-    assert (made["available_count"], made["available_ranges"]) == (2**24 - 1, [f"1-{2**24 - 1}"])
-    shown = clean.get(f"{RANGES}/{made['id']}?fields=name&fields=minimum").object("network_segment_range")
-    assert shown == {"name": "", "minimum": 1}
+    assert (created["available_count"], created["available_ranges"]) == (2**24 - 1, [f"1-{2**24 - 1}"])
+    displayed = clean.get(f"{RANGES}/{created['id']}?fields=name&fields=minimum").object("network_segment_range")
+    assert displayed == {"name": "", "minimum": 1}
 
 
-def test_without_the_feature_nobody_knows_of_ranges(client: Talk) -> None:
+def test_without_the_feature_ranges_do_not_exist(client: Talk) -> None:
     switch = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "segment_ranges": False}
     client.lab.run(client.lab.done(switch))
     try:

@@ -1,22 +1,22 @@
-"""What the door may know: nothing of how things are stored and given out."""
+"""The Neutron front end imports nothing that stores or allocates."""
 
 import ast
 from pathlib import Path
 
 import pytest
 
-import gantry.doors.neutron as door
+import gantry.doors.neutron as neutron
 
 KNOWN = ("gantry", "gantry.doors", "gantry.rpc", "gantry.runtime")
 
 
 @pytest.mark.promise("segments-30")
-def test_the_door_stores_and_gives_out_nothing_itself() -> None:
+def test_the_front_end_imports_nothing_that_stores_or_allocates() -> None:
     imported = {
         node.module
-        for path in Path(door.__path__[0]).rglob("*.py")
+        for path in Path(neutron.__path__[0]).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gantry")
     }
     assert imported
-    assert {one for one in imported if not one.startswith("gantry.doors")} <= set(KNOWN)
+    assert {name for name in imported if not name.startswith("gantry.doors")} <= set(KNOWN)
