@@ -177,7 +177,7 @@ def damage(dump: Path) -> None:
     ("harm", "said"),
     [
         (damage, "is damaged: disk 1 ("),
-        (Path.unlink, "is not there"),
+        (Path.unlink, "is missing"),
         (lambda dump: dump.with_name("config.ini").write_text("[export]\nversion = 0\n"), "config.ini cannot be read"),
         (lambda dump: dump.write_bytes(dump.read_bytes()[:-1]), "is damaged: disk 1 ("),
     ],
@@ -201,9 +201,9 @@ def test_an_import_with_fewer_or_smaller_disks_is_refused_and_with_more_it_works
     pair.run("gnt-backup", "export", "-n", "node2", name)
     pair.run("gnt-instance", "remove", "-f", name)
     few = pair.refused("gnt-backup", "import", "-n", "node1", "--disk", "0:size=8m", name)
-    assert "the export has 2 disks, 1 are not enough" in few
+    assert "the export has 2 disks, the request only 1" in few
     small = pair.refused("gnt-backup", "import", "-n", "node1", "--disk", "0:size=8m", "--disk", "1:size=4m", name)
-    assert "disk 1 had 16 MiB when it was exported, 4 is not enough" in small
+    assert "disk 1 had 16 MiB when it was exported, 4 MiB is too small" in small
     sizes = [word for index, size in enumerate((8, 32, 4)) for word in ("--disk", f"{index}:size={size}m")]
     pair.run("gnt-backup", "import", "-n", "node1", "--no-start", *sizes, name)
     assert pair.rows("gnt-instance", "disk.sizes", name) == [["8,32,4"]]
@@ -218,7 +218,7 @@ def test_an_os_with_only_one_of_both_scripts_cannot_be_exported_but_everything_e
     )
     (disk,) = add(pair, name, NIC, system="half")
     said = pair.refused("gnt-backup", "export", "-n", "node2", name)
-    assert "OS half has the script export without its counterpart" in said
+    assert "OS half has the script export only" in said
     said = pair.refused("gnt-instance", "rename", name, f"new-{name}")
     assert "OS half has no rename script" in said
     disk.write_bytes(bytes(8 << 20))

@@ -80,7 +80,7 @@ def test_an_instance_has_as_many_disks_as_are_wanted(cluster: lab.Lab, count: in
         cluster.run("gnt-instance", "modify", "--disk", "add:size=4m", "--disk", "add:size=4m", name)
         assert len(files(cluster, name=name)) == count + 2
     elif count:
-        assert "16 is the most" in cluster.refused("gnt-instance", "modify", "--disk", "add:size=4m", name)
+        assert "the maximum is 16" in cluster.refused("gnt-instance", "modify", "--disk", "add:size=4m", name)
     cluster.run("gnt-instance", "remove", "-f", name)
     assert files(cluster, name=name) == {}
 
@@ -141,13 +141,15 @@ def test_disks_become_others_with_what_is_on_them(cluster: lab.Lab) -> None:
     assert new == [(size, bytes([size]) * 4096 + b"\0") for size in (4, 8)]
     cluster.run("gnt-instance", "modify", "-t", "file", NAME)
     assert (sorted(files(cluster).values()), [*shared.iterdir()]) == ([4, 8], [])
-    assert "has disks, it cannot become diskless" in cluster.refused("gnt-instance", "modify", "-t", "diskless", NAME)
+    assert "has disks, so it cannot become diskless" in cluster.refused(
+        "gnt-instance", "modify", "-t", "diskless", NAME
+    )
 
 
 def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
     lost = next(path for path, size in files(cluster).items() if size == 8)
     Path(lost).unlink()
-    assert "disk 1 of instance disks.example is there" in cluster.refused("gnt-instance", "recreate-disks", NAME)
+    assert "only lost disks can be recreated" in cluster.refused("gnt-instance", "recreate-disks", NAME)
     cluster.run("gnt-instance", "recreate-disks", "--disk", "0:size=12m", NAME)
     assert sorted(files(cluster).values()) == [4, 12]
     assert (lost in files(cluster), sizes(cluster)) == (True, "12,4")
@@ -167,16 +169,16 @@ def test_a_lost_disk_is_made_anew(cluster: lab.Lab) -> None:
     ("words", "said"),
     [
         (("grow-disk", NAME, "7", "8m"), "has no disk 7"),
-        (("grow-disk", "--absolute", NAME, "0", "4m"), "it cannot become 4 MiB"),
+        (("grow-disk", "--absolute", NAME, "0", "4m"), "it cannot shrink to 4 MiB"),
         (("modify", "--disk", "7:remove", NAME), "the instance has no disk 7"),
         (("modify", "--disk", "0:modify,szie=3", NAME), "unknown szie"),
         (("modify", "--disk", "0:modify,mode=rx", NAME), "there are r, ro, rw, w"),
-        (("modify", "--disk", "add:size=900t", NAME), "943718400 MiB of disk do not fit"),
+        (("modify", "--disk", "add:size=900t", NAME), "needs 943718400 MiB of disk space"),
         (("replace-disks", "-a", NAME), "has no mirrored disks"),
         (("replace-disks", NAME), "give exactly one of -p, -s, -a, -n NODE and -I ALLOCATOR"),
-        (("recreate-disks", "--disk", "0", NAME), "disk 0 of instance disks.example is there"),
+        (("recreate-disks", "--disk", "0", NAME), "only lost disks can be recreated"),
         (("add", "-t", "plian", "--disk", "0:size=1g", "other.example"), "did you mean plain?"),
-        (("add", "-t", "file", "--disk", "0:size=1g,vg=x", "--no-install", "other.example"), "have no vg"),
+        (("add", "-t", "file", "--disk", "0:size=1g,vg=x", "--no-install", "other.example"), "have no parameter vg"),
     ],
 )
 def test_what_is_refused_changes_nothing(cluster: lab.Lab, words: tuple[str, ...], said: str) -> None:

@@ -48,9 +48,7 @@ def test_an_address_rests_after_its_release_and_a_new_master_knows_it(patient: l
 def test_without_hotplug_an_address_is_the_guests_until_it_has_stopped_over_a_new_master(own: lab.Lab) -> None:
     add(own, "a.example", "ip0=192.0.2.10,ip1=192.0.2.11,ip2=192.0.2.12")
     said = own.run(*MODIFY, "--net", "0:modify,ip0=192.0.2.13,ip2=none", "a.example").stdout
-    assert (
-        "the guest of a.example still uses 192.0.2.10, 192.0.2.12: nobody else gets that until it has stopped" in said
-    )
+    assert "the guest of a.example still uses 192.0.2.10, 192.0.2.12: kept for it until the instance stops" in said
     restart_master(own)
     refused = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=lan4,network=net1"), "b.example")
     assert "pool lan4 of network net1 is full: 192.0.2.10-192.0.2.13 (lan4)" in refused

@@ -226,7 +226,7 @@ def test_the_older_and_the_newer_form_of_the_opcode_are_understood(cluster: lab.
         ("ip=pool", "the value names neither a NIC nor an action"),
         ("9:modify,ip=pool", "the instance has no NIC 9"),
         ("nobody:remove", "the instance has no NICs named nobody"),
-        ("9:add,ip=pool,network=cable", "a NIC cannot be added at '9'"),
+        ("9:add,ip=pool,network=cable", "a NIC cannot be added at index '9'"),
     ],
 )
 def test_changes_that_are_refused_change_nothing(cluster: lab.Lab, change: str, said: str) -> None:
@@ -247,7 +247,7 @@ def test_an_externally_reserved_address_is_given_with_force_and_then_stays_witho
 def test_parameters_are_set_and_taken_back_and_hold_from_the_next_start(cluster: lab.Lab) -> None:
     add(cluster, "0:ip=low,network=cable", more=("-B", "memory=16"))
     done = cluster.run(*MODIFY, "-B", "memory=32,vcpus=2", "-H", "migration_mode=non-live", "-O", "mirror=x", WEB)
-    assert "its parameters hold from its next start" in done.stdout
+    assert "its new parameters take effect at its next start" in done.stdout
     assert " - be/vcpus -> 2\n" in done.stdout
     assert " - hv/migration_mode -> non-live\n" in done.stdout
     assert " - os/mirror -> x\n" in done.stdout
@@ -262,11 +262,11 @@ def test_parameters_are_set_and_taken_back_and_hold_from_the_next_start(cluster:
 def test_without_hotplug_the_guest_changes_with_its_next_start(cluster: lab.Lab) -> None:
     add(cluster, "0:ip=low,network=cable")
     done = cluster.run(*MODIFY, "--no-hotplug", "--net", "add:ip=low,network=cable", "--net", "0:ip1=six", WEB)
-    assert "the changes of its NICs hold from its next start" in done.stdout
+    assert "its NIC changes take effect at its next start" in done.stdout
     assert guest(cluster) == [["10.30.0.10"]]
     assert addresses(cluster) == [["10.30.0.10", "2001:db8:30::10"], ["10.30.0.11"]]
     done = cluster.run(*MODIFY, "--net", "1:ip1=six", WEB)
-    assert "NIC 1 is not plugged in: it changes with the next start" in done.stdout
+    assert "NIC 1 is not plugged in: the change takes effect at the next start" in done.stdout
     cluster.run("gnt-instance", "reboot", "-t", "full", WEB)
     assert guest(cluster) == addresses(cluster)
 

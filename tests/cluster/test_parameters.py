@@ -204,22 +204,22 @@ def test_parameters_of_an_operating_system_stand_between_cluster_and_instance(cl
 
 
 def test_a_running_guest_is_given_memory_at_once_and_the_rest_with_its_next_start(cluster: lab.Lab, vm: str) -> None:
-    later = "its parameters hold from its next start"
+    later = "its new parameters take effect at its next start"
     assert later in cluster.run(*MODIFY, "-B", "maxmem=512,minmem=64,vcpus=2", vm).stdout
     assert _guest(cluster) == {"memory": 128, "vcpus": 1}
     assert later not in cluster.run(*MODIFY, "-B", "auto_balance=no,minmem=32", vm).stdout
     assert " - runtime_memory -> 96\n" in cluster.run(*MODIFY, "-m", "96m", vm).stdout
     assert _guest(cluster)["memory"] == 96
     assert _cells(cluster, "gnt-instance", "oper_ram,be/maxmem", vm) == ["96", "512"]
-    assert "can have 32 to 512 MiB while it runs, not 16" in cluster.refused(*MODIFY, "--runtime-memory", "16", vm)
+    assert "must be 32 to 512 MiB, not 16" in cluster.refused(*MODIFY, "--runtime-memory", "16", vm)
     cluster.run("gnt-instance", "reboot", "-t", "full", vm)
     assert _guest(cluster) == {"memory": 512, "vcpus": 2}
     cluster.run("gnt-instance", "stop", vm)
-    assert f"instance {vm} does not run" in cluster.refused(*MODIFY, "-m", "96", vm)
+    assert f"instance {vm} is not running" in cluster.refused(*MODIFY, "-m", "96", vm)
 
 
 def test_an_instance_that_is_put_aside_is_started_by_nobody(cluster: lab.Lab, vm: str) -> None:
-    assert "shall be up and cannot be marked offline" in cluster.refused(*MODIFY, "--offline", vm)
+    assert "is recorded as up and cannot be marked offline" in cluster.refused(*MODIFY, "--offline", vm)
     cluster.run("gnt-instance", "stop", vm)
     assert " - admin_state -> offline\n" in cluster.run(*MODIFY, "--offline", vm).stdout
     assert _cells(cluster, "gnt-instance", "status,admin_state", vm) == ["ADMIN_offline", "offline"]

@@ -98,7 +98,7 @@ def test_an_externally_reserved_address_is_given_only_with_force(cluster: lab.La
         (["-n", "node9"], "no such node: node9"),
         (["-t", "plain"], "disk template plain is not enabled"),
         (["-B", "memory=lots"], "lots"),
-        (["-B", "memory=99999999"], "MiB of memory do not fit"),
+        (["-B", "memory=99999999"], "MiB of memory, "),
         (["-B", "colour=red"], "unknown backend parameter colour"),
         (["-H", "fake:colour=red"], "unknown fake hypervisor parameter colour"),
         (["-H", "kvm:acpi=true"], "hypervisor kvm is not enabled"),
@@ -111,7 +111,7 @@ def test_instances_that_cannot_be_made(cluster: lab.Lab, options: list[str], sai
 
 @pytest.mark.parametrize(
     ("size", "said"),
-    [("0", "above 0"), ("-5", "-5"), ("900t", "MiB of disk do not fit"), ("many", "many"), ("", "size")],
+    [("0", "above 0"), ("-5", "-5"), ("900t", "MiB of disk space, "), ("many", "many"), ("", "size")],
 )
 def test_disks_that_cannot_be_made(cluster: lab.Lab, size: str, said: str) -> None:
     with unchanged(cluster):
@@ -124,9 +124,9 @@ def test_disks_that_cannot_be_made(cluster: lab.Lab, size: str, said: str) -> No
         ({"disks": [{"size": 0}]}, "disk 0: size 0 is not above 0 MiB"),
         ({"disks": [{"size": -4}]}, "disk 0: size -4 is not above 0 MiB"),
         ({"disks": [{"size": "x"}]}, "disk size 'x' is not valid"),
-        ({"disks": []}, "an instance of template file needs a disk"),
-        ({"disk_template": "diskless"}, "a diskless instance has no disks"),
-        ({"os_type": None}, "no operating system is named"),
+        ({"disks": []}, "disk template file needs at least one disk"),
+        ({"disk_template": "diskless"}, "a diskless instance cannot have disks"),
+        ({"os_type": None}, "no operating system was specified"),
         ({"nics": [{"ip": ["192.0.2.300"], "network": "small"}]}, "192.0.2.300"),
         ({"nics": [{"mac": "aa:00:00:00:00"}]}, "MAC address aa:00:00:00:00 is not valid"),
     ],
@@ -146,7 +146,7 @@ def test_a_name_cannot_be_taken_twice(cluster: lab.Lab) -> None:
         assert "network small exists already" in cluster.refused("gnt-network", "add", "small")
         node = cluster.nodes[1]
         args = ["--primary-ip", "127.0.0.1", "--port", "9", "--join-token", "{}", node.name]
-        assert "node node2 is part of the cluster already" in cluster.refused("gnt-node", "add", *args)
+        assert "node node2 is already part of the cluster" in cluster.refused("gnt-node", "add", *args)
 
 
 @pytest.mark.parametrize(

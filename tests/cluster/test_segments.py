@@ -102,7 +102,7 @@ def test_the_files_ranges_are_there_at_each_start_and_are_read_only(site: Site) 
     assert site.ranges("default,shared,project") == [["Y", "Y", ""]] * 5
     uuids = [uuid for (uuid,) in site.ranges("uuid")]
     for command, words in (("set", f"--name x {uuids[0]}"), ("delete", uuids[0])):
-        assert "is a default one, which is read-only" in site.refused(command, words)
+        assert "is a default range, which is read-only" in site.refused(command, words)
     site.network("used", "--type vlan")
     site.restart(FILE.replace("physnet1:100:119,", "").replace("1:20", "1:30"))
     assert site.ranges() == [DEFAULTS[1], DEFAULTS[2], ["gre", "", "1", "30"], DEFAULTS[4]]
@@ -128,7 +128,7 @@ def test_the_feature_is_off_until_it_is_turned_on_and_then_the_file_alone_applie
         "create", f"{PRIVATE} --project p --minimum 1 --maximum 2"
     )
     assert site.network("file", "--project p1 --segment next") == "vlan physnet1 101"
-    assert "change what your procedures say of where ids come from" in site.modify("--segment-ranges", "yes")
+    assert "update procedures that describe where ids come from" in site.modify("--segment-ranges", "yes")
     assert site.network("again", "--project p1 --segment next") == "vlan physnet1 401"
 
 

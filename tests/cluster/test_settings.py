@@ -107,7 +107,7 @@ def test_a_dry_run_and_a_change_that_is_none_change_nothing(cluster: lab.Lab) ->
         "mac_prefix: aa:00:00 becomes aa:00:07",
         "node3 becomes a master candidate",
     ]
-    assert _modify(cluster, "-C", "2") == ["nothing changes: cluster lab.example has these settings already"]
+    assert _modify(cluster, "-C", "2") == ["nothing changes: cluster lab.example already has these settings"]
     assert _settings(cluster) == before
     assert _roles(cluster) == "MCRR"
 
@@ -136,7 +136,7 @@ def test_defaults_of_hypervisor_disk_and_bridge_hold_from_init_on_and_can_be_cha
     _modify(cluster, "-f", "--defaults", "disksize=default,bridge=default")
     assert "hvparams" not in _stored(cluster)
     assert "nicparams" not in _stored(cluster)
-    assert "has no size, and the cluster has no default for it" in cluster.refused(*add, "--no-nics", "none.example")
+    assert "has no size, and the cluster has no default disk size" in cluster.refused(*add, "--no-nics", "none.example")
 
 
 @pytest.mark.promise("cluster-69")
@@ -207,9 +207,9 @@ def test_defaults_of_parameters_reach_instances_and_stay_until_they_are_reset(cl
         ("--max-running-jobs 0", 1, "0 is below 1"),
         ("-m zz:00:00", 1, "MAC prefix zz:00:00 is not valid"),
         ("-m 01:00:00", 1, "multicast"),
-        ("--network-thresholds 90,80", 1, "network thresholds 90,80 are not valid"),
+        ("--network-thresholds 90,80", 1, "network thresholds 90,80 are invalid"),
         ("--enabled-disk-templates drbd8", 1, "unknown disk template drbd8"),
-        ("", 1, "nothing is to be changed"),
+        ("", 1, "no change of the cluster was requested"),
         ("--colour red", 2, "unrecognized arguments"),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_node_group_has_tags_and_tags_are_found_everywhere(cluster: lab.Lab) -
 def test_a_node_that_gave_the_flag_up_may_be_chosen_again(cluster: lab.Lab) -> None:
     assert _roles(cluster) == "MCRR"
     said = cluster.run("gnt-node", "modify", "-C", "no", "node2").stdout
-    assert "node2 may be chosen again when a candidate is missing" in said
+    assert "node2 may become a candidate again if the pool lacks one" in said
     assert _roles(cluster) == "MRCR"
     _modify(cluster, "-C", "3")
     assert _roles(cluster) == "MCCR"

@@ -139,7 +139,7 @@ async def test_a_node_that_is_offline_is_among_those_to_be_asked_as_such() -> No
     [
         ([], True, ""),
         ([("node2", "10-check", "disk is old")], False, "node node2: script 10-check failed, output: disk is old"),
-        ([("node2", "", "no route")], False, "node node2: no answer to hooks: no route"),
+        ([("node2", "", "no route")], False, "node node2: hooks got no answer: no route"),
     ],
 )
 async def test_verify_adds_what_hooks_found(outcome: list[base.HookFailure], verdict: bool, line: str) -> None:

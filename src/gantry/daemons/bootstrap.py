@@ -93,7 +93,7 @@ async def init(runtime: interface.Runtime, folders: paths.Paths, wanted: Descrip
     nodes = client.Client(runtime.network, tls)
     try:
         status = await _join(runtime, nodes, node, token=token, authority=authority, owner=owner)
-        known = accelerators.told(node, status)
+        known = accelerators.with_status(node, status)
         await transaction.create(
             runtime, folders, [snapshot.Put(known) if put.value is node else put for put in initial]
         )

@@ -1,28 +1,25 @@
 """The protocol of a logical unit: how an opcode becomes locks, facts, a plan, and steps that can be undone.
 
-``jobs.processor`` runs a unit through its life (contracts/cluster-design.md#logical-units;
+``jobs.processor`` runs a unit through these phases (contracts/cluster-design.md#logical-units;
 explanation/architecture.md#deciding-and-doing):
 
-1. ``locks(snapshot)`` expands the names of the opcode and says which locks it needs, all levels at once. It runs
-   again after the grant; when the answer differs the locks are released and asked for anew.
-2. ``inspect(snapshot, nodes)`` asks nodes what only they know. It changes nothing anywhere, the unit included. What
-   it draws for a draft that nodes check (``Recorder``) goes to ``plan`` with the facts: what was checked is planned.
-3. ``plan(snapshot, facts)`` is pure: it checks, and returns everything that will be done. With ``dry_run`` the life
-   ends here, if the state would take the changes, and the plan's lines are the result. Identifiers and times are
-   inputs (``Inputs``).
-4. The plan's ``hooks``, where it has some, are run in the phase ``pre``: a script that fails ends the life here. The
-   addresses that the ``changes`` take or give up are held from the turn of the loop in which the plan was made until
-   the opcode has ended, so that no other plan takes them; its ``changes`` are then committed as one transaction.
-   Where a database has the last word on addresses they are secured there before the hooks, and ``plan`` is asked
-   again if others have one of them.
-5. The plan's ``steps`` run in order, each with what it does and what undoes it. Both are values: calls to nodes
-   (``Command``), or a ``Procedure`` that says why it cannot be one. When a step fails, the undo of those that finished
-   and of the one that failed run in reverse, then ``changes`` are reverted; they are kept when an undo failed too,
-   because a node may still have what they record. Every action can be repeated.
-6. ``Plan.finish``, when given, turns the outcome of the steps into a last transaction. The steps of ``after`` come
-   when that is stored, and stay what they are: a failure of one takes nothing back. What no undo brings back is done
-   there, because the last transaction may fail. Then come the hooks of the phase ``post``, the ``jobs`` that are
-   submitted, and ``result``.
+1. ``locks(snapshot)`` expands the names in the opcode and returns the locks of all levels at once. It runs again after
+   the locks are granted; if the result differs, the processor releases the locks and requests the new set.
+2. ``inspect(snapshot, nodes)`` asks nodes what only they know. It changes nothing, not even the unit. The values that
+   it draws for a draft that nodes check (``Recorder``) go to ``plan`` with the facts, so the plan equals the draft.
+3. ``plan(snapshot, facts)`` is pure: it checks, and returns everything that will be done. ``dry_run`` ends here; if the
+   state would accept the changes, the result is the plan's lines. Identifiers and times are inputs (``Inputs``).
+4. The plan's ``hooks``, if any, run in the phase ``pre``: a script that fails ends the opcode here. From the event loop
+   turn that makes the plan until the opcode ends, the addresses that ``changes`` allocate or release are held, so that
+   no other plan allocates them. Then ``changes`` are committed as one transaction. If an external database decides
+   about addresses, they are allocated there before the hooks, and ``plan`` runs again if one of them is in use.
+5. The plan's ``steps`` run in order, each with its actions and its undo. Both are values: calls to nodes
+   (``Command``), or a ``Procedure`` with the reason why it cannot be a list of calls. When a step fails, the undo of
+   that step and of the finished ones run in reverse, then ``changes`` are reverted. If an undo fails too, ``changes``
+   are kept, because a node may still have what they record. Every action can be repeated.
+6. ``Plan.finish``, if any, turns the outcome of the steps into a last transaction. The steps of ``after`` run when that
+   transaction is stored; they are never undone. They contain what no undo could restore, because the last transaction
+   may fail. Then the hooks of the phase ``post`` run, the ``jobs`` are submitted, and ``result`` is returned.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -127,11 +124,11 @@ class Log(Protocol):
     """The messages of a job."""
 
     def info(self, message: str) -> None:
-        """Tell what goes on."""
+        """Log what happens."""
         ...
 
     def warning(self, message: str) -> None:
-        """Tell what went wrong without stopping the job."""
+        """Log a problem that does not stop the job."""
         ...
 
 
@@ -144,25 +141,25 @@ class Authority(Protocol):
         ...
 
     def papers(self) -> Mapping[str, str]:
-        """Return the files that master candidates keep besides the state, by name: the authority's own, the users."""
+        """Return the files that master candidates keep besides the state, by name: the authority's and the users'."""
         ...
 
     def issue(self, request: str, *, uuid: str, name: str, address: str) -> str:
-        """Return the certificate that makes a machine the node of that name."""
+        """Return a certificate for the node with this name, for a certificate signing request."""
         ...
 
 
 class Environment(Protocol):
-    """What a running unit may use besides its opcode."""
+    """What a running unit may use, besides its opcode."""
 
     @property
     def ledger(self) -> embedded.Ledger:
-        """Return who keeps the address allocations."""
+        """Return the ledger of address allocations."""
         ...
 
     @property
     def addresses(self) -> shared.Shared:
-        """Return what may keep the addresses in a database."""
+        """Return the interface to the database that keeps the addresses, if the cluster uses a database."""
         ...
 
     @property
@@ -172,7 +169,7 @@ class Environment(Protocol):
 
     @property
     def nodes(self) -> Nodes:
-        """Return the door to the nodes."""
+        """Return the client that calls nodes."""
         ...
 
     @property
@@ -182,30 +179,30 @@ class Environment(Protocol):
 
     @property
     def inputs(self) -> Inputs:
-        """Return time and identifiers for a plan made now."""
+        """Return the current time and sources of identifiers for a plan."""
         ...
 
     async def check_journal(self) -> history.Check:
-        """Check the newest part of the journal: every byte, and the chain."""
+        """Check the newest part of the journal: every byte, and the chain of records."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
         ...
 
     def stoppable(self) -> AbstractContextManager[Callable[[], bool]]:
-        """Let the job be canceled though it runs, for as long as the context is open; what it gives tells if it was."""
+        """Allow canceling the running job while the context is open; its value returns whether the job was canceled."""
         ...
 
     async def run_allocator(self, name: str, request: bytes, arguments: Sequence[str]) -> bytes:
-        """Give a request to an allocator program of the master's and return its answer.
+        """Pass a request to an allocator program on the master and return its answer.
 
         See contracts/iallocator.md#answer.
         """
         ...
 
     def snapshot(self) -> states.Snapshot:
-        """Return the newest state."""
+        """Return the current state."""
         ...
 
 
@@ -228,7 +225,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Procedure:
-    """Work that no fixed list of calls can express; ``reason`` says why. Errors are ignored as those of a Command.
+    """Work that no fixed list of calls can express; ``reason`` says why. ``ignores`` and ``warning`` as in a Command.
 
     Two procedures are equal if their reasons are: the step's text and the snapshot determine the rest.
     """
@@ -245,7 +242,7 @@ Actions = tuple[Action, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """A piece of work outside the state, and what takes it back; ``text`` is shown in a dry run and in the log.
+    """A piece of work outside the state, with its undo; ``text`` is displayed in a dry run and in the log.
 
     A step without actions only writes its text to the log.
     """
@@ -258,11 +255,11 @@ class Step:
 def call_step(
     text: str, target: targets.Target, call: calls.Call[object], undo: calls.Call[object] | None = None
 ) -> Step:
-    """Return the step that calls one node, and undoes that by another call to the same node."""
+    """Return the step that calls one node; its undo is another call to the same node."""
     return Step(text, (Command(target, call),), (Command(target, undo),) if undo else ())
 
 
-def noted(lines: Sequence[str]) -> list[Step]:
+def log_steps(lines: Sequence[str]) -> list[Step]:
     """Return steps that only write a line to the job's log."""
     return [Step(line) for line in lines]
 
@@ -270,7 +267,7 @@ def noted(lines: Sequence[str]) -> list[Step]:
 def tolerant(actions: Actions, ignores: type[errors.GantryError], *, warning: str = "ignored") -> Actions:
     """Return the actions with errors of a class turned into warnings in the job's log.
 
-    An action that ignores these errors already, perhaps with more of them, stays as it is.
+    An action that already ignores these errors, or more of them, stays unchanged.
     """
     return tuple(
         action
@@ -295,19 +292,19 @@ async def perform(actions: Actions, nodes: Nodes, log: Log) -> None:
 
 
 HookFailure = tuple[str, str, str]
-"""A hook script that failed: node, script, output; without a script, a node that could not be asked and why."""
+"""A failed hook script: node, script, output. An empty script: the node that could not be asked, and the reason."""
 
 Report = Callable[[Sequence[HookFailure]], None]
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """The administrator's scripts around a plan; ``operations.hook_environment`` makes them.
+    """The administrator's scripts around a plan; ``operations.hook_environment`` creates them.
 
-    ``environment`` is what they are told, without ``GANETI_``, and ``later`` tells the same of a state to come, where
-    that may differ; before a change they are told what is ``wanted`` instead, where that is given. On ``nodes_leaving``
-    the post phase runs before the steps of ``after``, which put them out of reach. Its failures go to ``report``, or
-    are warnings in the job's log.
+    ``environment`` contains the scripts' variables without ``GANETI_``; ``later`` returns them for the state after the
+    change, if they may differ; ``planned`` contains those before the change, if not ``environment``. On
+    ``nodes_leaving`` the post phase runs before the steps of ``after``, which disconnect these nodes. The failures of
+    the post phase go to ``report``; without it they are warnings in the job's log.
 
     See contracts/hooks.md#directories.
     """
@@ -319,11 +316,11 @@ class Hooks:
     nodes_pre: Sequence[targets.Target] = ()
     nodes_post: Sequence[targets.Target] = ()
     nodes_leaving: Sequence[targets.Target] = ()
-    wanted: Mapping[str, str] | None = None
+    planned: Mapping[str, str] | None = None
     report: Report | None = None
 
     def after(self, snapshot: states.Snapshot) -> Mapping[str, str]:
-        """Return what the scripts are told after the change, which ``snapshot`` has."""
+        """Return the variables after the change, which ``snapshot`` contains."""
         return self.later(snapshot) if self.later else self.environment
 
 
@@ -332,9 +329,10 @@ Finish = Callable[[states.Snapshot], Sequence[states.Change]]
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a unit will do, in the order of the module's docstring; ``lines`` say it to people.
+    """Everything that a unit will do, in the order of the module's docstring; ``lines`` describe it to people.
 
-    With ``jobs``, be it none, the opcode's result names them, with what ``result`` returns, a mapping, beside them.
+    If ``jobs`` is not None (it may be empty), the opcode's result is the ids of the jobs, together with the mapping
+    that ``result`` returns.
     """
 
     lines: Sequence[str] = ()
@@ -349,16 +347,16 @@ class Plan:
 
 
 def changed(entity: E, now: float, **fields: object) -> E:
-    """Return an entity with new field values, counted as one more change."""
+    """Return an entity with new field values, a higher serial number and a new modification time."""
     return structs.replace(entity, serial_no=entity.serial_no + 1, mtime=now, **fields)
 
 
 class Unit(Generic[Op, Facts]):
-    """A logical unit: how one opcode is carried out. A new one for each run; it cannot be changed once it is made."""
+    """A logical unit: carries out one opcode. Each run has its own unit, which is frozen."""
 
     OPCODE: ClassVar[type[opcodes.Opcode]]
     BRIEF: ClassVar[bool] = False
-    """It asks nothing and changes nothing but the state: who waits for its job has it in one step (``jobs.brief``)."""
+    """Asks no node and changes only the state: a client that waits for the job gets it in one step (``jobs.brief``)."""
 
     op: Op
     environment: Environment
@@ -368,14 +366,14 @@ class Unit(Generic[Op, Facts]):
         object.__setattr__(self, "environment", environment)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} is set, but units are frozen; facts carry what was found")
+        raise AttributeError(f"{type(self).__name__}.{name} was set, but units are frozen; return it in the facts")
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Say which locks the opcode needs; raises NotFoundError for names that lead nowhere."""
+        """Return the locks that the opcode needs; raises NotFoundError for unknown names."""
         raise NotImplementedError
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Ask nodes what the plan has to know."""
+        """Ask nodes what the plan needs to know."""
         raise NotImplementedError
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> Plan:
@@ -384,7 +382,7 @@ class Unit(Generic[Op, Facts]):
 
 
 class Planned(Unit[Op, None]):
-    """A logical unit that asks no node: what it does follows from the state."""
+    """A logical unit that asks no node: its plan follows from the state alone."""
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
         """Ask nothing."""

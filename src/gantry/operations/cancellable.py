@@ -1,6 +1,6 @@
-"""Work on a node that takes as long as somebody else's program does, and ends when its job is canceled.
+"""Wait for work on a node that may take long, and stop the work there when its job is canceled.
 
-Scripts of other people hang: they ask for a password, wait for a mirror, or for a lock. Disks are large.
+Scripts of an OS or of an administrator may hang: for a password, a mirror or a lock. Copying a large disk takes long.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from gantry.operations import base
 
 Result = TypeVar("Result")
 
-LOOK = 1.0
-"""Seconds between two looks whether the job was canceled."""
+POLL_INTERVAL_SECONDS = 1.0
+"""Interval between two checks whether the job was canceled."""
 
 
 async def run(environment: base.Environment, work: Awaitable[Result], stop: Callable[[], Awaitable[object]]) -> Result:
-    """Return what comes of ``work``, which ``stop`` ends on the node; JobCanceledError when it had to."""
+    """Return the result of ``work``; if the job is canceled, call ``stop`` to end it on the node: JobCanceledError."""
     with environment.stoppable() as canceled:
         running = asyncio.ensure_future(work)
         try:
@@ -26,7 +26,7 @@ async def run(environment: base.Environment, work: Awaitable[Result], stop: Call
                     await stop()
                     await asyncio.wait([running])
                     raise errors.JobCanceledError
-                await asyncio.wait([running], timeout=LOOK)
+                await asyncio.wait([running], timeout=POLL_INTERVAL_SECONDS)
             return running.result()
         finally:
             running.cancel()

@@ -1,6 +1,6 @@
-"""From the model to what nodes are sent: an instance with every parameter filled in.
+"""Turn objects of the model into what is sent to nodes: an instance with every parameter filled in.
 
-A node knows no defaults, so each level is laid over the one below here, on the master
+A node does not know any defaults, so the master overlays the levels here: cluster, group, instance
 (contracts/cluster-design.md#filling-of-defaults).
 
 See explanation/architecture.md#nodes.
@@ -17,7 +17,7 @@ from gantry.state import snapshot as states
 
 
 def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> calls.Instance:
-    """Return an instance of the snapshot as a node sees it: its primary one, or another by UUID."""
+    """Return an instance of the snapshot as its primary node, or the node with the UUID ``node``, sees it."""
     owner = state.the_cluster
     return calls.Instance(
         name=vm.name,
@@ -26,7 +26,7 @@ def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> ca
         os=vm.os,
         disk_template=vm.disk_template,
         primary_node=state.nodes[vm.primary_node].name,
-        secondary_nodes=tuple(state.nodes[one].name for one in vm.secondary_nodes),
+        secondary_nodes=tuple(state.nodes[uuid].name for uuid in vm.secondary_nodes),
         ctime=vm.ctime,
         mtime=vm.mtime,
         tags=vm.tags,
@@ -43,7 +43,7 @@ def fill(state: states.Snapshot, vm: instance.Instance, *, node: str = "") -> ca
 def fill_disk(
     state: states.Snapshot, vm: instance.Instance, index: int, disk: instance.Disk, *, node: str = ""
 ) -> calls.Disk:
-    """Return a disk as a node sees it, with the parameters of its kind; its own are a storage provider's."""
+    """Return a disk as a node sees it, with the parameters of its template and its own, for a storage provider."""
     group = state.nodegroups.get(state.nodes[vm.primary_node].group)
     return calls.Disk(
         index=index,
@@ -60,10 +60,10 @@ def fill_disk(
 
 
 def fill_mirror(state: states.Snapshot, mirror: instance.Mirror, node: str) -> calls.Mirror:
-    """Return a node's end of a mirrored disk; where the node is none of its two, InternalError."""
+    """Return a node's end of a mirrored disk; raises InternalError if neither end is on this node."""
     if node not in mirror.minors:
-        raise errors.InternalError(f"a mirrored disk is not kept on node {state.nodes[node].name}")
-    peer = next((one for one in mirror.minors if one != node), "")
+        raise errors.InternalError(f"node {state.nodes[node].name} does not have a copy of the mirrored disk")
+    peer = next((uuid for uuid in mirror.minors if uuid != node), "")
     return calls.Mirror(
         minor=mirror.minors[node],
         local=_replication_address(state.nodes[node]),
@@ -78,7 +78,7 @@ def _replication_address(node: cluster.Node) -> str:
 
 
 def fill_nic(owner: cluster.Cluster, index: int, nic: instance.Nic, *, net: network.Network | None) -> calls.Nic:
-    """Return a NIC as nodes see it, its addresses with the subnets they come from."""
+    """Return a NIC as nodes see it, its addresses with their subnets."""
     filled = parameters.fill_nic(owner, nic)
     return calls.Nic(
         index=index,
@@ -95,13 +95,13 @@ def fill_nic(owner: cluster.Cluster, index: int, nic: instance.Nic, *, net: netw
 
 
 def vlan_of(net: network.Network | None, own: str) -> str:
-    """Return the VLAN that a network's segment puts its NICs into; without one it is their or its connection's own."""
+    """Return the VLAN of a network's segment; without such a segment, ``own``: the VLAN of the NIC or connection."""
     segment = net.segment if net else None
     return str(segment.segmentation_id) if segment and segment.network_type == "vlan" else own
 
 
 def fill_network(net: network.Network) -> calls.Network:
-    """Return a network as nodes see it: of its subnets the first of each family, which scripts were always told."""
+    """Return a network as nodes see it: with the first subnet of each family only, as scripts always received."""
     firsts: dict[bool, calls.Subnet] = {}
     for subnet in net.subnets:
         firsts.setdefault(":" in subnet.cidr, calls.Subnet(cidr=subnet.cidr, gateway=subnet.gateway))

@@ -1,11 +1,11 @@
-"""What hook scripts are told of an operation, and where they run, for each operation that has hooks. Pure.
+"""The variables of hook scripts and the nodes where they run, for each operation that has hooks. Pure.
 
-The units put a ``base.Hooks`` made here into their plans; ``jobs.hooks`` runs the scripts. A variable reaches a script
-with ``GANETI_`` in front. Before a change its value is what is wanted, so that a script can refuse it; after it, the
-old value, with the new one under ``GANETI_POST_`` (contracts/hooks.md#operations, whose table the functions follow).
-NICs are told as ``rpc.variables`` says, with ``INSTANCE_NICn_`` in front; a network's own subnets by their numbers too,
-where it has several of a family, or DHCP.
-Truth values are ``True`` and ``False``, sizes MiB, lists separated by blanks.
+Units put the ``base.Hooks`` from here into their plans; ``jobs.hooks`` runs the scripts. Scripts see each variable with
+the prefix ``GANETI_``. Before a change the variables contain the planned values, so that a script can refuse. After
+the change they contain the old values, and those with ``GANETI_POST_`` the new ones (contracts/hooks.md#operations,
+whose table the functions follow). ``rpc.variables`` names the variables of NICs, here with the prefix
+``INSTANCE_NICn_``. A network with several subnets of a family, or with DHCP, also has numbered subnet variables.
+Truth values are ``True`` and ``False``, sizes are in MiB, lists are separated by spaces.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ Phase = Literal["pre", "post"]
 def environment(
     snapshot: states.Snapshot, hooks: base.Hooks, *, op_code: str, phase: Phase, after: Mapping[str, str] | None = None
 ) -> Environment:
-    """Return all that the scripts of a phase are told; ``after`` are the values of the post phase."""
+    """Return all variables for the scripts of a phase; ``after`` contains the values of the post phase."""
     owner = snapshot.the_cluster
     common = {
         "HOOKS_VERSION": VERSION,
@@ -38,17 +38,17 @@ def environment(
         "CLUSTER": owner.name,
         "MASTER": snapshot.nodes[owner.master_node].name,
     }
-    plain = hooks.wanted if hooks.wanted is not None and phase == "pre" else hooks.environment
-    told = {f"GANETI_{name}": value for name, value in (common | dict(plain)).items()}
-    return told | {f"GANETI_POST_{name}": value for name, value in (after or {}).items()}
+    values = hooks.planned if hooks.planned is not None and phase == "pre" else hooks.environment
+    prefixed = {f"GANETI_{name}": value for name, value in (common | dict(values)).items()}
+    return prefixed | {f"GANETI_POST_{name}": value for name, value in (after or {}).items()}
 
 
-def _texts(values: Mapping[str, object]) -> Environment:
-    return {name: str(value) for name, value in values.items()}
+def _texts(parameters: Mapping[str, object]) -> Environment:
+    return {name: str(value) for name, value in parameters.items()}
 
 
 def _targets(snapshot: states.Snapshot, uuids: Iterable[str]) -> list[targets.Target]:
-    """Return where nodes are, each once, by name."""
+    """Return the targets of nodes, each once, sorted by name."""
     nodes = [snapshot.nodes[uuid] for uuid in set(uuids)]
     return [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
 
@@ -62,12 +62,12 @@ def of_instance(
     vm: instances.Instance,
     *,
     path: str,
-    wanted: instances.Instance | None = None,
+    planned: instances.Instance | None = None,
     **more: object,
 ) -> base.Hooks:
-    """Return the hooks around an instance, on the master and the instance's nodes; ``more`` are variables besides.
+    """Return the hooks around an instance, on the master and the instance's nodes; ``more`` are further variables.
 
-    ``wanted`` is what a change makes of it. Before an instance is removed, only the master is asked.
+    ``planned`` is the instance after the change. The pre phase of a removal runs on the master alone.
     """
     extra = _texts(more)
     own = _targets(snapshot, [snapshot.the_cluster.master_node, *vm.nodes])
@@ -75,17 +75,17 @@ def of_instance(
         path=path,
         object_type="INSTANCE",
         environment=instance_variables(snapshot, vm) | extra,
-        wanted=instance_variables(snapshot, wanted) | extra if wanted else None,
-        later=lambda newest: instance_variables(newest, newest.instances.get(vm.uuid, vm)) | extra,
+        planned=instance_variables(snapshot, planned) | extra if planned else None,
+        later=lambda current: instance_variables(current, current.instances.get(vm.uuid, vm)) | extra,
         nodes_pre=_master(snapshot) if path == "instance-remove" else own,
         nodes_post=own,
     )
 
 
 def instance_variables(snapshot: states.Snapshot, vm: instances.Instance) -> Environment:
-    """Return what is told of an instance, which the snapshot need not have yet."""
+    """Return the variables of an instance, which the snapshot may not contain yet."""
     whole = fill.fill(snapshot, vm)
-    found = {
+    values = {
         "OP_TARGET": vm.name,
         "INSTANCE_NAME": vm.name,
         "INSTANCE_PRIMARY": whole.primary_node,
@@ -104,11 +104,11 @@ def instance_variables(snapshot: states.Snapshot, vm: instances.Instance) -> Env
     }
     parameters = {
         f"INSTANCE_{kind}_{name}": value
-        for kind, values in (("BE", whole.beparams), ("HV", whole.hvparams))
-        for name, value in values.items()
+        for kind, kind_values in (("BE", whole.beparams), ("HV", whole.hvparams))
+        for name, value in kind_values.items()
     }
     parts = [_disk(disk) for disk in whole.disks] + [_nic(nic) for nic in whole.nics]
-    return _texts(found | parameters) | {name: value for part in parts for name, value in part.items()}
+    return _texts(values | parameters) | {name: value for part in parts for name, value in part.items()}
 
 
 def _disk(disk: calls.Disk) -> Environment:
@@ -124,43 +124,43 @@ def _nic(nic: calls.Nic) -> Environment:
 
 
 def of_network(
-    snapshot: states.Snapshot, net: networks.Network, *, path: str, wanted: networks.Network | None = None
+    snapshot: states.Snapshot, net: networks.Network, *, path: str, planned: networks.Network | None = None
 ) -> base.Hooks:
-    """Return the hooks around a network, on the master; those around a rename are ``of_network_rename``."""
+    """Return the hooks around a network, on the master; hooks around its rename are ``of_network_rename``."""
     return base.Hooks(
         path=path,
         object_type="NETWORK",
         environment=network_variables(net),
-        wanted=network_variables(wanted) if wanted else None,
-        later=lambda newest: network_variables(newest.networks.get(net.uuid, net)),
+        planned=network_variables(planned) if planned else None,
+        later=lambda current: network_variables(current.networks.get(net.uuid, net)),
         nodes_pre=_master(snapshot),
         nodes_post=_master(snapshot),
     )
 
 
 def of_network_rename(snapshot: states.Snapshot, net: networks.Network, *, new_name: str) -> base.Hooks:
-    """Return the hooks around renaming a network, on the master and the nodes of the groups it is connected to."""
+    """Return the hooks around renaming a network, on the master and the nodes of its connected groups."""
     groups = [uuid for uuid, group in snapshot.nodegroups.items() if net.uuid in group.networks]
-    members = [node for uuid in groups for node in snapshot.nodes_in.get(uuid) or ()]
-    where = _targets(snapshot, [snapshot.the_cluster.master_node, *members])
-    told = {"OLD_NAME": net.name, "NEW_NAME": new_name}
+    member_nodes = [node for uuid in groups for node in snapshot.nodes_in.get(uuid) or ()]
+    nodes = _targets(snapshot, [snapshot.the_cluster.master_node, *member_nodes])
+    values = {"OLD_NAME": net.name, "NEW_NAME": new_name}
     return base.Hooks(
         path="network-rename",
         object_type="NETWORK",
-        environment=told,
-        nodes_pre=where,
-        nodes_post=where,
+        environment=values,
+        nodes_pre=nodes,
+        nodes_post=nodes,
     )
 
 
 def network_variables(net: networks.Network) -> Environment:
-    """Return what is told of a network."""
-    cable = fill.fill_network(net)
-    told = variables.network(cable)
-    if len(net.subnets) == len(cable.subnets) and not any(subnet.dhcp for subnet in net.subnets):
-        return told
-    rows = [variables.subnet(cidr=one.cidr, gateway=one.gateway, dhcp=one.dhcp) for one in net.subnets]
-    return told | {"NETWORK_SUBNET_COUNT": str(len(rows))} | variables.numbered(rows)
+    """Return the variables of a network."""
+    filled = fill.fill_network(net)
+    values = variables.network(filled)
+    if len(net.subnets) == len(filled.subnets) and not any(subnet.dhcp for subnet in net.subnets):
+        return values
+    rows = [variables.subnet(cidr=subnet.cidr, gateway=subnet.gateway, dhcp=subnet.dhcp) for subnet in net.subnets]
+    return values | {"NETWORK_SUBNET_COUNT": str(len(rows))} | variables.numbered(rows)
 
 
 def of_connection(
@@ -172,18 +172,18 @@ def of_connection(
     plug: clusters.Connection,
 ) -> base.Hooks:
     """Return the hooks around connecting a network to a node group and disconnecting it, on the group's nodes."""
-    told = network_variables(net) | {
+    values = network_variables(net) | {
         "GROUP_NAME": group.name,
         "GROUP_NETWORK_MODE": plug.mode,
         "GROUP_NETWORK_LINK": plug.link,
         "GROUP_NETWORK_VLAN": fill.vlan_of(net, plug.vlan),
     }
-    where = _targets(snapshot, snapshot.nodes_in.get(group.uuid) or ())
-    return base.Hooks(path=path, object_type="NETWORK", environment=told, nodes_pre=where, nodes_post=where)
+    nodes = _targets(snapshot, snapshot.nodes_in.get(group.uuid) or ())
+    return base.Hooks(path=path, object_type="NETWORK", environment=values, nodes_pre=nodes, nodes_post=nodes)
 
 
 def of_group(snapshot: states.Snapshot, group: clusters.NodeGroup, *, path: str, **more: object) -> base.Hooks:
-    """Return the hooks around a node group, on the master; those around a rename are ``of_group_rename``."""
+    """Return the hooks around a node group, on the master; hooks around its rename are ``of_group_rename``."""
     return base.Hooks(
         path=path,
         object_type="GROUP",
@@ -194,37 +194,37 @@ def of_group(snapshot: states.Snapshot, group: clusters.NodeGroup, *, path: str,
 
 
 def of_group_evacuate(
-    snapshot: states.Snapshot, group: clusters.NodeGroup, others: Iterable[clusters.NodeGroup]
+    snapshot: states.Snapshot, group: clusters.NodeGroup, target_groups: Iterable[clusters.NodeGroup]
 ) -> base.Hooks:
-    """Return the hooks around bringing all instances of a node group to others, on the master and the group's nodes."""
-    where = _targets(snapshot, [snapshot.the_cluster.master_node, *(snapshot.nodes_in.get(group.uuid) or ())])
-    names = " ".join(sorted(other.name for other in others))
-    told = {"OP_TARGET": group.name, "GROUP_NAME": group.name, "TARGET_GROUPS": names}
-    return base.Hooks(path="group-evacuate", object_type="GROUP", environment=told, nodes_pre=where, nodes_post=where)
+    """Return the hooks around moving all instances to other node groups, on the master and the group's nodes."""
+    nodes = _targets(snapshot, [snapshot.the_cluster.master_node, *(snapshot.nodes_in.get(group.uuid) or ())])
+    names = " ".join(sorted(target_group.name for target_group in target_groups))
+    values = {"OP_TARGET": group.name, "GROUP_NAME": group.name, "TARGET_GROUPS": names}
+    return base.Hooks(path="group-evacuate", object_type="GROUP", environment=values, nodes_pre=nodes, nodes_post=nodes)
 
 
 def of_group_rename(snapshot: states.Snapshot, group: clusters.NodeGroup, *, new_name: str) -> base.Hooks:
     """Return the hooks around renaming a node group, on the master and the group's nodes."""
-    where = _targets(snapshot, [snapshot.the_cluster.master_node, *(snapshot.nodes_in.get(group.uuid) or ())])
+    nodes = _targets(snapshot, [snapshot.the_cluster.master_node, *(snapshot.nodes_in.get(group.uuid) or ())])
     return base.Hooks(
         path="group-rename",
         object_type="GROUP",
         environment={"OP_TARGET": group.name, "OLD_NAME": group.name, "NEW_NAME": new_name},
-        nodes_pre=where,
-        nodes_post=where,
+        nodes_pre=nodes,
+        nodes_post=nodes,
     )
 
 
 def of_node_add(snapshot: states.Snapshot, new: clusters.Node) -> base.Hooks:
-    """Return the hooks around the addition of a node: before on all others, after on all."""
-    others = _targets(snapshot, snapshot.nodes)
+    """Return the hooks around adding a node: before on all other nodes, after on all nodes."""
+    other_nodes = _targets(snapshot, snapshot.nodes)
     return base.Hooks(
         path="node-add",
         object_type="NODE",
         environment=_node(new),
-        later=lambda newest: _node(newest.nodes.get(new.uuid, new)),
-        nodes_pre=others,
-        nodes_post=[*others, snapshot.target(new)],
+        later=lambda current: _node(current.nodes.get(new.uuid, new)),
+        nodes_pre=other_nodes,
+        nodes_post=[*other_nodes, snapshot.target(new)],
     )
 
 
@@ -240,26 +240,28 @@ def _node(node: clusters.Node) -> Environment:
 
 
 def of_node_modify(snapshot: states.Snapshot, node: clusters.Node, *, silent: bool) -> base.Hooks:
-    """Return the hooks around a change of a node's flags, on the master and the node, which may be ``silent``."""
-    asked = {snapshot.the_cluster.master_node, *([] if silent or node.offline else [node.uuid])}
-    where = _targets(snapshot, asked)
+    """Return the hooks around a change of a node's flags, on the master and, unless ``silent``, on the node."""
+    uuids = {snapshot.the_cluster.master_node, *([] if silent or node.offline else [node.uuid])}
+    targets_of_phase = _targets(snapshot, uuids)
 
-    def flags(one: clusters.Node) -> Environment:
+    def flags(changed_node: clusters.Node) -> Environment:
         names = ("master_candidate", "offline", "drained", "master_capable", "vm_capable")
-        return {"OP_TARGET": one.name, "NODE_NAME": one.name} | {n.upper(): str(getattr(one, n)) for n in names}
+        return {"OP_TARGET": changed_node.name, "NODE_NAME": changed_node.name} | {
+            n.upper(): str(getattr(changed_node, n)) for n in names
+        }
 
     return base.Hooks(
         path="node-modify",
         object_type="NODE",
         environment=flags(node),
-        later=lambda newest: flags(newest.nodes.get(node.uuid, node)),
-        nodes_pre=where,
-        nodes_post=where,
+        later=lambda current: flags(current.nodes.get(node.uuid, node)),
+        nodes_pre=targets_of_phase,
+        nodes_post=targets_of_phase,
     )
 
 
 def of_node_migrate(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks:
-    """Return the hooks around the migration of all that runs on a node, on the master."""
+    """Return the hooks around migrating all instances of a node, on the master."""
     return base.Hooks(
         path="node-migrate",
         object_type="NODE",
@@ -270,21 +272,21 @@ def of_node_migrate(snapshot: states.Snapshot, node: clusters.Node) -> base.Hook
 
 
 def of_node_remove(snapshot: states.Snapshot, node: clusters.Node) -> base.Hooks:
-    """Return the hooks around the removal of a node, which hears of it before it leaves."""
-    told = {"OP_TARGET": node.name, "NODE_NAME": node.name}
-    others = _targets(snapshot, [uuid for uuid in snapshot.nodes if uuid != node.uuid])
+    """Return the hooks around removing a node; the node runs its post phase before it leaves."""
+    values = {"OP_TARGET": node.name, "NODE_NAME": node.name}
+    other_nodes = _targets(snapshot, [uuid for uuid in snapshot.nodes if uuid != node.uuid])
     return base.Hooks(
         path="node-remove",
         object_type="NODE",
-        environment=told,
-        nodes_pre=others,
-        nodes_post=others,
+        environment=values,
+        nodes_pre=other_nodes,
+        nodes_post=other_nodes,
         nodes_leaving=[snapshot.target(node)],
     )
 
 
 def of_cluster_init(snapshot: states.Snapshot) -> base.Hooks:
-    """Return the hooks after the making of a cluster, on the master."""
+    """Return the hooks after the creation of a cluster, on the master."""
     return base.Hooks(
         path="cluster-init",
         object_type="CLUSTER",
@@ -294,7 +296,7 @@ def of_cluster_init(snapshot: states.Snapshot) -> base.Hooks:
 
 
 def of_cluster_modify(snapshot: states.Snapshot) -> base.Hooks:
-    """Return the hooks around a change of the cluster's settings, on the master; there is no volume group to name."""
+    """Return the hooks around a change of the cluster's settings, on the master; the volume group name is empty."""
     return base.Hooks(
         path="cluster-modify",
         object_type="CLUSTER",
@@ -305,7 +307,7 @@ def of_cluster_modify(snapshot: states.Snapshot) -> base.Hooks:
 
 
 def of_cluster_destroy(snapshot: states.Snapshot) -> base.Hooks:
-    """Return the hooks of the end of a cluster, on the master while it still is one."""
+    """Return the hooks after destroying a cluster, on the master before it leaves."""
     return base.Hooks(
         path="cluster-destroy",
         object_type="CLUSTER",
@@ -315,13 +317,13 @@ def of_cluster_destroy(snapshot: states.Snapshot) -> base.Hooks:
 
 
 def of_cluster_verify(snapshot: states.Snapshot, report: base.Report) -> base.Hooks:
-    """Return the hooks after the verification of a cluster, on all nodes; ``report`` adds what they found to it."""
-    told = {"CLUSTER_TAGS": " ".join(snapshot.the_cluster.tags)}
-    told |= {f"NODE_TAGS_{node.name}": " ".join(node.tags) for node in snapshot.nodes.values()}
+    """Return the hooks after the verification of a cluster, on all nodes; ``report`` receives their failures."""
+    values = {"CLUSTER_TAGS": " ".join(snapshot.the_cluster.tags)}
+    values |= {f"NODE_TAGS_{node.name}": " ".join(node.tags) for node in snapshot.nodes.values()}
     return base.Hooks(
         path="cluster-verify",
         object_type="CLUSTER",
-        environment=told,
+        environment=values,
         nodes_post=_targets(snapshot, snapshot.nodes),
         report=report,
     )

@@ -50,7 +50,7 @@ async def test_without_snapshots_it_is_down_until_all_is_copied(house: build.Hou
     house.machine("node1").keeps_snapshots = False
     await house.run(EXPORT)
     assert order(house) == ["InstanceShutdown", "BlockdevSnapshot", "StreamSend", "InstanceStart"]
-    assert any("stays down for the whole copy" in line for line in house.log.lines)
+    assert any("stays stopped for the whole copy" in line for line in house.log.lines)
 
 
 async def test_without_a_shutdown_it_is_not_stopped_at_all(house: build.House) -> None:
@@ -102,7 +102,7 @@ async def test_a_dump_with_another_checksum_is_named(house: build.House) -> None
     machine.exports["vm1"] = machine.exports["vm1"].replace("sha256 = d", "sha256 = e")
     with pytest.raises(errors.WrongStateError) as caught:
         await house.run(IMPORT)
-    said = "export vm1 on node node2 is damaged: disk 0 (d1) has the checksum d, e was written down"
+    said = "export vm1 on node node2 is damaged: disk 0 (d1) has the checksum d, but e is recorded"
     assert said in str(caught.value)
 
 
@@ -151,7 +151,7 @@ async def test_a_system_or_parameter_that_is_not_there_is_refused_with_the_neare
 async def test_neither_is_done_to_an_instance_that_runs(house: build.House) -> None:
     run_it(house)
     for op in (REINSTALL, RENAME):
-        assert "instance vm1 runs" in str(await house.refused(op))
+        assert "instance vm1 is running" in str(await house.refused(op))
 
 
 async def test_a_renamed_instance_takes_its_files_along(house: build.House) -> None:

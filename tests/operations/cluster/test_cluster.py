@@ -18,7 +18,7 @@ def house() -> build.House:
 
 async def test_a_cluster_with_instances_is_not_destroyed(house: build.House) -> None:
     error = await house.refused(opcodes.ClusterDestroy())
-    assert "cluster lab.example has 1 instances (vm1); remove them first" in str(error)
+    assert "cluster lab.example has 1 instances (vm1); remove the instances first" in str(error)
 
 
 async def test_every_node_is_told_of_the_end_the_master_last(house: build.House) -> None:
@@ -101,5 +101,5 @@ async def test_a_blacklisted_system_is_not_installed(house: build.House) -> None
 async def test_unknown_systems_and_fields_are_refused(house: build.House) -> None:
     error = await house.refused(opcodes.OsDiagnose(output_fields=("name",), names=("plain", "minix")))
     assert isinstance(error, errors.NotFoundError)
-    assert "no such OS on any node: minix" in str(error)
+    assert "no node has an OS named minix" in str(error)
     assert "colour" in str(await house.refused(opcodes.OsDiagnose(output_fields=("name", "colour"))))

@@ -70,7 +70,7 @@ async def test_an_object_has_a_limited_number_of_tags(house: build.House) -> Non
         more = tuple(f"t{number}" for number in range(start, start + 1024))
         await house.run(opcodes.TagsSet(kind="network", name="net1", tags=more))
     error = await house.refused(opcodes.TagsSet(kind="network", name="net1", tags=("last",)))
-    assert "4097 tags, 4096 is the most" in str(error)
+    assert "network net1 would have 4097 tags, the maximum is 4096" in str(error)
 
 
 @pytest.mark.parametrize("tag", ["", "two words", "a,b", "x" * 129, "line\n", "ü"])

@@ -66,7 +66,7 @@ async def test_complaints_of_nodes_have_the_codes_of_the_contract(house: build.H
     assert await found(house, codes=True) == [
         "ERROR:ENODENET:node:node2: no bridge br7",
         "ERROR:ENODETIME:node:node2: 600 s off",
-        "ERROR:ENODERPC:node:node3: it does not answer: node node3 cannot be reached",
+        "ERROR:ENODERPC:node:node3: the node does not answer: node node3 cannot be reached",
     ]
     assert (await found(house))[0] == "ERROR: node node2: no bridge br7"
 
@@ -74,11 +74,11 @@ async def test_complaints_of_nodes_have_the_codes_of_the_contract(house: build.H
 async def test_instances_in_the_wrong_state_or_place_are_found(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, admin_state=UP))
     house.machine("node1").disks["d1"] = 64
-    assert await found(house) == ["ERROR: instance vm1: it should run on node1 and does not"]
+    assert await found(house) == ["ERROR: instance vm1: it should run on node1, but does not"]
     runs(house, "vm1", "node2")
-    assert await found(house) == ["ERROR: instance vm1: it runs on node2, its primary node is node1"]
+    assert await found(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
     runs(house, "vm1", "node1")
-    assert await found(house) == ["ERROR: instance vm1: it runs on node2, its primary node is node1"]
+    assert await found(house) == ["ERROR: instance vm1: it runs on node2, but its primary node is node1"]
     house.machine("node2").running.clear()
     assert await found(house) == []
 
@@ -94,7 +94,7 @@ async def test_an_instance_that_should_not_exist_is_found_wherever_it_runs(house
 async def test_a_silent_node_is_not_said_to_have_lost_its_instances(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, admin_state=UP))
     house.machine("node1").down = True
-    assert await found(house) == ["ERROR: node node1: it does not answer: node node1 cannot be reached"]
+    assert await found(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
 
 
 @pytest.mark.promise("cluster-91")
@@ -112,7 +112,7 @@ async def test_offline_and_drained_nodes_are_noted_and_not_asked(house: build.Ho
 @pytest.mark.promise("cluster-85")
 async def test_too_few_candidates_are_found(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=10))
-    assert await found(house, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are wanted"]
+    assert await found(house, codes=True) == ["ERROR:ECLUSTERCFG:cluster:: 1 master candidates, 3 are required"]
 
 
 async def test_ranges_outside_of_their_subnet_are_found(house: build.House) -> None:
@@ -126,7 +126,7 @@ async def test_disks_that_are_missing_or_not_whole_are_found(house: build.House)
     runs(house, "vm1", "node1")
     assert await found(house, codes=True) == ["ERROR:EINSTANCEMISSINGDISK:instance:vm1: disk 0 on node1 is missing"]
     house.machine("node1").down = True
-    assert await found(house) == ["ERROR: node node1: it does not answer: node node1 cannot be reached"]
+    assert await found(house) == ["ERROR: node node1: the node does not answer: node node1 cannot be reached"]
 
 
 @pytest.fixture
@@ -147,9 +147,9 @@ async def test_a_disk_that_fails_is_an_error_and_one_whose_other_copy_lags_a_war
         return state
 
     monkeypatch.setattr(build.Machine, "find", find)
-    warning = "  - WARNING: instance new: disk 1 on node2 is not whole on both nodes, "
+    warning = "  - WARNING: instance new: disk 1 on node2 is not complete on both nodes, "
     assert await found(mirrored) == []
-    assert warning + "12 % are synchronised" in mirrored.log.lines
+    assert warning + "12 % are synchronized" in mirrored.log.lines
     state = msgspec.structs.replace(state, sync_percent=None, connection="Connecting")
     assert await found(mirrored) == []
     assert warning + "its connection is Connecting" in mirrored.log.lines
@@ -166,7 +166,7 @@ async def test_a_node_that_cannot_tell_of_disks_says_why(
 
     monkeypatch.setattr(build.Machine, "find", find)
     assert await found(mirrored, codes=True) == [
-        "ERROR:EINSTANCEFAULTYDISK:instance:new: node node2 cannot tell of its disks: volume group xenvg is gone"
+        "ERROR:EINSTANCEFAULTYDISK:instance:new: node node2 cannot report its disks: volume group xenvg is gone"
     ]
 
 
@@ -182,7 +182,7 @@ async def test_volumes_that_were_made_for_nobody_who_is_there_are_found(mirrored
     mirrored.machine("node1").volumes = {known[0][0]: [volume(known[0][1], "originstname+new")]}
     mirrored.machine("node3").volumes[known[0][0]].append(volume("left.disk0", "originstname+old"))
     assert await found(mirrored, codes=True) == [
-        f"ERROR:ENODEORPHANLV:node:{node}: volume xenvg/{name} is unknown; it was made for instance {who}"
+        f"ERROR:ENODEORPHANLV:node:{node}: volume xenvg/{name} is unknown; it was created for instance {who}"
         for node, name, who in (("node1", known[0][1], "new"), ("node3", "left.disk0", "old"))
     ]
 

@@ -94,7 +94,7 @@ async def test_without_waiting_the_second_node_copies_on_by_itself(house: build.
 async def test_the_second_node_is_chosen_where_none_is_named(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.NODES[1], drained=True))
     plan = await house.plan(convert("drbd"))
-    assert any("the allocator takes node3" in line for line in plan.lines)
+    assert any("the allocator chose node3" in line for line in plan.lines)
     await house.run(convert("drbd", iallocator="gantry"))
     assert house.state.instance("vm1").nodes == ("n1", "n3")
 
@@ -125,7 +125,10 @@ async def test_a_copy_that_is_not_whole_is_not_left_alone(house: build.House, mo
     await house.run(convert("drbd", remote_node="node2"))
     behind = calls.DiskState(path="/dev/drbd0", size=64, active=True, local="Inconsistent", connection="SyncTarget")
     monkeypatch.setattr(build.Machine, "find", lambda *_: behind)
-    with pytest.raises(errors.WrongStateError, match="disk 0 of instance vm1 on node1 is no good copy"):
+    with pytest.raises(
+        errors.WrongStateError,
+        match="disk 0 of instance vm1 on node node1 is not a usable copy: the copy is Inconsistent, not UpToDate",
+    ):
         await house.run(convert("plain"))
     assert house.state.instance("vm1").nodes == ("n1", "n2")
     assert not house.nodes.asked(calls.BlockdevRemove)
@@ -148,7 +151,10 @@ async def test_disks_are_plain_again_when_the_second_node_dies(house: build.Hous
     for step in reversed(steps):
         await house.undo(step)
     assert (house.machine("node1").disks, house.machine("node1").active) == ({"d1": 64, "d2": 64}, {})
-    assert len([line for line in house.log.lines if "not undone, check the node when it is back" in line]) == 4
+    assert (
+        len([line for line in house.log.lines if "not undone, check the secondary node when it answers again" in line])
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,18 +227,24 @@ async def test_other_changes_go_with_it_and_hooks_are_told(house: build.House) -
     ("fields", "said"),
     [
         ({"disk_template": "drdb"}, "unknown disk template drdb; did you mean drbd?"),
-        ({"disk_template": "plain"}, "the disks of instance vm1 are of template plain already"),
-        ({"disk_template": "diskless"}, "instance vm1 has disks, it cannot become diskless"),
-        ({"disk_template": "file", "remote_node": "node2"}, "disks of template file are on one node"),
-        ({"disk_template": "file", "ext_params": {"provider": "san"}}, "disks of template file have no provider"),
-        ({"disk_template": "file", "disks": [["add", {"size": 8}]]}, "cannot be changed and converted at once"),
-        ({"disk_template": "ext"}, "no provider is named for the disks"),
+        ({"disk_template": "plain"}, "the disks of instance vm1 already have template plain"),
+        ({"disk_template": "diskless"}, "instance vm1 has disks, so it cannot become diskless"),
+        ({"disk_template": "file", "remote_node": "node2"}, "template file has no secondary node: omit node node2"),
+        ({"disk_template": "file", "ext_params": {"provider": "san"}}, "template file has no storage provider"),
+        (
+            {"disk_template": "file", "disks": [["add", {"size": 8}]]},
+            "disks cannot be changed and converted in the same request",
+        ),
+        ({"disk_template": "ext"}, "no storage provider specified for the disks"),
         ({"disk_template": "ext", "ext_params": {"provider": "san", "access": "x"}}, "'x' is not one of kernelspace"),
-        ({"remote_node": "node1"}, "node node1 keeps the disks of instance vm1 already"),
+        ({"remote_node": "node1"}, "node node1 already has the disks of instance vm1"),
         ({"remote_node": "node9"}, "no such node: node9"),
         ({"remote_node": "node2", "iallocator": "hail"}, "a node and an allocator exclude each other"),
-        ({"iallocator": "hail"}, "allocator hail cannot be asked for a secondary node alone"),
-        ({"disk_template": None, "remote_node": "node2", "beparams": {"vcpus": 2}}, "stay what they are"),
+        ({"iallocator": "hail"}, "allocator hail cannot choose a secondary node alone"),
+        (
+            {"disk_template": None, "remote_node": "node2", "beparams": {"vcpus": 2}},
+            "specify the new disk template with -t",
+        ),
     ],
 )
 async def test_what_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
@@ -244,10 +256,10 @@ async def test_what_is_refused(house: build.House, fields: dict[str, object], sa
 @pytest.mark.parametrize(
     ("node", "said"),
     [
-        ({"offline": True}, "node node2 cannot take the disks of instance vm1: it is offline"),
-        ({"drained": True}, "node node2 cannot take the disks of instance vm1: it is drained"),
-        ({"vm_capable": False}, "it takes no instances"),
-        ({"group": "g2"}, "node node2 is in another node group"),
+        ({"offline": True}, "node node2 cannot take the disks of instance vm1: the node is offline"),
+        ({"drained": True}, "node node2 cannot take the disks of instance vm1: the node is drained"),
+        ({"vm_capable": False}, "node node2 cannot take the disks of instance vm1: the node is not vm_capable"),
+        ({"group": "g2"}, "node node2 is not in the node group of the other copy of the disks of instance vm1"),
     ],
 )
 async def test_a_second_node_that_cannot_have_copies_is_refused(
@@ -261,14 +273,14 @@ async def test_a_second_node_that_cannot_have_copies_is_refused(
 async def test_templates_that_have_nothing_in_common_need_a_way_between(house: build.House) -> None:
     await house.run(convert("drbd", remote_node="node2"))
     error = await house.refused(convert("file"))
-    assert "disks of template drbd do not become file in one go" in str(error)
-    assert error.hint == "convert them to plain first"
+    assert "disks of template drbd cannot be converted directly to file" in str(error)
+    assert error.hint == "convert the disks to plain first"
 
 
 async def test_an_instance_that_runs_keeps_its_disks(house: build.House) -> None:
     await house.run(opcodes.InstanceStartup(instance_name="vm1"))
     error = await house.refused(convert("drbd", remote_node="node2"))
-    assert ("instance vm1 runs" in str(error), error.hint) == (True, "gnt-instance stop vm1")
+    assert ("instance vm1 is running" in str(error), error.hint) == (True, "gnt-instance stop vm1")
 
 
 async def test_a_primary_node_that_is_offline_converts_nothing(house: build.House) -> None:
@@ -281,6 +293,8 @@ async def test_room_and_policy_are_looked_at_first(house: build.House) -> None:
     house.machine("node1").status = msgspec.structs.replace(build.STATUS, storage=(full,))
     error = await house.refused(convert("file"))
     assert isinstance(error, errors.NoRoomError)
-    assert "128 MiB of disk do not fit, 100 MiB are free" in str(error)
+    assert "node node1 cannot take the disks of instance vm1: needs 128 MiB of disk space, 100 MiB are free" in str(
+        error
+    )
     house.put(msgspec.structs.replace(OWNER, ipolicy=cluster.Policy(disk_templates=("plain",))))
-    assert "does not fit the policy" in str(await house.refused(convert("drbd", remote_node="node2")))
+    assert "violates the instance policy" in str(await house.refused(convert("drbd", remote_node="node2")))

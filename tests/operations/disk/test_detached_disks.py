@@ -91,14 +91,18 @@ async def test_a_mirrored_disk_keeps_its_minors_and_port(house: build.House) -> 
     [
         ("old", [["detach", 0, {"mode": "ro"}]], "detach of a disk takes no parameters"),
         ("old", [["detach", 7, {}]], "the instance has no disk 7"),
-        ("old", [["add", {"size": 8}], ["detach", {}]], "comes and goes at once"),
+        ("old", [["add", {"size": 8}], ["detach", {}]], "disk 1 is added and removed in the same request"),
         ("new", [["attach", {"uuid": "nobody"}]], "there is no disk nobody without an instance"),
-        ("new", [["attach", {}]], "attached by its UUID or its name alone"),
-        ("new", [["attach", {"name": "data", "mode": "ro"}]], "attached by its UUID or its name alone"),
+        ("new", [["attach", {}]], "attach takes either the UUID or the name of a disk, nothing else"),
+        (
+            "new",
+            [["attach", {"name": "data", "mode": "ro"}]],
+            "attach takes either the UUID or the name of a disk, nothing else",
+        ),
         ("new", [["attach", {"name": "data"}], ["attach", {"name": "data"}]], "is attached twice"),
-        ("new", [["attach", 9, {"name": "data"}]], "a disk cannot be added at '9'"),
-        ("files", [["attach", {"name": "data"}]], "has disks of template file"),
-        ("elsewhere", [["attach", {"name": "data"}]], "is on node node2, instance elsewhere is not"),
+        ("new", [["attach", 9, {"name": "data"}]], "a disk cannot be added at index '9'"),
+        ("files", [["attach", {"name": "data"}]], "disk u2 has template plain, but instance files has file disks"),
+        ("elsewhere", [["attach", {"name": "data"}]], "disk u2 is on node node2, where instance elsewhere is not"),
         ("new", [["modify", 0, {"uuid": "other"}]], "uuid of a disk cannot be changed"),
     ],
 )
@@ -125,7 +129,7 @@ async def test_a_disk_that_is_not_on_its_node_is_not_attached(house: build.House
     await house.run(change("old", ["detach", {}]))
     del house.machine("node2").disks[old.disks[1].uuid]
     error = await house.refused(change("old", ["attach", {"uuid": old.disks[1].uuid}]))
-    assert "is not there on node node2" in str(error)
+    assert "detached disk u2 does not exist on node node2" in str(error)
 
 
 async def test_a_node_and_a_cluster_with_such_disks_stay(house: build.House) -> None:

@@ -81,10 +81,10 @@ async def test_mode_and_name_of_a_disk_change_and_change_back(house: build.House
         ([[9, {"mode": "ro"}]], "the instance has no disk 9"),
         ([["remove", "nobody", {}]], "has no disks named nobody"),
         ([["modify", 0, {"size": 9}]], "size of a disk cannot be changed"),
-        ([["eject", 0, {}]], "'eject' is no change of a disk"),
-        ([["add", 9, {"size": 9}]], "a disk cannot be added at '9'"),
-        ([["add", {"size": 9}]] * 15, "would have 17 disks, 16 is the most"),
-        ([["remove", {}], ["remove", {}]], "runs, its last disk cannot be removed"),
+        ([["eject", 0, {}]], "'eject' is not a disk action"),
+        ([["add", 9, {"size": 9}]], "a disk cannot be added at index '9'"),
+        ([["add", {"size": 9}]] * 15, "instance new would have 17 disks, the maximum is 16"),
+        ([["remove", {}], ["remove", {}]], "instance new is running, so its last disk cannot be removed"),
     ],
 )
 async def test_changes_that_are_refused(house: build.House, changes: list[list[object]], said: str) -> None:
@@ -97,7 +97,7 @@ async def test_changes_that_are_refused(house: build.House, changes: list[list[o
 async def test_what_a_running_guest_cannot_let_go_stays(house: build.House) -> None:
     await plain(house, start=True)
     error = await house.refused(change(["remove", {}], hotplug=False))
-    assert "its disks cannot be taken out while it does" in str(error)
+    assert "instance new is running, and its hypervisor cannot unplug disks" in str(error)
 
 
 @pytest.mark.parametrize(("amount", "absolute", "size"), [("64m", False, 128), (1024, True, 1024)])
@@ -124,7 +124,7 @@ async def test_a_running_guest_is_told_of_a_disk_that_grew(house: build.House) -
     ("fields", "said"),
     [
         ({"disk": 2, "amount": 8}, "instance new has no disk 2"),
-        ({"disk": 0, "amount": 8, "absolute": True}, "it cannot become 8 MiB"),
+        ({"disk": 0, "amount": 8, "absolute": True}, "disk 0 of instance new has 64 MiB, it cannot shrink to 8 MiB"),
     ],
 )
 async def test_growth_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
@@ -156,12 +156,14 @@ async def test_disks_are_activated_and_deactivated_by_themselves(house: build.Ho
     await house.run(opcodes.InstanceDeactivateDisks(instance_name="new"))
     assert house.machine("node2").active == house.machine("node3").active == {}
     await house.run(opcodes.InstanceStartup(instance_name="new"))
-    assert "instance new runs" in str(await house.refused(opcodes.InstanceDeactivateDisks(instance_name="new")))
+    assert "instance new is running" in str(await house.refused(opcodes.InstanceDeactivateDisks(instance_name="new")))
 
 
 async def test_lost_disks_are_made_anew_on_other_nodes(house: build.House) -> None:
     vm = await mirrored(house)
-    assert "is there on node" in str(await house.refused(opcodes.InstanceRecreateDisks(instance_name="new")))
+    assert "disk 0 of instance new exists on node node3" in str(
+        await house.refused(opcodes.InstanceRecreateDisks(instance_name="new"))
+    )
     for name in ("node2", "node3"):
         house.machine(name).disks.clear()
     await house.run(opcodes.InstanceRecreateDisks(instance_name="new", nodes=("node1", "node3")))
@@ -193,7 +195,7 @@ async def test_an_allocator_chooses_where_lost_disks_are_made_anew(house: build.
     house.put(msgspec.structs.replace(house.state.node("node3"), offline=True))
     house.machine("node2").disks.clear()
     plan = await house.plan(again(iallocator="gantry"))
-    assert any("the allocator takes node" in line for line in plan.lines)
+    assert any("the allocator chose node" in line for line in plan.lines)
     await house.run(again(iallocator="gantry"))
     new = house.state.instance("new")
     assert set(new.nodes) == {"n1", "n2"}
@@ -209,13 +211,13 @@ async def test_an_allocator_chooses_where_lost_disks_are_made_anew(house: build.
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"disks": [1, [1, {"size": 8}]]}, "disk 1 is named twice"),
+        ({"disks": [1, [1, {"size": 8}]]}, "disk 1 is listed twice"),
         ({"disks": [[1, {"name": "x"}]]}, "only size and mode"),
         ({"disks": [[1, {"size": 0}]]}, "is not above 0 MiB"),
         ({"disks": [7]}, "has no disk 7"),
-        ({"disks": [1], "iallocator": "gantry"}, "other nodes get all disks"),
+        ({"disks": [1], "iallocator": "gantry"}, "on other nodes, all disks of instance new must be recreated"),
         ({"nodes": ["node1"], "iallocator": "gantry"}, "exclude each other"),
-        ({"nodes": ["node1", "node3"]}, "needs 1 nodes, 2 are named"),
+        ({"nodes": ["node1", "node3"]}, "instance new needs 1 nodes, 2 were specified"),
     ],
 )
 async def test_making_anew_that_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
@@ -302,9 +304,12 @@ async def test_automatic_replacement_takes_the_broken_side(house: build.House) -
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"mode": "replace_new_secondary", "remote_node": "node3"}, "keeps the disks of instance new already"),
-        ({"mode": "replace_new_secondary", "disks": [0]}, "another secondary node gets all disks"),
-        ({"mode": "replace_on_primary", "remote_node": "node1"}, "stays on the nodes of instance new"),
+        ({"mode": "replace_new_secondary", "remote_node": "node3"}, "node node3 already has the disks of instance new"),
+        ({"mode": "replace_new_secondary", "disks": [0]}, "a new secondary node gets all disks of instance new"),
+        (
+            {"mode": "replace_on_primary", "remote_node": "node1"},
+            "mode replace_on_primary takes no new node: omit node1",
+        ),
         ({"mode": "replace_on_primary", "disks": [4]}, "instance new has no disk 4"),
     ],
 )
@@ -380,4 +385,4 @@ async def test_a_physical_volume_is_kept_from_new_disks(
         assert await house.run(listed) == [["node2", "lvm-pv", "/dev/sda", 900, 400, 500, word == "yes"]]
     assert len(house.nodes.asked(calls.PvChange, "node2")) == 2
     refused = await house.refused(opcodes.decode({**change, "name": "/dev/sdz", "changes": {"allocatable": False}}))
-    assert "has no physical volume /dev/sdz; there are /dev/sda" in str(refused)
+    assert "node node2 has no physical volume /dev/sdz; its physical volumes: /dev/sda" in str(refused)

@@ -114,7 +114,7 @@ async def test_it_waits_until_both_sides_are_the_same_unless_told_not_to(house: 
     house.machine("node2").degraded = 5
     await mirrored(house)
     assert house.machine("node2").degraded == 0
-    assert any("synchronised to 50.0 %" in line for line in house.log.lines)
+    assert any("50.0 % synchronized" in line for line in house.log.lines)
     house.machine("node2").degraded = 5
     vm = await mirrored(house, "other", wait_for_sync=False)
     assert house.machine("node2").degraded == 5
@@ -135,7 +135,7 @@ async def test_new_disks_are_wiped_part_by_part_when_the_cluster_says_so(house: 
     await house.run(op("plain", Disk(size=100)))
     wiped = house.nodes.asked(calls.BlockdevWipe)
     assert [(call.offset, call.size) for call in wiped] == [(offset, 10) for offset in range(0, 100, 10)]
-    assert "disk 0 of new: 100 % are wiped" in house.log.lines
+    assert "disk 0 of new: 100 % wiped" in house.log.lines
 
 
 @pytest.mark.promise("cluster-104")
@@ -190,14 +190,14 @@ async def test_disks_that_cannot_be_activated_leave_none_active(house: build.Hou
     ("fields", "said"),
     [
         ({"disk_template": "plian"}, "unknown disk template plian; did you mean plain?"),
-        ({"disks": (Disk(size=64, provider="san"),)}, "disks of template plain have no provider"),
-        ({"disks": (Disk(size=64, vg="-x"),)}, "'-x' is no name of a volume group"),
-        ({"disks": (Disk(size=64, adopt="old"),)}, "what is adopted has its size already"),
-        ({"disks": (Disk(adopt="nothing"),)}, "there is no nothing on node node2"),
-        ({"disks": (Disk(adopt="old"),), "pnode": None}, "on a node that is named only"),
-        ({"snode": "node3"}, "disks of template plain are on one node"),
+        ({"disks": (Disk(size=64, provider="san"),)}, "disk 0: disks of template plain have no parameter provider"),
+        ({"disks": (Disk(size=64, vg="-x"),)}, "disk 0: '-x' is not a valid volume group name"),
+        ({"disks": (Disk(size=64, adopt="old"),)}, "disk 0: an adopted disk keeps its size"),
+        ({"disks": (Disk(adopt="nothing"),)}, "disk 0: nothing does not exist on node node2"),
+        ({"disks": (Disk(adopt="old"),), "pnode": None}, "adopting disks requires an explicit node"),
+        ({"snode": "node3"}, "template plain has no secondary node: omit node node3"),
         ({"disk_template": "drbd", "snode": "node2"}, "cannot be both"),
-        ({"disk_template": "ext"}, "no provider is named"),
+        ({"disk_template": "ext"}, "disk 0: no provider specified"),
         ({"disk_template": "drbd", "snode": "nobody"}, "no such node: nobody"),
     ],
 )
@@ -220,7 +220,9 @@ async def test_a_secondary_node_is_chosen_beside_the_primary_one(house: build.Ho
     await house.run(op("drbd", Disk(size=64)))
     assert house.state.instance("new").nodes == ("n2", "n3")
     house.put(msgspec.structs.replace(house.state.node("node3"), drained=True))
-    assert "node3: it is drained" in str(await house.refused(op("drbd", Disk(size=64), instance_name="next")))
+    assert "no node can take the instance: node3: the node is drained" in str(
+        await house.refused(op("drbd", Disk(size=64), instance_name="next"))
+    )
 
 
 async def test_a_node_with_copies_is_not_sent_away(house: build.House) -> None:

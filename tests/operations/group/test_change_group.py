@@ -48,7 +48,7 @@ async def test_each_instance_of_a_group_goes_as_its_disks_can(house: build.House
         ["INSTANCE_MOVE(vm2)"],
         ["INSTANCE_REPLACE_DISKS(mirrored)", "INSTANCE_MIGRATE(mirrored)", "INSTANCE_REPLACE_DISKS(mirrored)"],
     ]
-    assert stay(plan) == {"vm3": "it is marked offline"}
+    assert stay(plan) == {"vm3": "the instance is marked offline"}
     going = {
         getattr(one, "target_node", None) or getattr(one, "remote_node", "") for job in plan.jobs or () for one in job
     }
@@ -64,9 +64,9 @@ async def test_they_go_one_after_the_other_and_are_stopped_where_that_is_wanted(
 
 async def test_those_that_no_group_takes_stay_and_say_why(house: build.House) -> None:
     house.put(structs.replace(FAR, networks={}))
-    assert "network net1 is not connected to its node group far" in stay(await house.plan(op()))["vm1"]
+    assert "node8: network net1 is not connected to node group far" in stay(await house.plan(op()))["vm1"]
     house.put(structs.replace(FAR, alloc_policy=cluster.AllocPolicy.UNALLOCABLE))
-    assert "takes only instances that name their node" in stay(await house.plan(op()))["vm1"]
+    assert "node group far: it is unallocable, so the node must be specified" in stay(await house.plan(op()))["vm1"]
     refused = await house.refused(opcodes.InstanceChangeGroup(instance_name="vm1"))
     assert "instance vm1 cannot leave its node group" in str(refused)
 
@@ -83,7 +83,7 @@ async def test_a_program_is_asked_for_all_of_them_at_once(house: build.House) ->
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"target_groups": ["default"]}, "what is evacuated is in node group default already"),
+        ({"target_groups": ["default"]}, "target node group default is already the node group of the evacuated group"),
         ({"target_groups": ["nowhere"]}, "no such node group: nowhere"),
         ({"group_name": "nowhere"}, "no such node group: nowhere"),
     ],

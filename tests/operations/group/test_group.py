@@ -74,13 +74,13 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: b
     ]
     plan = await house.plan(op(alloc_policy="last_resort"))
     assert list(plan.changes) == []
-    assert plan.lines == ["nothing changes: node group default has these settings already"]
+    assert plan.lines == ["nothing changes: node group default already has these settings"]
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({}, "nothing is to be changed; name at least one setting"),
+        ({}, "no change of node group default was requested; specify at least one setting"),
         ({"ndparams": {"cpu_sped": 1}}, "unknown node parameter cpu_sped; did you mean cpu_speed?"),
         ({"ndparams": {"cpu_speed": "fast"}}, "cpu_speed: 'fast' is no float"),
         ({"ndparams": {"cpu_speed": "nan"}}, "cpu_speed: 'nan' is no float"),
@@ -88,7 +88,7 @@ async def test_a_change_is_reported_and_one_that_is_none_writes_nothing(house: b
         ({"diskparams": {"plan": {}}}, "unknown disk template plan; did you mean plain?"),
         ({"diskparams": {"plain": {"strips": 2}}}, "unknown plain disk parameter strips; did you mean stripes?"),
         ({"diskparams": {"drbd": {"protocol": "D"}}}, "'D' is not one of A, B, C"),
-        ({"ipolicy": {"std": {"cpu-count": 1}}}, "a node group has no standard instance of its own"),
+        ({"ipolicy": {"std": {"cpu-count": 1}}}, "a node group cannot have its own standard specs"),
         ({"ipolicy": {"minmax": [{"min": {"memory-sise": 1}}]}}, "unknown policy parameter memory-sise; did you mean"),
         (
             {"ipolicy": {"minmax": [{"min": {"cpu-count": 4}, "max": {"cpu-count": 2}}]}},
@@ -109,7 +109,7 @@ async def test_what_is_not_valid_is_refused_with_a_line_that_helps(
 
 
 async def test_a_group_that_has_nodes_or_is_the_last_one_stays(house: build.House) -> None:
-    assert "node group default has node node1, node2, node3" in str(
+    assert "node group default still has node node1, node2, node3" in str(
         await house.refused(opcodes.GroupRemove(group_name="default"))
     )
     await house.run(opcodes.GroupRemove(group_name="rack2"))
@@ -135,7 +135,7 @@ async def test_nodes_come_to_a_group_with_their_instances(house: build.House) ->
     )
     await house.run(move)
     assert {node.name: node.group for node in house.state.nodes.values()} == {"node1": "g", "node2": "h", "node3": "h"}
-    assert (await house.plan(move)).lines == ["nothing changes: the nodes are in node group rack2 already"]
+    assert (await house.plan(move)).lines == ["nothing changes: the nodes are already in node group rack2"]
 
 
 async def test_a_node_whose_instance_would_lose_its_network_stays_unless_it_is_forced(house: build.House) -> None:
@@ -186,7 +186,10 @@ async def test_instances_that_name_no_node_go_where_the_policy_of_allocation_let
     await house.run(op(alloc_policy="unallocable"))
     error = await house.refused(replace(create, instance_name="new3"))
     assert isinstance(error, errors.NoRoomError)
-    assert "node3: it does not answer; node group default: it takes only instances that name their node" in str(error)
+    assert (
+        "node3: the node does not answer; node group default: it is unallocable, so the node must be specified"
+        in str(error)
+    )
     assert await house.run(replace(create, instance_name="new4", pnode="node1")) == ["node1"]
 
 
@@ -195,18 +198,18 @@ async def test_a_policy_keeps_new_instances_of_the_wrong_size_out_unless_it_is_i
     await house.run(op(ipolicy={"minmax": [{"max": {"memory-size": 256}}, {"min": {"cpu-count": 8}}]}))
     big = diskless(beparams={"memory": 512}, pnode="node1")
     error = await house.refused(big)
-    assert "instance new does not fit the policy of node group default: memory-size 512 is above 256" in str(error)
+    assert "instance new violates the instance policy of node group default: memory-size 512 is above 256" in str(error)
     assert await house.run(replace(big, pnode=None)) == ["node3"]
     assert await house.run(replace(big, instance_name="wide", beparams={"memory": 512, "vcpus": 8})) == ["node1"]
     assert await house.run(replace(big, instance_name="new2", ignore_ipolicy=True)) == ["node1"]
     refused = await house.refused(replace(big, instance_name="new3", pnode=None, group_name="default"))
-    assert "node group default: its policy forbids it, memory-size 512 is above 256" in str(refused)
+    assert "node group default: its instance policy forbids it: memory-size 512 is above 256" in str(refused)
 
 
 async def test_a_tighter_policy_tells_who_does_not_fit_it_and_lets_them_be(house: build.House) -> None:
     tight = op(ipolicy={"minmax": [{"min": {"memory-size": 256}}], "disk-templates": ["diskless"]})
     assert (await house.plan(tight)).lines[-1] == (
-        "instance vm1 does not fit the policy any more; what exists stays as it is"
+        "instance vm1 violates the instance policy now; existing instances stay unchanged"
     )
     await house.run(tight)
     change = opcodes.InstanceSetParams(instance_name="vm1", beparams={"vcpus": 2})

@@ -131,7 +131,13 @@ async def test_every_parameter_of_release_1_2_is_found_in_its_class(house: build
 async def test_a_dry_run_names_addresses_disks_and_steps(house: build.House) -> None:
     plan = await house.plan(op(nics=(Nic(ip="pool", network="net1"),), dry_run=True))
     lines = "\n".join(plan.lines)
-    for part in ("instance new on node2", "disk 0 of 64 MiB (file)", "192.0.2.11", "install plain", "start it"):
+    for part in (
+        "instance new on node2",
+        "disk 0 of 64 MiB (file)",
+        "192.0.2.11",
+        "install plain",
+        "start the instance",
+    ):
         assert part in lines
 
 
@@ -179,26 +185,35 @@ KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
     [
         ({"instance_name": "vm1"}, "instance vm1 exists already"),
         ({"pnode": "node9"}, "no such node: node9"),
-        ({"hypervisor": "xen-pvm"}, "hypervisor xen-pvm is not enabled; enabled are fake, kvm"),
-        ({"disk_template": "plain"}, "disk template plain is not enabled; enabled are file, diskless"),
-        ({"disk_template": "diskless"}, "a diskless instance has no disks"),
-        ({"disks": ()}, "an instance of template file needs a disk"),
+        ({"hypervisor": "xen-pvm"}, "hypervisor xen-pvm is not enabled; enabled hypervisors: fake, kvm"),
+        ({"disk_template": "plain"}, "disk template plain is not enabled; enabled templates: file, diskless"),
+        ({"disk_template": "diskless"}, "a diskless instance cannot have disks"),
+        ({"disks": ()}, "disk template file needs at least one disk"),
         ({"disks": (Disk(size=0),)}, "disk 0: size 0 is not above 0 MiB"),
         ({"disks": (Disk(size=4), Disk(size="-1g"))}, "disk 1: size -1g is not above 0 MiB"),
         ({"disks": (Disk(size="x"),)}, "disk size 'x' is not valid"),
-        ({"disks": (Disk(size="1t"),)}, "1048576 MiB of disk do not fit, 5000 MiB are free"),
-        ({"beparams": {"memory": 2049}}, "2049 MiB of memory do not fit, 2048 MiB are free"),
+        (
+            {"disks": (Disk(size="1t"),)},
+            "node node2 cannot take instance new: needs 1048576 MiB of disk space, 5000 MiB are free",
+        ),
+        (
+            {"beparams": {"memory": 2049}},
+            "node node2 cannot take instance new: needs 2049 MiB of memory, 2048 MiB are free",
+        ),
         ({"beparams": {"colour": 1}}, "unknown backend parameter colour"),
-        ({"os_type": None}, "no operating system is named"),
+        ({"os_type": None}, "no operating system was specified"),
         ({"os_type": "minix"}, "no OS definition minix"),
         ({"os_type": "old"}, "OS old cannot be installed: the script create is missing"),
-        ({"os_type": "varied"}, "OS varied needs a variant; write varied+VARIANT; it has small, large"),
-        ({"os_type": "varied+huge"}, "OS varied has no variant huge; it has small, large"),
-        ({"os_type": "plain+huge"}, "OS plain has no variant huge; it has none"),
-        ({"os_type": "kvm-only"}, "OS kvm-only does not support hypervisor fake; it supports kvm"),
+        ({"os_type": "varied"}, "OS varied needs a variant; use varied+VARIANT; variants: small, large"),
+        ({"os_type": "varied+huge"}, "OS varied has no variant huge; variants: small, large"),
+        ({"os_type": "plain+huge"}, "OS plain has no variant huge; variants: none"),
+        ({"os_type": "kvm-only"}, "OS kvm-only does not support hypervisor fake; supported hypervisors: kvm"),
         ({"os_type": "kvm-only", "hypervisor": "fake"}, "does not support hypervisor fake"),
         ({"nics": (Nic(network="nowhere"),)}, "no such network: nowhere"),
-        ({"nics": (Nic(network="spare"),)}, "network spare is not connected to its node group default"),
+        (
+            {"nics": (Nic(network="spare"),)},
+            "node node2 cannot take instance new: network spare is not connected to node group default",
+        ),
         ({"nics": (Nic(ip="pool"),)}, "NIC 0: ip=pool needs a network"),
         ({"nics": (Nic(ip="pool6"),)}, "NIC 0: ip=pool6 needs a network"),
         ({"nics": (Nic(ip="lan"),)}, "'lan' is not an IP address"),
@@ -244,9 +259,13 @@ def marked(number: int, **flags: bool) -> cluster.Node:
 @pytest.mark.parametrize(
     ("flags", "kind", "said"),
     [
-        ({"offline": True}, errors.WrongStateError, "node node2 cannot take instance new: it is offline"),
-        ({"drained": True}, errors.WrongStateError, "it is drained"),
-        ({"vm_capable": False}, errors.WrongStateError, "it takes no instances"),
+        ({"offline": True}, errors.WrongStateError, "node node2 cannot take instance new: the node is offline"),
+        ({"drained": True}, errors.WrongStateError, "node node2 cannot take instance new: the node is drained"),
+        (
+            {"vm_capable": False},
+            errors.WrongStateError,
+            "node node2 cannot take instance new: the node is not vm_capable",
+        ),
     ],
 )
 async def test_a_node_that_is_named_must_take_instances(
@@ -263,7 +282,7 @@ async def test_a_node_that_is_silent_is_no_place(house: build.House) -> None:
     house.machine("node2").down = True
     error = await house.refused(op())
     assert type(error) is errors.EnvironmentFaultError
-    assert "it does not answer" in str(error)
+    assert "node node2 cannot take instance new: the node does not answer" in str(error)
 
 
 async def test_without_a_name_the_node_with_the_most_free_memory_is_taken(house: build.House) -> None:
@@ -278,9 +297,9 @@ async def test_when_no_node_fits_every_node_has_its_reason(house: build.House) -
     house.machine("node3").down = True
     error = await house.refused(op(pnode=None))
     assert isinstance(error, errors.NoRoomError)
-    assert "node1: it is offline; node2: it is drained; node3: it does not answer" in str(error)
+    assert "node1: the node is offline; node2: the node is drained; node3: the node does not answer" in str(error)
     house.put(marked(3, offline=True))
-    assert "node3: it is offline" in str(await house.refused(op(pnode=None)))
+    assert "node3: the node is offline" in str(await house.refused(op(pnode=None)))
 
 
 async def test_a_group_narrows_the_choice(house: build.House) -> None:
@@ -307,7 +326,7 @@ async def test_one_instance_does_not_make_the_master_ask_all_nodes_of_a_large_cl
     for number in range(10):
         house.nodes.made.clear()
         await house.run(op(pnode=None, instance_name=f"new{number}"))
-        assert len(house.nodes.asked(calls.NodeInfo)) == builtin_allocator.ASKED
+        assert len(house.nodes.asked(calls.NodeInfo)) == builtin_allocator.SAMPLE_SIZE
 
 
 async def test_instances_spread_over_a_large_cluster(house: build.House) -> None:
@@ -329,4 +348,4 @@ async def test_the_only_node_with_room_is_found_in_a_large_cluster(house: build.
     house.machine(nodes[57].name).status = build.STATUS
     assert await house.run(op(pnode=None)) == [nodes[57].name]
     error = await house.refused(op(pnode=None, instance_name="huge", beparams={"maxmem": 1 << 30}))
-    assert str(error).count("MiB of memory do not fit") == 103
+    assert str(error).count("MiB of memory, ") == 103

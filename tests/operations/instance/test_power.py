@@ -138,7 +138,7 @@ async def test_a_removal_that_fails_can_be_repeated_or_told_to_ignore_it(house: 
 
 async def test_a_console_is_of_what_runs(house: build.House) -> None:
     op = opcodes.InstanceConsole(instance_name="vm1")
-    assert "instance vm1 does not run; gnt-instance start vm1" in str(await house.refused(op))
+    assert "instance vm1 is not running; gnt-instance start vm1" in str(await house.refused(op))
     await house.run(STARTUP)
     console = await house.run(op)
     assert isinstance(console, dict)

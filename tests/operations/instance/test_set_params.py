@@ -141,7 +141,9 @@ async def test_the_last_nic_is_meant_where_none_is_named(house: build.House) -> 
     assert house.state.instance("vm1").nics[0].name == "only"
     assert ips(house) == [()]
     await changed(house, ["remove", -1, {}])
-    assert "the instance has no NIC; there are 0" in str(await house.refused(op(["remove", {}])))
+    assert "the instance has no NIC; the instance has 0, numbered from 0" in str(
+        await house.refused(op(["remove", {}]))
+    )
 
 
 async def test_another_network_means_other_addresses_and_another_plug(house: build.House) -> None:
@@ -177,11 +179,11 @@ async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> 
         (["modify", 1, {"mode": "nonsense"}], "'nonsense' is not one of"),
         (["modify", 1, {"name": "7"}], "NIC 1: 7 is a number, not a name"),
         (["add", {"name": "-1"}], "NIC 2: -1 is a number, not a name"),
-        (["modify", 2, {"name": "x"}], "the instance has no NIC 2; there are 2"),
+        (["modify", 2, {"name": "x"}], "the instance has no NIC 2; the instance has 2, numbered from 0"),
         (["modify", "nobody", {}], "the instance has no NICs named nobody"),
         (["remove", 0, {"ip": "pool"}], "remove takes no parameters"),
-        (["add", 3, {}], "a NIC cannot be added at '3'; places are 0 to 2"),
-        (["add", "front", {}], "a NIC cannot be added at 'front'"),
+        (["add", 3, {}], "a NIC cannot be added at index '3'; valid indexes are 0 to 2"),
+        (["add", "front", {}], "a NIC cannot be added at index 'front'"),
         (["attach", 0, {}], "'attach' is no change of a NIC"),
     ],
 )
@@ -196,7 +198,7 @@ async def test_two_nics_of_one_name_are_told_apart_by_number(house: build.House)
 
 async def test_a_ninth_nic_is_refused(house: build.House) -> None:
     adds: list[list[object]] = [["add", {"mode": "routed"}] for _ in range(7)]
-    assert "instance vm1 would have 9 NICs, 8 is the most" in str(await house.refused(op(*adds)))
+    assert "instance vm1 would have 9 NICs, the maximum is 8" in str(await house.refused(op(*adds)))
 
 
 async def test_parameters_are_set_and_default_takes_them_back(house: build.House) -> None:
@@ -217,7 +219,7 @@ async def test_parameters_are_set_and_default_takes_them_back(house: build.House
 
 
 async def test_nothing_to_change_is_refused_and_no_difference_is_no_change(house: build.House) -> None:
-    assert "nothing of instance vm1 is to be changed" in str(await house.refused(op()))
+    assert "no change of instance vm1 was requested" in str(await house.refused(op()))
     before = house.state.instance("vm1")
     assert await changed(house, ["modify", 0, {"ip": ["192.0.2.10", "2001:db8::10"]}]) == {}
     assert house.state.instance("vm1") is before
@@ -280,16 +282,16 @@ async def test_what_a_running_guest_does_not_see_is_said(house: build.House, mon
     changes: list[list[object]] = [["add", {"mode": "routed"}], ["modify", 0, {"ip": "192.0.2.15"}]]
     plan = await house.plan(op(*changes, hotplug=False, beparams={"vcpus": 2}))
     assert [step.text for step in plan.steps] == [
-        "instance vm1 runs: its parameters hold from its next start",
-        "instance vm1 runs: the changes of its NICs hold from its next start",
-        "the guest of vm1 still uses 192.0.2.10: nobody else gets that until it has stopped",
+        "instance vm1 is running: its new parameters take effect at its next start",
+        "instance vm1 is running: its NIC changes take effect at its next start",
+        "the guest of vm1 still uses 192.0.2.10: kept for it until the instance stops",
     ]
     original = build._seen
     monkeypatch.setattr(build, "_seen", lambda vm: msgspec.structs.replace(original(vm), hotplug=False))
     plan = await house.plan(op(*changes))
     assert [step.text for step in plan.steps] == [
         "reconnect NIC 0 (aa:00:00:00:00:01) of vm1",
-        "instance vm1 runs, and NICs cannot be plugged into it: they change with its next start",
+        "instance vm1 is running without NIC hotplug: its NIC changes take effect at its next start",
     ]
 
 
@@ -342,14 +344,16 @@ async def test_a_running_guest_gets_other_memory_between_its_bounds(house: build
     assert done == {"be/minmem": 64, "runtime_memory": 96}
     assert machine.memory == {"vm1": 96}
     for outside in (60, 132, "1t"):
-        assert "can have 64 to 128 MiB while it runs" in str(await house.refused(op(runtime_mem=outside)))
+        assert "runtime memory of instance vm1 must be 64 to 128 MiB" in str(
+            await house.refused(op(runtime_mem=outside))
+        )
     assert "memory 'much' is not valid" in str(await house.refused(op(runtime_mem="much")))
     machine.status = msgspec.structs.replace(build.STATUS, memory_free=10)
     error = await house.refused(op(runtime_mem=2000, beparams={"maxmem": 2000}))
     assert isinstance(error, errors.NoRoomError)
-    assert "needs 1872 MiB more, node node1 has 10 MiB free" in str(error)
+    assert "instance vm1 needs 1872 MiB more memory, node node1 has 10 MiB free" in str(error)
     machine.running.clear()
-    assert "instance vm1 does not run" in str(await house.refused(op(runtime_mem=96)))
+    assert "instance vm1 is not running" in str(await house.refused(op(runtime_mem=96)))
 
 
 async def test_an_instance_that_is_down_is_put_aside_and_comes_back(house: build.House) -> None:
@@ -358,7 +362,7 @@ async def test_an_instance_that_is_down_is_put_aside_and_comes_back(house: build
     assert await changed(house, offline=True) == {}
     assert await changed(house, offline=False) == {"admin_state": "down"}
     house.put(msgspec.structs.replace(VM, admin_state=instance.AdminState.UP))
-    assert "shall be up and cannot be marked offline" in str(await house.refused(op(offline=True)))
+    assert "instance vm1 is recorded as up and cannot be marked offline" in str(await house.refused(op(offline=True)))
 
 
 async def test_what_only_planning_looks_at_is_not_said_to_wait_for_the_next_start(house: build.House) -> None:

@@ -47,4 +47,4 @@ def test_what_was_never_completed_is_cleared_and_it_says_that_nothing_runs() -> 
     found = judge(a="", b="incoming")
     assert isinstance(found, interrupted_move.Finding)
     assert found.clear == {"b": "incoming"}
-    assert "runs nowhere" in found.lines[-1]
+    assert "instance vm1 does not run anywhere" in found.lines[-1]

@@ -80,14 +80,14 @@ async def test_a_migration_to_a_node_that_falls_silent_is_given_up() -> None:
     made.machine("node1").progress = calls.MigrationStatus(status="active", transferred=1 << 20, total=1 << 30)
     async with asyncio.timeout(30):
         ending = asyncio.ensure_future(fails(made, TO_3))
-        for _ in range(20 * migration.SILENT):
+        for _ in range(20 * migration.STALLED_POLLS):
             await asyncio.sleep(0)
-        assert len(made.nodes.asked(calls.InstanceMigrationStatus)) > 2 * migration.SILENT
+        assert len(made.nodes.asked(calls.InstanceMigrationStatus)) > 2 * migration.STALLED_POLLS
         assert not ending.done()  # a target that answers is waited for
         made.machine("node3").down = True
         error = await ending
     assert "failed: node node3" in error.message
-    assert "goes on on node1" in error.hint
+    assert "the instance continues on node1" in error.hint
     assert runs(made) == ["node1"]
 
 
@@ -99,7 +99,7 @@ async def test_a_target_that_is_silent_at_the_end_is_for_a_cleanup() -> None:
     assert plan.finish
     made.change(plan.finish(made.state))
     made.machine("node3").down = True
-    with pytest.raises(errors.RemoteError, match="cannot be told") as caught:
+    with pytest.raises(errors.RemoteError, match="instance vm1 was sent from node1") as caught:
         await made.do(plan.after[0])
     assert "--cleanup vm1" in caught.value.hint
     assert runs(made) == []
@@ -125,7 +125,7 @@ async def test_a_canceled_job_stops_the_migration() -> None:
 async def test_one_that_is_down_is_not_migrated_unless_it_may_fail_over() -> None:
     made = house()
     made.machine("node1").running.clear()
-    assert "does not run" in (await made.refused(TO_3)).message
+    assert "instance vm1 cannot be migrated: it is not running" in (await made.refused(TO_3)).message
     await made.run(structs.replace(TO_3, allow_failover=True))
     assert made.state.instance("vm1").primary_node == "n3"
 

@@ -68,11 +68,11 @@ async def test_a_node_can_go_to_a_group(house: build.House) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"node_name": "node1"}, "node node1 is part of the cluster already"),
-        ({"join_token": ""}, "no join token of node node4 is given"),
+        ({"node_name": "node1"}, "node node1 is already part of the cluster"),
+        ({"join_token": ""}, "node node4 needs a join token"),
         ({"primary_ip": ""}, "'' is not an IP address"),
         ({"primary_ip": "node4"}, "'node4' is not an IP address"),
-        ({"primary_ip": "203.0.113.1"}, "address 203.0.113.1 port 1811 is that of node node1"),
+        ({"primary_ip": "203.0.113.1"}, "node node1 already has address 203.0.113.1 port 1811"),
         ({"group": "nobody"}, "no such node group: nobody"),
     ],
 )

@@ -43,4 +43,4 @@ def test_patience_with_a_node_that_joined_has_an_end(answers: bool, said: str) -
 
         with pytest.raises(errors.RemoteError, match=said):
             world.run(work())
-        assert enroll.PATIENCE <= world.clock.monotonic() < 2 * enroll.PATIENCE
+        assert enroll.JOIN_TIMEOUT_SECONDS <= world.clock.monotonic() < 2 * enroll.JOIN_TIMEOUT_SECONDS

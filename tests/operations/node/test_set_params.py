@@ -78,7 +78,7 @@ async def test_a_broken_candidate_goes_though_nobody_can_replace_it(house: build
     house.machine("node2").down = True
     await house.run(modify("node2", offline=True))
     assert roles(house) == "MOD"
-    assert any("may still hold the cluster's key" in line for line in house.log.lines)
+    assert any("may still have the cluster's key" in line for line in house.log.lines)
 
 
 @pytest.mark.promise("cluster-96")
@@ -101,7 +101,7 @@ async def test_at_most_one_flag_holds_whatever_is_set_after_whatever(house: buil
 @pytest.mark.parametrize("value", [True, False])
 async def test_the_master_has_no_flags(house: build.House, flag: str, value: bool) -> None:
     said = str(await house.refused(modify("node1", **{flag: value})))
-    assert "node node1 is the master, whose role excludes every other" in said
+    assert "node node1 is the master, so it cannot have another role" in said
 
 
 @pytest.mark.promise("cluster-87", "cluster-88")
@@ -118,7 +118,7 @@ async def test_a_node_with_primary_instances_cannot_be_offline_or_lose_them(hous
 async def test_a_node_that_is_really_down_can_be_given_up_with_its_instances(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.VM, uuid="i2", name="vm2", primary_node="n2", nics=()))
     house.machine("node2").down = True
-    assert "-f gives up" in str((await house.refused(modify("node2", offline=True))).hint)
+    assert "move or remove these instances first" in str((await house.refused(modify("node2", offline=True))).hint)
     await house.run(modify("node2", offline=True, force=True))
     assert house.state.node("node2").offline
 
@@ -134,7 +134,7 @@ async def test_a_dead_node_is_waited_for_once(house: build.House, flags: dict[st
     await house.run(modify("node2", **flags))
     assert [type(call) for name, call in house.nodes.made if name == "node2"] == [calls.Version]
     assert roles(house)[2] == "C"
-    assert any("node2 may still hold the cluster's key" in line for line in house.log.lines)
+    assert any("node2 may still have the cluster's key" in line for line in house.log.lines)
 
 
 async def test_a_dead_node_becomes_no_candidate(house: build.House) -> None:
@@ -166,13 +166,15 @@ async def test_a_node_that_comes_back_has_to_answer_and_fills_the_pool(house: bu
 
 async def test_a_node_that_may_not_be_a_candidate_is_not_made_one(house: build.House) -> None:
     house.put(msgspec.structs.replace(build.NODES[2], master_capable=False))
-    assert "may not be a master candidate" in str(await house.refused(modify("node3", master_candidate=True)))
+    assert "node node3 is not master_capable, so it cannot be a master candidate" in str(
+        await house.refused(modify("node3", master_candidate=True))
+    )
     await house.run(modify("node2", offline=True))
     assert roles(house) == "MOR"
 
 
 async def test_nothing_to_do_is_refused_and_what_is_so_already_changes_nothing(house: build.House) -> None:
-    assert "nothing is to be changed" in str(await house.refused(modify("node3")))
+    assert "no change of node node3 was requested" in str(await house.refused(modify("node3")))
     before = house.state.node("node2")
     assert await house.run(modify("node2", master_candidate=True)) == []
     assert house.state.node("node2") == before
@@ -203,12 +205,12 @@ async def test_verify_complains_of_a_candidate_whose_copy_lags_and_of_a_pool_tha
     house.put(msgspec.structs.replace(build.OWNER, candidate_pool_size=3))
     house.log.lines.clear()
     await house.run(opcodes.ClusterVerify())
-    assert any("2 master candidates, 3 are wanted" in line for line in house.log.lines)
+    assert any("2 master candidates, 3 are required" in line for line in house.log.lines)
 
 
 async def test_who_gave_the_flag_up_may_be_chosen_again_unless_it_may_be_none_at_all(house: build.House) -> None:
     plan = await house.plan(modify("node2", master_candidate=False))
-    assert "node2 may be chosen again when a candidate is missing; --master-capable no keeps it out" in plan.lines
+    assert "node2 may become a candidate again if the pool lacks one; --master-capable no prevents that" in plan.lines
     await house.run(modify("node2", master_candidate=False))
     assert roles(house) == "MRC"
     await house.run(modify("node3", offline=True))

@@ -74,27 +74,30 @@ def test_hail_understands_what_is_asked(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (b"", "cannot be used"),
-        (b"[]", "cannot be used"),
+        (b"", "answer of allocator p is invalid"),
+        (b"[]", "answer of allocator p is invalid"),
         (b'{"success": true}', "no result"),
-        (b'{"success": true, "result": {}}', "cannot be used"),
+        (b'{"success": true, "result": {}}', "answer of allocator p is invalid"),
         (b'{"success": true, "result": ["node9"]}', "node9"),
-        (b'{"success": true, "result": []}', "1 nodes were asked for"),
-        (b'{"success": true, "result": ["node1", "node2"]}', "1 nodes were asked for"),
-        (b'{"success": true, "result": ["node1"]}', "has already"),
+        (b'{"success": true, "result": []}', "1 nodes were requested"),
+        (b'{"success": true, "result": ["node1", "node2"]}', "1 nodes were requested"),
+        (
+            b'{"success": true, "result": ["node1"]}',
+            "the answer of allocator p is invalid: the instance already has node node1",
+        ),
         (b'{"success": false, "info": "all full"}', "all full"),
     ],
 )
 def test_an_answer_that_cannot_be_used_is_refused_with_the_reason(raw: bytes, why: str) -> None:
     with pytest.raises(errors.PrerequisiteError, match=why):
-        iallocator.nodes(raw, house().state, program="p", count=1, but=("n1",))
+        iallocator.nodes(raw, house().state, program="p", count=1, excluded=("n1",))
 
 
 @pytest.mark.parametrize(
     "result", [[], [[], []], [[], [], [[{"OP_ID": "OP_NOTHING"}]]], [[], [], [{"OP_ID": "OP_TEST_DELAY"}]], 7]
 )
 def test_moves_that_are_none_are_refused(result: object) -> None:
-    with pytest.raises(errors.EnvironmentFaultError, match="cannot be used"):
+    with pytest.raises(errors.EnvironmentFaultError, match="answer of allocator p is invalid"):
         iallocator.moves(json.dumps({"success": True, "result": result}).encode(), program="p")
 
 
@@ -104,11 +107,11 @@ async def test_a_program_is_asked_with_its_options_and_its_word_counts() -> None
     made.allocators["p"] = b'{"success": true, "info": "why", "result": ["node2"]}'
     create = opcodes.InstanceCreate(instance_name="new", disk_template="diskless")
     plan = await made.plan(create)
-    assert "allocator p takes node2: why" in plan.lines
+    assert "allocator p chose node2: why" in plan.lines
     ((name, request, arguments),) = made.requests
     assert (name, arguments) == ("p", ["--mode=x"])
     assert json.loads(request)["request"]["type"] == "allocate"
     plan = await made.plan(structs.replace(create, iallocator="gantry"))
-    assert any(line.startswith("the allocator takes node") for line in plan.lines)
+    assert any(line.startswith("the allocator chose node") for line in plan.lines)
     both = await made.refused(structs.replace(create, pnode="node1", iallocator="p"))
     assert "exclude each other" in both.message

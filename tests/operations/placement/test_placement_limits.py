@@ -23,7 +23,7 @@ def house(owner: cluster.Cluster = build.OWNER, vm: instance.Instance = UP) -> b
 def test_instances_with_one_exclusive_tag_do_not_meet() -> None:
     exclusive = house(structs.replace(build.OWNER, tags=("htools:iextags:service",)))
     need = builtin_allocator.Need(128, 0, (), tags=("service:web",))
-    assert "vm1 is there, which has the tag service:web too" in why(exclusive, need)
+    assert "instance vm1 on this node also has the exclusion tag service:web" in why(exclusive, need)
     assert why(exclusive, need, build.NODES[1]) == ""
     assert why(house(), need) == ""
     assert why(exclusive, replace(need, tags=("service:db", "colour:red"))) == ""
@@ -34,7 +34,7 @@ def test_processors_are_limited_where_a_policy_says_so() -> None:
     need = builtin_allocator.Need(128, 0, (), vcpus=4)
     assert why(house(), need) == ""
     tight = house(structs.replace(build.OWNER, ipolicy=cluster.Policy(vcpu_ratio=1.0)))
-    assert "4 virtual processors do not fit, 1 of 4 are taken" in why(tight, need)
+    assert "needs 4 virtual processors, 1 of 4 are in use" in why(tight, need)
     assert why(tight, need, build.NODES[1]) == ""
 
 
@@ -60,7 +60,7 @@ def test_the_choice_is_explained_with_those_that_came_close_and_those_passed_ove
     assert chosen.name == "node2"
     lines = builtin_allocator.explain(made.state, statuses, need, chosen=chosen)
     assert lines == [
-        "the allocator takes node2, which has 2000 MiB of memory free, of 3 nodes that were asked",
-        "less room: node1, 1000 MiB free",
-        "passed over: node3: it is drained",
+        "the allocator chose node2 with 2000 MiB of memory free, of 3 nodes that were asked",
+        "less memory: node1, 1000 MiB free",
+        "not fitting: node3: the node is drained",
     ]

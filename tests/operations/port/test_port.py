@@ -108,7 +108,11 @@ async def test_a_router_makes_no_address_itself_and_may_name_one(house: build.Ho
         (Fixed(ip="192.0.2.10"), errors.NotUniqueError, "address 192.0.2.10 in network net1 is in use by instance vm1"),
         (Fixed(ip="192.0.2.0"), errors.InvalidError, "is the first address of the subnet"),
         (Fixed(ip="192.0.2.255"), errors.InvalidError, "is the last address of the subnet"),
-        (Fixed(ip="10.9.0.1"), errors.InvalidError, "address 10.9.0.1 is outside every subnet of network net1"),
+        (
+            Fixed(ip="10.9.0.1"),
+            errors.InvalidError,
+            "address 10.9.0.1 is outside every subnet of network net1 (192.0.2.0/24, 2001:db8::/64)",
+        ),
         (Fixed(subnet="s6", ip="192.0.2.9"), errors.InvalidError, "address 192.0.2.9 is not in subnet s6"),
         (Fixed(ip="x"), errors.InvalidError, "'x' is not an IP address"),
         (Fixed(), errors.InvalidError, "needs a subnet, an address or both"),

@@ -195,7 +195,7 @@ async def test_an_id_that_a_running_job_takes_counts_as_used(house: build.House)
     plan = await house.plan(opcodes.NetworkAdd(network_name="n", network_type="vlan"))
     house.ledger.hold(9, house.state, changes=plan.changes)
     for op in (Remove(range=one.uuid), Set(range=one.uuid, minimum=101)):
-        assert "job 9, still running, takes id 100" in str(await house.refused(op))
+        assert "segment range u1 is in use: running job 9 allocates id 100" in str(await house.refused(op))
     house.ledger.release(9)
     await house.run(Remove(range=one.uuid))
 
@@ -205,7 +205,7 @@ async def test_a_default_range_is_read_only(house: build.House) -> None:
     for op in (Remove(range="d"), Set(range="d", name="x")):
         error = await house.refused(op)
         assert isinstance(error, errors.InvalidError)
-        assert "is a default one, which is read-only" in str(error)
+        assert "segment range d is a default range, which is read-only" in str(error)
 
 
 async def test_with_the_feature_off_no_range_is_made_changed_or_removed(house: build.House) -> None:
@@ -214,7 +214,7 @@ async def test_with_the_feature_off_no_range_is_made_changed_or_removed(house: b
     for op in (Add(ranges=(vlan(1, 2),)), Set(range=one.uuid, name="x"), Remove(range=one.uuid)):
         error = await house.refused(op)
         assert isinstance(error, errors.WrongStateError)
-        assert "--segment-ranges yes turns the feature on" in str(error)
+        assert "gnt-cluster modify --segment-ranges yes enables managed segment ranges" in str(error)
 
 
 async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_names(house: build.House) -> None:
@@ -241,7 +241,7 @@ async def test_a_network_gets_the_next_free_id_of_its_project_or_the_one_it_name
             "network first",
         ),
         ({"network_type": "vlan", "segment": 101}, errors.InvalidError, "a VLAN needs its physical network"),
-        ({"segment": 101}, errors.InvalidError, "named without its network type"),
+        ({"segment": 101}, errors.InvalidError, "segment 101 needs a network type"),
         ({"network_type": "vlan", "physical_network": "physnett"}, errors.InvalidError, "physnett is not known"),
         ({"network_type": "vlan", "physical_network": "p", "segment": 9}, errors.InvalidError, "p is not known"),
         ({"network_type": "vxlan", "physical_network": "physnet1"}, errors.InvalidError, "has no physical network"),
@@ -290,7 +290,9 @@ async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none
         assert (found and found.segmentation_id) == number
     same = await house.plan(changing("spare", segmented=False))
     assert same.lines == ["network spare is like this already"]
-    assert "segment and none" in str(await house.refused(changing("spare", segmented=False, network_type="vlan")))
+    assert "network spare cannot have a segment and no segment" in str(
+        await house.refused(changing("spare", segmented=False, network_type="vlan"))
+    )
     error = await house.refused(changing("net1", network_type="vlan"))
     assert isinstance(error, errors.WrongStateError)
     assert "network net1 is connected to node group default" in str(error)

@@ -123,7 +123,7 @@ def test_mirrored_disks_from_their_making_to_their_end(cluster: Cluster) -> None
         assert "ERROR" not in cluster.run("gnt-cluster", "verify").stdout
         node.sh(f"lvcreate -qq -y -n left --addtag originstname+gone -L 4M {GROUP}")
         said = cluster.run("gnt-cluster", "verify", check=False).stdout
-        assert f"node node1: volume {GROUP}/left is unknown; it was made for instance gone" in said
+        assert f"node node1: volume {GROUP}/left is unknown; it was created for instance gone" in said
         node.sh(f"lvremove -qq -y {GROUP}/left")
 
 
@@ -172,7 +172,7 @@ def test_each_side_is_made_anew_and_a_node_emptied(cluster: Cluster, vm: Guest) 
     assert (vm.place, vm.is_whole(), vm.checksum()) == ((one, three, "running"), True, before)
     assert lying(cluster, two) == {}
 
-    assert "nothing is to be done" in vm.gnt("replace-disks", "-a")
+    assert "nothing to do" in vm.gnt("replace-disks", "-a")
     cluster.node(three).sh(f"drbdsetup detach {minor(vm, three)}")
     commands.wait_until(lambda: not vm.is_whole(), "the lost side")
     vm.gnt("replace-disks", "-a")
@@ -194,7 +194,7 @@ def test_a_node_that_dies_is_done_without_and_caught_up_with(cluster: Cluster, v
     dead.kill()
     try:
         said = vm.refused("failover", "-f")
-        assert f"node {one} cannot be told to stop instance vm1.example" in said
+        assert f"node {one} does not answer, so instance vm1.example cannot be stopped there" in said
         assert "cannot be reached" in said
         cluster.run("gnt-node", "modify", "-f", "--offline", "yes", one)
         vm.gnt("failover", "-f")
@@ -202,7 +202,7 @@ def test_a_node_that_dies_is_done_without_and_caught_up_with(cluster: Cluster, v
         before = vm.write(megabytes=4)
         verified = cluster.run("gnt-cluster", "verify").stdout
         assert "ERROR" not in verified
-        assert f"WARNING: instance vm1.example: disk 0 on {two} is not whole on both nodes" in verified
+        assert f"WARNING: instance vm1.example: disk 0 on {two} is not complete on both nodes" in verified
     finally:
         dead.reboot()
     cluster.run("gnt-node", "modify", "--offline", "no", one)
@@ -304,7 +304,7 @@ def test_lost_disks_are_made_anew_on_other_nodes(cluster: Cluster) -> None:
     with extra(cluster, "lost.example") as vm:
         vm.add("node3", "node2", "--disk", "0:size=8m")
         vm.gnt("stop")
-        assert "is there on node" in vm.refused("recreate-disks")
+        assert "exists on node" in vm.refused("recreate-disks")
         for name in ("node3", "node2"):
             cluster.node(name).sh(
                 f"lvremove -qq -y {' '.join(f'{GROUP}/{one}' for one in lying(cluster, name, vm.name))}"
@@ -353,5 +353,5 @@ def test_plain_volumes_become_mirrored_disks_and_plain_ones_again(cluster: Clust
         vm.gnt("start")
         assert vm.checksum() == before
         vm.gnt("stop")
-        assert "the allocator takes" in vm.gnt("modify", "-t", "drbd")
-        assert vm.refused("modify", "-t", "drbd").endswith("are of template drbd already")
+        assert "the allocator chose" in vm.gnt("modify", "-t", "drbd")
+        assert vm.refused("modify", "-t", "drbd").endswith("already have template drbd")

@@ -1,1 +1,1 @@
-"""Exports of instances: made, removed, imported."""
+"""Units that export instances and remove exports, and the import of an export."""

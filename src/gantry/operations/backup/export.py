@@ -1,9 +1,9 @@
-"""OP_BACKUP_EXPORT and OP_BACKUP_REMOVE: an instance's disks copied to a folder of a node, and taken away again.
+"""OP_BACKUP_EXPORT and OP_BACKUP_REMOVE: copy an instance's disks to a folder of a node, and remove such exports.
 
-Where the storage makes snapshots, an instance that runs is down only as long as those take; otherwise it is stopped for
-the whole copy. An OS with the scripts ``export`` and ``import`` exports by them, one run per disk; one with neither has
-its disks copied as they are (contracts/os-interface.md#scripts); one with only one of them is refused. The new export
-takes the place of an older one of the same instance, on whatever node that is, when it is complete.
+If the storage can make snapshots, a running instance is stopped only while they are made; otherwise for the whole copy.
+An OS with the scripts ``export`` and ``import`` exports with them, one run for each disk; the disks of an OS without
+both are copied as they are (contracts/os-interface.md#scripts); an OS with only one of them is refused. A complete new
+export replaces an older export of the same instance, on whichever node that is.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """What the nodes said: whether the instance runs, and whether its OS exports by itself."""
+    """What the nodes reported: whether the instance runs, and whether its OS has export scripts."""
 
     running: bool
     scripted: bool
@@ -34,7 +34,7 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
     OPCODE = opcodes.BackupExport
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance; share its nodes, and the node that gets the export."""
+        """Take the instance; share its nodes, and the node for the export."""
         vm = snapshot.instance(self.op.instance_name)
         target = snapshot.node(self.op.target_node).uuid
         return {
@@ -44,17 +44,19 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Check that both nodes answer, that there is something to export, and how."""
+        """Check that both nodes answer, that the instance has disks, and how to export them."""
         vm = snapshot.instance(self.op.instance_name)
         source = snapshot.target(snapshot.nodes[vm.primary_node])
         if not vm.disks:
-            raise errors.InvalidError(f"instance {vm.name} has no disks that could be exported")
+            raise errors.InvalidError(f"instance {vm.name} has no disks to export")
         nodes = self.environment.nodes
         await nodes.call(snapshot.target(snapshot.node(self.op.target_node)), calls.ExportList())
         scripted = await self._is_scripted(source, vm)
         running = await nodes.call(source, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
         if running and self.op.remove_instance and not self.op.shutdown:
-            raise errors.InvalidError(f"instance {vm.name} runs; to remove it, it has to be shut down")
+            raise errors.InvalidError(
+                f"instance {vm.name} is running, so it must be shut down to be removed", hint="omit --noshutdown"
+            )
         return Facts(running is not None, scripted)
 
     async def _is_scripted(self, source: targets.Target, vm: instance.Instance) -> bool:
@@ -62,17 +64,17 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
         if not name:
             return False
         try:
-            found = await self.environment.nodes.call(source, calls.OsValidate(name=name))
+            definition = await self.environment.nodes.call(source, calls.OsValidate(name=name))
         except errors.NotFoundError:
-            self.environment.log.warning(f"node {source.name} has no OS {name}: its disks are copied as they are")
+            self.environment.log.warning(f"node {source.name} has no OS {name}: copying its disks as they are")
             return False
-        has = {script for script in ("export", "import") if script in found.scripts}
-        if len(has) == 1:
+        scripts = {script for script in ("export", "import") if script in definition.scripts}
+        if len(scripts) == 1:
             raise errors.WrongStateError(
-                f"OS {name} has the script {''.join(has)} without its counterpart: what one writes, nothing could read",
-                hint="give it both, or neither to have disks copied as they are",
+                f"OS {name} has the script {''.join(scripts)} only, so its exports could not be imported",
+                hint="add the other script, or remove this one to copy disks as they are",
             )
-        return bool(has)
+        return bool(scripts)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
         """Stop, take snapshots, start, copy, write the description, clean up."""
@@ -80,24 +82,24 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
         source = snapshot.target(snapshot.nodes[vm.primary_node])
         target = snapshot.target(snapshot.node(self.op.target_node))
         copy = _Copy(self.environment, self.op, snapshot, vm=vm, facts=facts)
-        steps = [*copy.before(), *copy.transfers(target), *copy.after(target)]
+        steps = [*copy.before(), *copy.copies(target), *copy.after(target)]
         if self.op.remove_instance:
-            # There is no way back from these, so they come last.
+            # These steps cannot be undone, so they come last.
             steps += copy.own.remove(tolerant=self.op.ignore_remove_failures)
         private = ", ".join(sorted(vm.osparams_private))
-        notes = [f"private parameters are not exported, an import is told them anew: {private}"] if private else []
+        notes = [f"private parameters are not exported; pass them to an import: {private}"] if private else []
         return base.Plan(
             lines=[f"export instance {vm.name} from {source.name} to {target.name}"]
             + notes
             + [step.text for step in steps],
-            steps=[*base.noted(notes), *steps],
+            steps=[*base.log_steps(notes), *steps],
             finish=(lambda _: [states.Delete("instances", vm.uuid)]) if self.op.remove_instance else None,
             result=lambda: [True, [True] * len(vm.disks)],
             hooks=self._hooks(snapshot, vm, target),
         )
 
     def _hooks(self, snapshot: states.Snapshot, vm: instance.Instance, target: targets.Target) -> base.Hooks:
-        made = hook_environment.of_instance(
+        hooks = hook_environment.of_instance(
             snapshot,
             vm,
             path="instance-export",
@@ -107,14 +109,14 @@ class BackupExport(base.Unit[opcodes.BackupExport, Facts]):
             REMOVE_INSTANCE=self.op.remove_instance,
             SHUTDOWN_TIMEOUT=self.op.shutdown_timeout,
         )
-        known = {one.uuid for one in made.nodes_pre}
-        more = [] if target.uuid in known else [target]
-        return replace(made, nodes_pre=[*made.nodes_pre, *more], nodes_post=[*made.nodes_post, *more])
+        known = {target_node.uuid for target_node in hooks.nodes_pre}
+        extra = [] if target.uuid in known else [target]
+        return replace(hooks, nodes_pre=[*hooks.nodes_pre, *extra], nodes_post=[*hooks.nodes_post, *extra])
 
 
 @dataclass
 class _Copy:
-    """The steps of one export; ``devices`` are what is read: the disks, or their snapshots once there are some."""
+    """The steps of one export; ``devices`` are copied: the disks, or their snapshots after they were made."""
 
     environment: base.Environment
     op: opcodes.BackupExport
@@ -123,7 +125,7 @@ class _Copy:
     facts: Facts
     devices: list[calls.Disk] = field(default_factory=list)
     uuids: list[str] = field(default_factory=list)
-    carriers: list[transfer.Transfer] = field(default_factory=list)
+    transfers: list[transfer.Transfer] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.whole = fill.fill(self.snapshot, self.vm)
@@ -136,7 +138,7 @@ class _Copy:
         await self.environment.nodes.call(self.source, calls.InstanceStart(instance=self.whole))
 
     def before(self) -> list[base.Step]:
-        """Return the steps that leave disks, or snapshots of them, that nobody writes to."""
+        """Return the steps that leave disks, or snapshots of them, to which nothing writes."""
         if not self.facts.running:
             return self.own.activate()
         take, drop = (base.Procedure("chooses what later steps copy", run) for run in (self._take, self._drop))
@@ -145,15 +147,15 @@ class _Copy:
             return [snapshots]
         stop = calls.InstanceShutdown(instance=self.whole, timeout=float(self.op.shutdown_timeout))
         start = calls.InstanceStart(instance=self.whole)
-        go_on = base.Procedure("depends on whether the storage made snapshots", self._go_on)
+        restart = base.Procedure("depends on whether the storage made snapshots", self._restart)
         return [
             base.call_step(f"stop {self.vm.name}", self.source, stop, start),
             snapshots,
-            # its undo is that of stopping
-            base.Step(f"start {self.vm.name} again, if there are snapshots", (go_on,)),
+            # the undo of the stop also undoes this start
+            base.Step(f"start {self.vm.name} again, if there are snapshots", (restart,)),
         ]
 
-    async def _go_on(self) -> None:
+    async def _restart(self) -> None:
         if self._has_snapshots() and not self.op.remove_instance:
             await self._start()
 
@@ -161,20 +163,22 @@ class _Copy:
         return self.devices != list(self.whole.disks)
 
     async def _take(self) -> None:
-        """Take snapshots of all disks, or of none where the storage cannot make them."""
-        made: list[calls.Disk] = []
+        """Take snapshots of all disks, or of none if the storage cannot make them."""
+        snapshots: list[calls.Disk] = []
         for disk, uuid in zip(self.whole.disks, self.uuids, strict=True):
             ask = calls.BlockdevSnapshot(disk=disk, name=f"{uuid}.snap")
             try:
-                kind, place = await self.environment.nodes.call(self.source, ask)
+                kind, logical_id = await self.environment.nodes.call(self.source, ask)
             except errors.WrongStateError as error:
-                await self._remove(made)
+                await self._remove(snapshots)
                 if not self.op.shutdown:
                     raise
-                self.environment.log.info(f"{self.vm.name} stays down for the whole copy: {error.message}")
+                self.environment.log.info(f"{self.vm.name} stays stopped for the whole copy: {error.message}")
                 return
-            made.append(structs.replace(disk, uuid=uuid, dev_type=kind, logical_id=place, children=(), mirror=None))
-        self.devices = made
+            snapshots.append(
+                structs.replace(disk, uuid=uuid, dev_type=kind, logical_id=logical_id, children=(), mirror=None)
+            )
+        self.devices = snapshots
 
     async def _drop(self) -> None:
         if self._has_snapshots():
@@ -185,17 +189,19 @@ class _Copy:
         for disk in disks:
             await self.environment.nodes.call(self.source, calls.BlockdevRemove(disk=disk, owner=self.vm.name))
 
-    def transfers(self, target: targets.Target) -> list[base.Step]:
-        """Return the steps that copy, a disk each; what has come is thrown away when one fails."""
-        self.carriers = [transfer.Transfer(self.environment, source=self.source, sink=target) for _ in self.whole.disks]
+    def copies(self, target: targets.Target) -> list[base.Step]:
+        """Return the steps that copy, one for each disk; a failure discards what has been copied."""
+        self.transfers = [
+            transfer.Transfer(self.environment, source=self.source, sink=target) for _ in self.whole.disks
+        ]
         discard = calls.ExportDiscard(export=self.vm.name)
         return [
             base.call_step(f"discard an incomplete export on {target.name}", target, discard, discard),
-            *(self._transfer(index, target) for index in range(len(self.whole.disks))),
+            *(self._copy(index, target) for index in range(len(self.whole.disks))),
         ]
 
-    def _transfer(self, index: int, target: targets.Target) -> base.Step:
-        carrier = self.carriers[index]
+    def _copy(self, index: int, target: targets.Target) -> base.Step:
+        stream = self.transfers[index]
 
         async def copy() -> None:
             begin = calls.StreamEnd(
@@ -205,16 +211,16 @@ class _Copy:
                 compress=self.op.compress,
                 debug=self.op.debug_level or 0,
             )
-            await carrier.run(begin, calls.StreamEnd(export=self.vm.name, dump=self.whole.disks[index].uuid))
+            await stream.run(begin, calls.StreamEnd(export=self.vm.name, dump=self.whole.disks[index].uuid))
 
         text = f"copy disk {index} of {self.vm.name} to {target.name}"
-        return base.Step(text, (carrier.procedure(copy),), (carrier.undo,))
+        return base.Step(text, (stream.procedure(copy),), (stream.undo,))
 
     def after(self, target: targets.Target) -> list[base.Step]:
-        """Return the steps that end it: the export counts from its description on."""
+        """Return the steps that finish the export: it is valid as soon as its description exists."""
 
         async def finalize() -> None:
-            description = manifest.write(self._described(), self.whole)
+            description = manifest.write(self._content(), self.whole)
             await self.environment.nodes.call(
                 target, calls.ExportFinalize(export=self.vm.name, description=description)
             )
@@ -223,32 +229,32 @@ class _Copy:
             if not self._has_snapshots():
                 await self._start()
 
-        async def forget() -> None:
-            await self._forget_older(target)
+        async def remove_older() -> None:
+            await self._remove_older(target)
 
-        describe = base.Procedure("contains what the copies reported", finalize)
+        describe = base.Procedure("writes what the copies reported", finalize)
         remove = base.Command(target, calls.ExportRemove(export=self.vm.name))
         steps = [base.Step(f"write the description of the export of {self.vm.name}", (describe,), (remove,))]
         if self.facts.running:
             drop = base.Procedure("depends on whether the storage made snapshots", self._drop_quietly)
             steps.append(base.Step("remove the snapshots", (drop,)))
         if self.facts.running and self.op.shutdown and not self.op.remove_instance:
-            again = base.Procedure("depends on whether the storage made snapshots", start)
-            steps.append(base.Step(f"start {self.vm.name} again, if it is down", (again,)))
+            restart = base.Procedure("depends on whether the storage made snapshots", start)
+            steps.append(base.Step(f"start {self.vm.name} again, if it is stopped", (restart,)))
         if not self.facts.running:
             steps += self.own.deactivate()
-        older = base.Procedure("calls all nodes at once", forget)
+        older = base.Procedure("calls all nodes at once", remove_older)
         return [*steps, base.Step(f"remove older exports of {self.vm.name} from other nodes", (older,))]
 
     async def _drop_quietly(self) -> None:
-        """Remove the snapshots; the export is complete, and is kept if that fails."""
+        """Remove the snapshots; the complete export is kept if that fails."""
         if self._has_snapshots():
             try:
                 await self._remove(self.devices)
             except errors.GantryError as error:
-                self.environment.log.warning(f"a snapshot of {self.vm.name} is left on {self.source.name}: {error}")
+                self.environment.log.warning(f"a snapshot of {self.vm.name} remains on {self.source.name}: {error}")
 
-    def _described(self) -> manifest.Export:
+    def _content(self) -> manifest.Export:
         return manifest.Export(
             instance=self.vm.name,
             source=self.source.name,
@@ -264,24 +270,24 @@ class _Copy:
                     size=disk.size,
                     mode=disk.mode,
                     name=disk.name,
-                    digest=carrier.done.digest if carrier.done else "",
-                    bytes=carrier.done.size if carrier.done else 0,
+                    digest=stream.done.digest if stream.done else "",
+                    bytes=stream.done.size if stream.done else 0,
                 )
-                for disk, carrier in zip(self.whole.disks, self.carriers, strict=True)
+                for disk, stream in zip(self.whole.disks, self.transfers, strict=True)
             ],
             tags=self.vm.tags,
             hvparams={name: str(value) for name, value in self.vm.hvparams.items()},
             beparams={name: str(value) for name, value in self.vm.beparams.items()},
-            # Private ones stay here; an import is told them anew.
+            # Private parameters are not exported; an import needs them again.
             osparams={name: str(value) for name, value in self.vm.osparams.items()},
         )
 
-    async def _forget_older(self, target: targets.Target) -> None:
+    async def _remove_older(self, target: targets.Target) -> None:
         nodes = [node for node in self.snapshot.nodes.values() if node.uuid != target.uuid and not node.offline]
-        where = [self.snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
-        for answer in await self.environment.nodes.fan_out(where, calls.ExportRemove(export=self.vm.name)):
+        other_nodes = [self.snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
+        for answer in await self.environment.nodes.fan_out(other_nodes, calls.ExportRemove(export=self.vm.name)):
             if answer.error:
-                self.environment.log.warning(f"an older export may be left on {answer.target.name}: {answer.error}")
+                self.environment.log.warning(f"an older export may remain on {answer.target.name}: {answer.error}")
 
 
 class BackupRemove(base.Unit[opcodes.BackupRemove, list[targets.Target]]):
@@ -290,26 +296,26 @@ class BackupRemove(base.Unit[opcodes.BackupRemove, list[targets.Target]]):
     OPCODE = opcodes.BackupRemove
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, if there is one: it may be exported just now."""
+        """Take the instance, if it exists: it may just be exported."""
         uuid = snapshot.names.get(("instances", self.op.instance_name))
         return {(lock.Level.INSTANCE, uuid or self.op.instance_name): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> list[targets.Target]:
-        """Find the exports; NotFoundError when there is none."""
+        """Return the nodes that have an export; raises NotFoundError if there is no export."""
         online = [snapshot.target(node) for node in snapshot.nodes.values() if not node.offline]
-        where = sorted(online, key=lambda target: target.name)
-        answers = await self.environment.nodes.fan_out(where, calls.ExportList())
-        found = [answer.target for answer in answers if self.op.instance_name in (answer.value or ())]
-        if not found:
+        online_nodes = sorted(online, key=lambda target: target.name)
+        answers = await self.environment.nodes.fan_out(online_nodes, calls.ExportList())
+        nodes_with_export = [answer.target for answer in answers if self.op.instance_name in (answer.value or ())]
+        if not nodes_with_export:
             silent = [answer.target.name for answer in answers if answer.error]
             raise errors.NotFoundError(
                 f"no node has an export {self.op.instance_name}",
-                hint=f"{', '.join(silent)} did not answer" if silent else "gnt-backup list shows those there are",
+                hint=f"{', '.join(silent)} did not answer" if silent else "gnt-backup list shows the exports",
             )
-        return found
+        return nodes_with_export
 
     def plan(self, snapshot: states.Snapshot, facts: list[targets.Target]) -> base.Plan:
-        """Remove them; the state does not know of exports."""
+        """Remove the exports; the state does not contain exports."""
         remove = calls.ExportRemove(export=self.op.instance_name)
         steps = [
             base.call_step(f"remove the export {self.op.instance_name} from {target.name}", target, remove)

@@ -1,9 +1,9 @@
-"""What stands in the ``config.ini`` of an export, and how it is read (contracts/export.md#config-file). Pure.
+"""Reading and writing the ``config.ini`` of an export (contracts/export.md#config-file). Pure.
 
-Sections ``export``, ``instance``, ``hypervisor``, ``backend`` and ``os``, with the names that older tools know. Beside
-those are ours: ``format`` (``dump``: disks as they are; ``script``: written by the OS's export script); for each disk
-its mode, and ``sha256`` and ``bytes`` of its dump as it lies there, compressed; for each NIC all its addresses. The
-parameter sections hold what was set for the instance, not what was filled in.
+Sections ``export``, ``instance``, ``hypervisor``, ``backend`` and ``os``, with the names that older tools know. Gantry
+adds: ``format`` (``dump``: disks as they are; ``script``: written by the OS's export script); for each disk its mode,
+and ``sha256`` and ``bytes`` of its dump as stored, compressed; for each NIC all its addresses. The parameter sections
+contain what was set for the instance, without defaults.
 """
 
 import configparser
@@ -21,7 +21,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Dump:
-    """A disk of an export; ``digest`` is empty where nobody wrote it down. Sizes are MiB."""
+    """A disk of an export; ``digest`` is empty if the export has none. Sizes are MiB."""
 
     file: str
     size: int
@@ -52,7 +52,7 @@ class Export:
 
 
 def write(export: Export, whole: calls.Instance) -> str:
-    """Return the text for an export; ``whole`` is the instance, filled, for what older tools read."""
+    """Return the text for an export; ``whole`` is the filled instance, with values that older tools read."""
     parser = _Parser()
     parser["export"] = {
         "version": VERSION,
@@ -72,13 +72,13 @@ def write(export: Export, whole: calls.Instance) -> str:
 
 
 class _Parser(configparser.ConfigParser):
-    """Reads and writes the file; names of parameters keep their case."""
+    """Reads and writes the file; keeps the case of parameter names."""
 
     def __init__(self) -> None:
         super().__init__(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
 
     def optionxform(self, optionstr: str) -> str:
-        """Return a name as it is."""
+        """Return a name unchanged."""
         return optionstr
 
 
@@ -121,28 +121,28 @@ def _instance(export: Export, whole: calls.Instance) -> dict[str, str]:
     return values
 
 
-TOLD = 200
-"""How many characters of what is wrong with a file are told: it may be anything."""
+MAX_REASON_LENGTH = 200
+"""The maximum number of characters of a parser's error in a message: the file may contain anything."""
 
 
 def read(text: str, *, where: str) -> Export:
-    """Read the text of an export; WrongStateError says what is wrong with it. ``where`` names it in the error."""
+    """Read the text of an export; raises WrongStateError for invalid text. ``where`` names the file in the error."""
     parser = _Parser()
     try:
         parser.read_string(text)
         return _export(parser)
     except (configparser.Error, KeyError, ValueError) as error:
-        why = " ".join(str(error).split())[:TOLD]
+        reason = " ".join(str(error).split())[:MAX_REASON_LENGTH]
         missing = " is missing" if isinstance(error, KeyError) else ""
         raise errors.WrongStateError(
-            f"{where} is damaged: its config.ini cannot be read: {why}{missing}", hint="take another export"
+            f"{where} is damaged: its config.ini cannot be read: {reason}{missing}", hint="use another export"
         ) from None
 
 
 def _export(parser: configparser.ConfigParser) -> Export:
     about, vm = parser["export"], parser["instance"]
     if about["version"] != VERSION:
-        raise ValueError(f"version {about['version']} is not known")
+        raise ValueError(f"unknown version {about['version']}")
     count = _count(vm["disk_count"], 16)
     return Export(
         instance=vm["name"],
@@ -150,7 +150,7 @@ def _export(parser: configparser.ConfigParser) -> Export:
         timestamp=int(about.get("timestamp", "0")),
         os=about["os"],
         compression=about.get("compression", NONE),
-        # older tools have nothing but scripts
+        # older tools only have scripts
         scripted=about.get("format", "script") == "script",
         disk_template=vm["disk_template"],
         hypervisor=vm["hypervisor"],
@@ -163,10 +163,10 @@ def _export(parser: configparser.ConfigParser) -> Export:
     )
 
 
-def _count(text: str, most: int) -> int:
+def _count(text: str, maximum: int) -> int:
     count = int(text)
-    if not 0 <= count <= most:
-        raise ValueError(f"{count} is not between 0 and {most}")
+    if not 0 <= count <= maximum:
+        raise ValueError(f"{count} is not between 0 and {maximum}")
     return count
 
 
@@ -192,7 +192,7 @@ def _dump(vm: configparser.SectionProxy, prefix: str) -> Dump:
 def _nic(vm: configparser.SectionProxy, prefix: str) -> opcodes.NicSpec:
     addresses = vm.get(f"{prefix}ips", _known(vm.get(f"{prefix}ip", ""))).split()
     network = _known(vm.get(f"{prefix}network", ""))
-    # A NIC in a network gets the rest from there.
+    # A NIC in a network gets the other values from the network.
     plug = {} if network else {name: vm.get(f"{prefix}{name}") or None for name in ("mode", "link", "vlan")}
     return opcodes.NicSpec(
         mac=vm.get(f"{prefix}mac", "auto"),

@@ -1,11 +1,11 @@
-"""Making an instance from an export: finding it, filling in what was not asked for, its steps.
+"""Create an instance from an export: find the export, complete the opcode from it, and fill the disks.
 
-``create`` uses it for the mode ``import``. What the opcode says counts; what it leaves out comes from the export. An
-instance that gets its old name back gets its MAC addresses and IP addresses back too; under another name it gets new
-ones, for the old instance may still be there.
+``create`` uses it for the mode ``import``. Values in the opcode take precedence over those of the export. An instance
+that keeps its old name also keeps its MAC and IP addresses; under another name it gets new ones, because the old
+instance may still exist.
 
-A dump is read once: its checksum is known when all of it has gone into the disk, and what does not fit fails the step,
-which takes all that was made away again. To compute it before would make a large import twice as long.
+A dump is read once: its checksum is known only when it is written to the disk completely. A wrong checksum fails the
+step, which removes what was created. Computing it first would double the time of a large import.
 """
 
 import contextlib
@@ -24,76 +24,76 @@ from gantry.state import snapshot as states
 
 
 @dataclass(frozen=True)
-class Found:
-    """An export: where it is, and what is in it."""
+class Source:
+    """An export: its node, its name there, and its contents."""
 
     node: targets.Target
     name: str
     content: manifest.Export
 
 
-async def find(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.InstanceCreate) -> Found:
-    """Return the export that an opcode asks for, with a dump for every disk.
+async def find(environment: base.Environment, snapshot: states.Snapshot, op: opcodes.InstanceCreate) -> Source:
+    """Return the export that an opcode requests, with a dump for every disk.
 
-    NotFoundError, WrongStateError where a dump or the description is missing.
+    Raises NotFoundError, WrongStateError if a dump or the description is missing.
     """
     name = (op.src_path or op.instance_name).rstrip("/").rpartition("/")[2]
     node = await _node(environment, snapshot, name, named=op.src_node)
     text = await environment.nodes.call(node, calls.ExportInfo(export=name))
     content = manifest.read(text, where=f"export {name} on node {node.name}")
-    found = Found(node, name, content)
-    there = await environment.nodes.call(node, calls.ExportDumpList(export=name))
+    export = Source(node, name, content)
+    dumps = await environment.nodes.call(node, calls.ExportDumpList(export=name))
     for index, dump in enumerate(content.dumps):
-        if dump.file not in there:
-            raise errors.WrongStateError(f"{_damaged(found, index)} is not there")
-    return found
+        if dump.file not in dumps:
+            raise errors.WrongStateError(f"{_damaged(export, index)} is missing")
+    return export
 
 
 async def _node(
     environment: base.Environment, snapshot: states.Snapshot, name: str, *, named: str | None
 ) -> targets.Target:
-    """Return the node that has the export: the one named, or the only one."""
+    """Return the node that has the export: the requested node, or the only node with it."""
     if named:
         return snapshot.target(snapshot.node(named))
     online = [snapshot.target(node) for node in snapshot.nodes.values() if not node.offline]
-    where = sorted(online, key=lambda target: target.name)
-    answers = await environment.nodes.fan_out(where, calls.ExportList())
-    found = [answer.target for answer in answers if name in (answer.value or ())]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    targets_online = sorted(online, key=lambda target: target.name)
+    answers = await environment.nodes.fan_out(targets_online, calls.ExportList())
+    nodes = [answer.target for answer in answers if name in (answer.value or ())]
+    if len(nodes) == 1:
+        return nodes[0]
+    if nodes:
         raise errors.InvalidError(
-            f"several nodes have an export {name}: {', '.join(target.name for target in found)}",
-            hint="say which with --src-node",
+            f"several nodes have an export {name}: {', '.join(target.name for target in nodes)}",
+            hint="choose a node with --src-node",
         )
-    raise errors.NotFoundError(f"no node has an export {name}", hint="gnt-backup list shows those there are")
+    raise errors.NotFoundError(f"no node has an export {name}", hint="gnt-backup list shows the exports")
 
 
-def _damaged(found: Found, index: int) -> str:
-    dump = found.content.dumps[index].file
-    return f"export {found.name} on node {found.node.name} is damaged: disk {index} ({dump})"
+def _damaged(export: Source, index: int) -> str:
+    dump = export.content.dumps[index].file
+    return f"export {export.name} on node {export.node.name} is damaged: disk {index} ({dump})"
 
 
-def _check(found: Found, index: int, digest: str) -> None:
-    """Raise WrongStateError when a dump has another checksum than was written down, if one was."""
-    wanted = found.content.dumps[index].digest
-    if wanted and digest != wanted:
+def _check(export: Source, index: int, digest: str) -> None:
+    """Raise WrongStateError if a dump's checksum differs from the recorded one, if any."""
+    recorded = export.content.dumps[index].digest
+    if recorded and digest != recorded:
         raise errors.WrongStateError(
-            f"{_damaged(found, index)} has the checksum {digest}, {wanted} was written down",
-            hint="nothing that was made is left; take another export",
+            f"{_damaged(export, index)} has the checksum {digest}, but {recorded} is recorded",
+            hint="the new instance was removed again; use another export",
         )
 
 
-async def _explain(environment: base.Environment, found: Found, index: int) -> None:
-    """Raise WrongStateError when a dump that did not go through is damaged; a node that is away has no answer."""
-    dump = found.content.dumps[index].file
+async def _explain(environment: base.Environment, export: Source, index: int) -> None:
+    """Raise WrongStateError if a dump whose copy failed is damaged; a node that does not answer is ignored."""
+    dump = export.content.dumps[index].file
     with contextlib.suppress(errors.RemoteError):
-        there = await environment.nodes.call(found.node, calls.ExportVerify(export=found.name, dumps=(dump,)))
-        _check(found, index, there.get(dump, "of nothing"))
+        digests = await environment.nodes.call(export.node, calls.ExportVerify(export=export.name, dumps=(dump,)))
+        _check(export, index, digests.get(dump, "of nothing"))
 
 
 def completed(op: opcodes.InstanceCreate, content: manifest.Export) -> opcodes.InstanceCreate:
-    """Return the opcode with all that it leaves to the export; InvalidError when the disks cannot hold it."""
+    """Return the opcode completed from the export; raises InvalidError if the disks are too few or too small."""
     same = op.instance_name == content.instance
     disks = op.disks or tuple(
         opcodes.DiskSpec(size=dump.size, mode="ro" if dump.mode == "ro" else "rw", name=dump.name or None)
@@ -124,12 +124,12 @@ def _backend(content: manifest.Export, op: opcodes.InstanceCreate) -> dict[str, 
 def _check_disks(disks: tuple[opcodes.DiskSpec, ...], content: manifest.Export) -> None:
     if len(disks) < len(content.dumps):
         raise errors.InvalidError(
-            f"the export has {len(content.dumps)} disks, {len(disks)} are not enough", hint="leave --disk out"
+            f"the export has {len(content.dumps)} disks, the request only {len(disks)}", hint="omit --disk"
         )
     for index, (disk, dump) in enumerate(zip(disks, content.dumps, strict=False)):
         size = parameters.size(disk.size) if disk.size != "auto" else dump.size
         if size < dump.size:
-            raise errors.InvalidError(f"disk {index} had {dump.size} MiB when it was exported, {size} is not enough")
+            raise errors.InvalidError(f"disk {index} had {dump.size} MiB when it was exported, {size} MiB is too small")
 
 
 def _nic(spec: opcodes.NicSpec, *, same: bool) -> opcodes.NicSpec:
@@ -137,50 +137,51 @@ def _nic(spec: opcodes.NicSpec, *, same: bool) -> opcodes.NicSpec:
 
 
 def steps(
-    environment: base.Environment, found: Found, whole: calls.Instance, *, target: targets.Target, debug: int
+    environment: base.Environment, export: Source, whole: calls.Instance, *, target: targets.Target, debug: int
 ) -> list[base.Step]:
     """Return the steps that fill an instance's new disks on ``target``."""
     return [
-        _step(environment, found, whole, index, target=target, debug=debug) for index in range(len(found.content.dumps))
+        _step(environment, export, whole, index, target=target, debug=debug)
+        for index in range(len(export.content.dumps))
     ]
 
 
 def _step(
     environment: base.Environment,
-    found: Found,
+    export: Source,
     whole: calls.Instance,
     index: int,
     *,
     target: targets.Target,
     debug: int,
 ) -> base.Step:
-    carrier = transfer.Transfer(environment, source=found.node, sink=target)
-    content, disk = found.content, whole.disks[index]
-    begin = calls.StreamEnd(export=found.name, dump=content.dumps[index].file)
-    into = calls.StreamEnd(
+    stream = transfer.Transfer(environment, source=export.node, sink=target)
+    content, disk = export.content, whole.disks[index]
+    begin = calls.StreamEnd(export=export.name, dump=content.dumps[index].file)
+    end = calls.StreamEnd(
         instance=whole, disk=disk, scripted=content.scripted, compress=content.compression, debug=debug
     )
 
     async def copy() -> None:
         try:
-            await carrier.run(begin, into)
+            await stream.run(begin, end)
         except errors.JobCanceledError:
             raise
         except errors.GantryError:
-            await _explain(environment, found, index)
+            await _explain(environment, export, index)
             raise
-        if carrier.done:
-            _check(found, index, carrier.done.digest)
+        if stream.done:
+            _check(export, index, stream.done.digest)
 
-    text = f"import disk {index} from {found.name} on {found.node.name}"
-    return base.Step(text, (carrier.procedure(copy),), (carrier.undo,))
+    text = f"import disk {index} from {export.name} on {export.node.name}"
+    return base.Step(text, (stream.procedure(copy),), (stream.undo,))
 
 
 def rename_step(
-    environment: base.Environment, found: Found, whole: calls.Instance, *, target: targets.Target, debug: int
+    environment: base.Environment, export: Source, whole: calls.Instance, *, target: targets.Target, debug: int
 ) -> base.Step:
-    """Return the step that tells the imported system its new name, where its OS has a script for that."""
-    old = found.content.instance
+    """Return the step that renames the imported operating system, if its OS has a rename script."""
+    old = export.content.instance
 
     async def rename() -> None:
         definition = await environment.nodes.call(target, calls.OsValidate(name=whole.os.partition("+")[0]))
@@ -188,7 +189,7 @@ def rename_step(
             call = calls.OsRename(instance=whole, old=old, debug=debug)
             await os_check.run(environment, target, call, whole=whole)
         else:
-            environment.log.warning(f"OS {definition.name} has no rename script: on its disks the name is still {old}")
+            environment.log.warning(f"OS {definition.name} has no rename script: its disks keep the name {old}")
 
     action = base.Procedure("depends on the scripts of the OS definition", rename)
-    return base.Step(f"rename the system from {old} to {whole.name}", (action,))
+    return base.Step(f"rename the operating system from {old} to {whole.name}", (action,))

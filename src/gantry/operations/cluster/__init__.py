@@ -1,1 +1,1 @@
-"""The cluster as a whole: settings, tags, verification, configuration files."""
+"""Units for the cluster as a whole: settings, tags, verification, configuration files."""

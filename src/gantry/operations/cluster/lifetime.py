@@ -1,4 +1,4 @@
-"""The end of a cluster, and the hooks of its beginning."""
+"""Units that destroy a cluster, and that run the hooks of a new cluster."""
 
 from gantry import errors
 from gantry.model import lock, opcodes
@@ -23,7 +23,7 @@ class ClusterPostInit(base.Planned[opcodes.ClusterPostInit]):
 
 
 class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
-    """Takes an empty cluster apart: every node forgets it; the master daemon ends after the job."""
+    """Destroys an empty cluster: every node forgets it; the master daemon ends after the job."""
 
     OPCODE = opcodes.ClusterDestroy
 
@@ -32,13 +32,13 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
         return {(lock.Level.CLUSTER, "BGL"): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Tell the nodes, the master's own last. Refused while there are instances."""
+        """Notify the nodes, the master's node last. Refused while there are instances."""
         del facts
         if snapshot.instances:
             names = sorted(vm.name for vm in snapshot.instances.values())
             raise errors.WrongStateError(
                 f"cluster {snapshot.the_cluster.name} has {len(names)} instances ({', '.join(names[:5])})",
-                hint="remove them first",
+                hint="remove the instances first",
             )
         if snapshot.disks:
             raise errors.WrongStateError(
@@ -46,9 +46,12 @@ class ClusterDestroy(base.Planned[opcodes.ClusterDestroy]):
                 hint="gnt-node list -o name,detached_disks shows them; attach them to an instance and remove it",
             )
         master = snapshot.nodes[snapshot.the_cluster.master_node]
-        others = sorted((node for node in snapshot.nodes.values() if node is not master), key=lambda node: node.name)
+        other_nodes = sorted(
+            (node for node in snapshot.nodes.values() if node is not master), key=lambda node: node.name
+        )
         farewell = [
-            base.Step(f"let {node.name} leave the cluster", _leave(snapshot.target(node))) for node in (*others, master)
+            base.Step(f"let {node.name} leave the cluster", _leave(snapshot.target(node)))
+            for node in (*other_nodes, master)
         ]
         return base.Plan(
             lines=[f"destroy cluster {snapshot.the_cluster.name}"],

@@ -1,7 +1,7 @@
-"""Bringing the cluster's files to its nodes: what ``gnt-cluster redist-conf`` asks for, and the master by itself does.
+"""Send the cluster's files to its nodes: for ``gnt-cluster redist-conf``, and by the master itself.
 
-Each node is sent what its files should be, by digest, and the lines that changed; only what cannot be made of those
-goes whole, to the nodes that say so. So a change costs a short message for each node, however long the files are.
+Each node gets the digests of its files and the changed lines; files that it cannot build from those are sent whole,
+to the nodes that report them. So a change costs a short message for each node, however long the files are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,39 +15,39 @@ from gantry.state import snapshot as states
 from gantry.state import ssconf
 
 BATCH = 20
-"""How many nodes get whole files at a time: each message is as long as they are."""
+"""The number of nodes that get whole files at a time: each message is as long as the files."""
 
 
 async def spread(
     nodes: base.Nodes,
-    where: Sequence[targets.Target],
+    node_targets: Sequence[targets.Target],
     values: Mapping[str, str],
     *,
     before: Mapping[str, str] | None = None,
 ) -> dict[targets.Target, errors.GantryError]:
-    """Bring the ssconf files of nodes to ``values``; return the nodes that did not take them.
+    """Update the ssconf files of nodes to ``values``; return the nodes that failed, with their errors.
 
-    ``before`` is what most of them hold.
+    ``before`` is what most of the nodes have.
     """
     changed = ssconf.line_changes(before or {}, values)
-    answers = await nodes.fan_out(where, calls.UpdateSsconf(digests=ssconf.digests(values), lines=changed))
+    answers = await nodes.fan_out(node_targets, calls.UpdateSsconf(digests=ssconf.digests(values), lines=changed))
     failed = {answer.target: answer.error for answer in answers if answer.error}
     lacking: dict[tuple[str, ...], list[targets.Target]] = {}
     for answer in answers:
         if answer.value:
             lacking.setdefault(answer.value, []).append(answer.target)
-    for keys, some in lacking.items():
+    for keys, batch_targets in lacking.items():
         whole = calls.WriteSsconf(values={key: values[key] for key in keys if key in values})
-        for start in range(0, len(some), BATCH):
-            written = await nodes.fan_out(some[start : start + BATCH], whole)
+        for start in range(0, len(batch_targets), BATCH):
+            written = await nodes.fan_out(batch_targets[start : start + BATCH], whole)
             failed |= {answer.target: answer.error for answer in written if answer.error}
     return failed
 
 
 class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
-    """Writes ssconf on all nodes and the papers on candidates, and says whose copy of the state is behind.
+    """Writes ssconf on all nodes and the secrets on candidates, and logs candidates whose copy is behind.
 
-    The copies follow the journal by themselves; one that differs is replaced as a whole when the next record comes.
+    The copies follow the journal by themselves; a copy that differs is replaced completely with the next record.
     """
 
     OPCODE = opcodes.ClusterRedistConf
@@ -57,11 +57,11 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
         return {(lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Send, node by node; those that do not answer are warnings."""
+        """Send the files; nodes that do not answer cause warnings."""
         del facts
         return base.Plan(
             lines=["send the cluster's files to all nodes"],
-            # A master that was replaced cannot commit, so it sends nothing.
+            # A former master cannot commit, so it sends nothing.
             changes=[states.Put(base.changed(snapshot.the_cluster, self.environment.inputs.now))],
             steps=[
                 base.Step(
@@ -74,12 +74,12 @@ class ClusterRedistConf(base.Planned[opcodes.ClusterRedistConf]):
         environment = self.environment
         state = environment.snapshot()
         nodes = sorted((node for node in state.nodes.values() if not node.offline), key=lambda node: node.name)
-        where = [state.target(node) for node in nodes]
-        for target, error in (await spread(environment.nodes, where, ssconf.values(state))).items():
-            environment.log.warning(f"{target.name} did not take the files: {error}")
+        node_targets = [state.target(node) for node in nodes]
+        for target, error in (await spread(environment.nodes, node_targets, ssconf.values(state))).items():
+            environment.log.warning(f"{target.name} did not accept the cluster's files: {error}")
         for node in nodes:
             if node.role(state.the_cluster) is cluster.Role.CANDIDATE:
                 try:
-                    await candidate_pool.give_papers(environment, state.target(node))
+                    await candidate_pool.send_secrets(environment, state.target(node))
                 except errors.GantryError as error:
-                    environment.log.warning(f"{node.name} did not take the authority's papers: {error}")
+                    environment.log.warning(f"{node.name} did not accept the authority's certificate and key: {error}")

@@ -1,9 +1,8 @@
-"""The settings of the cluster: what may be set, and OP_CLUSTER_SET_PARAMS, which sets it.
+"""The settings of the cluster: their checks, and OP_CLUSTER_SET_PARAMS, which changes them.
 
-``applied`` is pure and the one way to other settings; the initialisation of a cluster takes it too. What it cannot
-tell, whether an instance uses what goes and what nodes say of a value, the unit finds out before anything is changed.
-A pool of candidates that gets another size is filled or emptied at once, by the same choice as everywhere
-(``candidacy``).
+``applied`` is pure and the only way to other settings; a cluster's initialization uses it too. The unit checks what
+``applied`` cannot: whether an instance uses a removed setting, and whether the nodes accept a value. A new size of the
+candidate pool fills or empties the pool at once (``node.candidate_pool``).
 
 See contracts/cluster-design.md#object-parameters.
 """
@@ -48,12 +47,12 @@ _DEVICE = re.compile(r"[^\s/]{0,15}")
 
 
 def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Cluster:
-    """Return the cluster with the settings that an opcode names; raises InvalidError."""
+    """Return the cluster with the settings of an opcode; raises InvalidError."""
     hypervisors = _chosen(owner, op, "enabled_hypervisors", what="hypervisor", known=parameters.HYPERVISORS)
     backend = parameters.merge(owner.beparams.get(parameters.RESET, {}), parameters.backend(op.beparams or {}))
     parameters.check_memory(parameters.fill(parameters.BACKEND, backend))
     nic = parameters.nic(op.nicparams or {})
-    checked = {name: parameters.hypervisor(name, given) for name, given in (op.hvparams or {}).items()}
+    checked = {name: parameters.hypervisor(name, values) for name, values in (op.hvparams or {}).items()}
     return structs.replace(
         owner,
         **_values(op),
@@ -80,12 +79,12 @@ def applied(owner: cluster.Cluster, op: opcodes.ClusterSetParams) -> cluster.Clu
 
 
 def _values(op: opcodes.ClusterSetParams) -> entities.Parameters:
-    """Return the settings that are one value each, in their types."""
-    given = {name: getattr(op, name) for name in parameters.CLUSTER if getattr(op, name) is not None}
-    size = given.get("default_disk_size")
+    """Return the settings that have a single value, converted to their types."""
+    requested = {name: getattr(op, name) for name in parameters.CLUSTER if getattr(op, name) is not None}
+    size = requested.get("default_disk_size")
     if size is not None and size != parameters.RESET:
-        given["default_disk_size"] = parameters.size(size)
-    checked = parameters.check(given, parameters.CLUSTER, what="cluster")
+        requested["default_disk_size"] = parameters.size(size)
+    checked = parameters.check(requested, parameters.CLUSTER, what="cluster")
     values = {
         name: parameters.CLUSTER[name].default if value == parameters.RESET else value
         for name, value in checked.items()
@@ -95,20 +94,20 @@ def _values(op: opcodes.ClusterSetParams) -> entities.Parameters:
 
 def _device(name: str) -> str:
     if not _DEVICE.fullmatch(name):
-        raise errors.InvalidError(f"{name!r} is no name of a network device", hint="15 characters, no blank, no slash")
+        raise errors.InvalidError(f"{name!r} is not a network device name", hint="15 characters, no space, no slash")
     return name
 
 
 def _group(name: str) -> str:
     if not disk_spec.is_volume_name(name):
-        raise errors.InvalidError(f"{name!r} is no name of a volume group")
+        raise errors.InvalidError(f"{name!r} is not a valid volume group name")
     return name
 
 
 def _program(name: str) -> str:
     if not _PROGRAM.fullmatch(name):
         raise errors.InvalidError(
-            f"{name!r} is no name of an allocator program", hint="its name alone, without a folder"
+            f"{name!r} is not a valid allocator name", hint="use the program's name without a folder"
         )
     return name
 
@@ -124,22 +123,22 @@ _FORMS: dict[str, Callable[[str], str]] = {
 def _chosen(
     owner: cluster.Cluster, op: opcodes.ClusterSetParams, field: str, *, what: str, known: Collection[str]
 ) -> tuple[str, ...]:
-    """Return a list of names out of those known, each once; ``default`` alone is that of a new cluster."""
-    given: tuple[str, ...] | None = getattr(op, field)
-    if given is None:
-        kept: tuple[str, ...] = getattr(owner, field)
-        return kept
-    names: tuple[str, ...] = getattr(_FRESH, field) if given == (parameters.RESET,) else given
-    if wrong := [name for name in names if name not in known]:
-        raise parameters.unknown(what, wrong, known)
+    """Return a list of known names, each once; ``default`` alone is the list of a new cluster."""
+    requested: tuple[str, ...] | None = getattr(op, field)
+    if requested is None:
+        current: tuple[str, ...] = getattr(owner, field)
+        return current
+    names: tuple[str, ...] = getattr(_FRESH, field) if requested == (parameters.RESET,) else requested
+    if unknown := [name for name in names if name not in known]:
+        raise parameters.unknown(what, unknown, known)
     if not names:
-        raise errors.InvalidError(f"no {what} is named", hint=f"known are {', '.join(sorted(known))}")
+        raise errors.InvalidError(f"the list of {what}s is empty", hint=f"known: {', '.join(sorted(known))}")
     return tuple(dict.fromkeys(names))
 
 
-def _listed(kept: tuple[str, ...], changes: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return a list of names after changes of it, by name; one that says what is so already changes nothing."""
-    names = {*kept}
+def _listed(current: tuple[str, ...], changes: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return a list of names after additions and removals, by name; redundant changes are ignored."""
+    names = {*current}
     for action, name in changes:
         names = names | {name} if action == "add" else names - {name}
     return tuple(sorted(names))
@@ -149,25 +148,25 @@ def _with_first(names: tuple[str, ...], first: str | None) -> tuple[str, ...]:
     if first is None:
         return names
     if first not in names:
-        raise errors.InvalidError(f"hypervisor {first} is not enabled", hint=f"enabled are {', '.join(names)}")
+        raise errors.InvalidError(f"hypervisor {first} is not enabled", hint=f"enabled: {', '.join(names)}")
     return (first, *(name for name in names if name != first))
 
 
-def _thresholds(op: opcodes.ClusterSetParams, kept: tuple[int, int]) -> tuple[int, int]:
-    given = op.network_thresholds
-    if given is None:
-        return kept
-    warning, critical = _FRESH.network_thresholds if isinstance(given, str) else given
+def _thresholds(op: opcodes.ClusterSetParams, current: tuple[int, int]) -> tuple[int, int]:
+    requested = op.network_thresholds
+    if requested is None:
+        return current
+    warning, critical = _FRESH.network_thresholds if isinstance(requested, str) else requested
     if not 0 < warning <= critical <= 100:
         raise errors.InvalidError(
-            f"network thresholds {warning},{critical} are not valid",
-            hint="two percentages, first that of warnings, as in 80,95",
+            f"network thresholds {warning},{critical} are invalid",
+            hint="use two percentages, the warning first, as in 80,95",
         )
     return warning, critical
 
 
 def differences(old: cluster.Cluster, new: cluster.Cluster) -> list[str]:
-    """Return what is different, a line each."""
+    """Return the differences, a line each."""
     plain = [(name, getattr(old, name), getattr(new, name)) for name in (*parameters.CLUSTER, *LISTS)]
     text = parameter_levels.text
     lines = [f"{name}: {text(before)} becomes {text(after)}" for name, before, after in plain if before != after]
@@ -184,7 +183,7 @@ def _private_differences(old: parameter_levels.ByName, new: parameter_levels.ByN
         before, after = old.get(system, {}), new.get(system, {})
         for name in sorted({*before, *after}):
             if before.get(name) != after.get(name):
-                yield f"OS {system} {name}: its private value is {'another' if name in after else 'taken back'}"
+                yield f"OS {system} {name}: its private value {'changes' if name in after else 'is removed'}"
 
 
 def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[parameter_levels.Class]:
@@ -202,23 +201,23 @@ def _classes(old: cluster.Cluster, new: cluster.Cluster) -> Iterator[parameter_l
 
 @dataclass(frozen=True)
 class Facts:
-    """What nodes said before a change.
+    """What nodes reported before a change.
 
-    ``lagging`` are the names of candidates whose copy of the state is behind, or that do not answer; ``told`` the nodes
-    with an accelerator that the cluster had not asked for until now.
+    ``lagging`` are the names of candidates whose copy of the state is behind or that do not answer; ``updated`` are the
+    nodes with accelerators that the cluster did not need until now.
     """
 
     lagging: frozenset[str] = frozenset()
-    told: tuple[cluster.Node, ...] = ()
+    updated: tuple[cluster.Node, ...] = ()
 
 
 class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
-    """Changes settings of the cluster, and the number of its candidates with the size of their pool."""
+    """Changes settings of the cluster; with the candidate pool size also the number of candidates."""
 
     OPCODE = opcodes.ClusterSetParams
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the cluster's own entry and the pool of candidates; share what may be in the way, or is to be asked."""
+        """Take the cluster's entry and the pool of candidates; share objects that may conflict or must be asked."""
         needed = {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
         if ipam_database.is_meant(self.op):
             return needed | {ipam_database.NETWORKS: lock.Mode.EXCLUSIVE}
@@ -229,49 +228,51 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         return needed
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Try the change and have nodes check the values; when candidates have to go, find out who is behind."""
+        """Try the change and let nodes check the values; if candidates must leave, find those that are behind."""
         if ipam_database.is_meant(self.op):
             await ipam_database.check(self.environment, snapshot.the_cluster, self.op)
             return Facts()
-        old, new = snapshot.the_cluster, self._wanted(snapshot)
+        old, new = snapshot.the_cluster, self._changed(snapshot)
         await self._ask(snapshot, old, new)
-        told = await self._accelerators(snapshot, old, new)
+        updated = await self._accelerators(snapshot, old, new)
         if not self._leaving(snapshot, new):
-            return Facts(told=told)
+            return Facts(updated=updated)
         behind = await candidate_pool.lagging(self.environment, snapshot)
-        return Facts(lagging=frozenset(name for name, _ in behind), told=told)
+        return Facts(lagging=frozenset(name for name, _ in behind), updated=updated)
 
     async def _accelerators(
         self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster
     ) -> tuple[cluster.Node, ...]:
-        """Return the nodes with their accelerators, where it is now that guests are to need one."""
+        """Return the nodes with their accelerators, if the change makes guests need them."""
         if accelerators.needed(old) or not accelerators.needed(new):
             return ()
         online = {node.uuid: node for node in snapshot.nodes.values() if not node.offline}
-        where = [snapshot.target(node) for node in online.values()]
-        answers = await self.environment.nodes.fan_out(where, accelerators.question(new))
-        return tuple(accelerators.told(online[answer.target.uuid], answer.value) for answer in answers if answer.value)
+        node_targets = [snapshot.target(node) for node in online.values()]
+        answers = await self.environment.nodes.fan_out(node_targets, accelerators.question(new))
+        return tuple(
+            accelerators.with_status(online[answer.target.uuid], answer.value) for answer in answers if answer.value
+        )
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Put the cluster without the candidates that go; then take their copies, or fill the pool."""
+        """Put the cluster without the leaving candidates; then delete their copies, or fill the pool."""
         if ipam_database.is_meant(self.op):
             return ipam_database.plan(self.environment, snapshot, self.op)
-        snapshot = parameter_levels.with_changes(snapshot, *facts.told)
-        old, new, now = snapshot.the_cluster, self._wanted(snapshot), self.environment.inputs.now
+        snapshot = parameter_levels.with_changes(snapshot, *facts.updated)
+        old, new, now = snapshot.the_cluster, self._changed(snapshot), self.environment.inputs.now
         leaving, coming = self._leaving(snapshot, new, first=facts.lagging), self._coming(snapshot, new)
-        said = [*differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
-        if not said and not coming:
-            note = f"nothing changes: cluster {old.name} has these settings already"
+        lines = [*differences(old, new), *(f"{node.name} is no longer a master candidate" for node in leaving)]
+        if not lines and not coming:
+            note = f"nothing changes: cluster {old.name} already has these settings"
             return base.Plan(lines=[note], steps=[base.Step(note)])
-        said += self._notes(snapshot, old, new)
-        steps = base.noted(said)
+        lines += self._notes(snapshot, old, new)
+        steps = base.log_steps(lines)
         steps += [candidate_pool.demotion(self.environment, snapshot.target(node)) for node in leaving]
         promotion = candidate_pool.Promotion(self.environment)
         return base.Plan(
-            lines=[*said, *(f"{node.name} becomes a master candidate" for node in coming)],
+            lines=[*lines, *(f"{node.name} becomes a master candidate" for node in coming)],
             changes=[
                 states.Put(base.changed(new, now)),
-                *(states.Put(base.changed(node, now)) for node in facts.told if node not in leaving),
+                *(states.Put(base.changed(node, now)) for node in facts.updated if node not in leaving),
                 *(states.Put(base.changed(node, now, master_candidate=False)) for node in leaving),
             ],
             steps=[*steps, promotion.step] if coming else steps,
@@ -279,97 +280,97 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
             hooks=hook_environment.of_cluster_modify(snapshot),
         )
 
-    def _wanted(self, snapshot: states.Snapshot) -> cluster.Cluster:
-        """Return the cluster as it is to be; raises PrerequisiteError."""
+    def _changed(self, snapshot: states.Snapshot) -> cluster.Cluster:
+        """Return the cluster with the changes; raises PrerequisiteError."""
         if all(getattr(self.op, name) is None for name in SETTINGS):
-            raise errors.InvalidError("nothing is to be changed", hint="name at least one setting")
+            raise errors.InvalidError("no change of the cluster was requested", hint="specify at least one setting")
         old = snapshot.the_cluster
         new = applied(old, self.op)
         _check_instances(snapshot, old, new)
-        for field, of, what in (
+        for field, attribute, what in (
             ("enabled_hypervisors", "hypervisor", "hypervisor"),
             ("enabled_disk_templates", "disk_template", "disk template"),
         ):
             for name in sorted({*getattr(old, field)} - {*getattr(new, field)}):
-                users = sorted(vm.name for vm in snapshot.instances.values() if getattr(vm, of) == name)
+                users = sorted(vm.name for vm in snapshot.instances.values() if getattr(vm, attribute) == name)
                 if users:
                     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
                     raise errors.WrongStateError(
                         f"{what} {name} is in use by instance {', '.join(users[:5])}{more}",
-                        hint="remove these first, or leave it enabled",
+                        hint="remove these instances first, or keep it enabled",
                     )
         return new
 
     def _leaving(
         self, snapshot: states.Snapshot, new: cluster.Cluster, *, first: Collection[str] = ()
     ) -> list[cluster.Node]:
-        """Return the candidates that the pool has no place for; it is brought to its size when that is named."""
+        """Return the surplus candidates; the pool is only resized if its size is in the request."""
         resized = self.op.candidate_pool_size is not None
         return candidate_pool.surplus(parameter_levels.with_changes(snapshot, new), first=first) if resized else []
 
     def _coming(self, snapshot: states.Snapshot, new: cluster.Cluster) -> list[cluster.Node]:
-        """Return the nodes that are to fill the pool; those that do not answer are passed over later."""
+        """Return the nodes that will fill the pool; nodes that do not answer are skipped later."""
         after = parameter_levels.with_changes(snapshot, new)
         lacking = max(0, candidate_pool.missing(after)) if self.op.candidate_pool_size is not None else 0
         return candidate_pool.eligible(after)[:lacking]
 
     def _notes(self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> Iterator[str]:
         if (old.hvparams, old.beparams, old.os_hvp) != (new.hvparams, new.beparams, new.os_hvp):
-            yield "instances that run take their new parameters up with their next start"
+            yield "running instances use their new parameters from their next start"
         if (old.ipolicy, old.beparams) != (new.ipolicy, new.beparams):
             yield from parameter_levels.misfits(
                 snapshot, parameter_levels.with_changes(snapshot, new), groups=snapshot.nodegroups
             )
         if new.segment_ranges and not old.segment_ranges:
-            yield "segment ranges are managed here now: change what your procedures say of where ids come from"
+            yield "Gantry now manages segment ranges: update procedures that describe where ids come from"
         elif old.segment_ranges and not new.segment_ranges:
             yield "only the segment ranges of segments.ini apply now"
         if old.candidate_pool_size != new.candidate_pool_size:
             after = parameter_levels.with_changes(snapshot, new)
             short = candidate_pool.missing(after) - len(candidate_pool.eligible(after))
             if short > 0:
-                yield f"the pool of master candidates is {short} short: no other node can be one"
+                yield f"the pool of master candidates lacks {short}: no other node is eligible"
 
     async def _ask(self, snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> None:
-        """Have the nodes that run instances check what only they can tell; raises what the first one says."""
+        """Let vm_capable nodes check the values that only they know; raises the first error."""
         nodes = sorted(snapshot.nodes.values(), key=lambda node: node.name)
-        where = [snapshot.target(node) for node in nodes if node.vm_capable and not node.offline]
+        node_targets = [snapshot.target(node) for node in nodes if node.vm_capable and not node.offline]
         for name in new.enabled_hypervisors:
             for system in ("", *sorted({*old.os_hvp, *new.os_hvp})):
                 values, before = (parameters.fill_system(owner, name, system) for owner in (new, old))
                 if values == before and (system or name in old.enabled_hypervisors):
                     continue
                 validate = calls.HypervisorValidate(hypervisor=name, hvparams=values)
-                for answer in await self.environment.nodes.fan_out(where, validate):
-                    self._heed(answer, f"hypervisor {name}" + (f" with OS {system}" if system else ""))
+                for answer in await self.environment.nodes.fan_out(node_targets, validate):
+                    self._raise_error(answer, f"hypervisor {name}" + (f" with OS {system}" if system else ""))
         tuned, private = self.op.os_hvp or {}, self.op.osparams_private_cluster or {}
         public = self.op.osparams or {}
-        set_here = {name: {**public.get(name, {}), **private.get(name, {})} for name in {**public, **private}}
+        os_parameters = {name: {**public.get(name, {}), **private.get(name, {})} for name in {**public, **private}}
         changes = (*(self.op.hidden_os or ()), *(self.op.blacklisted_os or ()))
         listed = {name for action, name in changes if action == "add"}
-        for name in sorted({*tuned, *set_here, *listed}):
-            given = {key for key, value in set_here.get(name, {}).items() if value != parameters.RESET}
-            needed = bool(given) or name in listed or any(_sets(values) for values in tuned.get(name, {}).values())
-            await self._check_system(where, name, given, needed=needed)
+        for name in sorted({*tuned, *os_parameters, *listed}):
+            set_names = {key for key, value in os_parameters.get(name, {}).items() if value != parameters.RESET}
+            needed = bool(set_names) or name in listed or any(_sets(values) for values in tuned.get(name, {}).values())
+            await self._check_system(node_targets, name, set_names, needed=needed)
         plug = _plug(new)
         if plug != _plug(old):
-            for asked in await self.environment.nodes.fan_out(where, calls.NicValidate(nics=(plug,))):
-                self._heed(asked, "defaults of NICs", forced=self.op.force)
+            for answer in await self.environment.nodes.fan_out(node_targets, calls.NicValidate(nics=(plug,))):
+                self._raise_error(answer, "defaults of NICs", forced=self.op.force)
 
     async def _check_system(
-        self, where: Sequence[targets.Target], name: str, given: Collection[str], *, needed: bool
+        self, node_targets: Sequence[targets.Target], name: str, set_names: Collection[str], *, needed: bool
     ) -> None:
-        """Refuse an operating system that is ``needed`` and on no node, and parameters that no definition lists."""
+        """Refuse a ``needed`` operating system that no node has, and parameters that no definition lists."""
         ask = calls.OsValidate(name=name.partition("+")[0])
-        answers = await self.environment.nodes.fan_out(where, ask) if needed else []
+        answers = await self.environment.nodes.fan_out(node_targets, ask) if needed else []
         known = {key for answer in answers if answer.value for key, _ in answer.value.parameters}
         if needed and not any(answer.value for answer in answers):
-            raise errors.NotFoundError(f"no node has operating system {name}", hint="gnt-os list shows those there are")
-        if wrong := sorted(set(given) - known):
-            raise parameters.unknown(f"parameter of operating system {name}:", wrong, known)
+            raise errors.NotFoundError(f"no node has operating system {name}", hint="gnt-os list shows all OSes")
+        if unlisted := sorted(set(set_names) - known):
+            raise parameters.unknown(f"parameter of operating system {name}:", unlisted, known)
 
-    def _heed(self, answer: targets.Answer[None], what: str, *, forced: bool = False) -> None:
-        """Raise what a node says against a value; one that cannot be asked is passed over by force."""
+    def _raise_error(self, answer: targets.Answer[None], what: str, *, forced: bool = False) -> None:
+        """Raise the error of a node; with ``force``, only log that a node does not answer."""
         error = answer.error
         if error is None:
             return
@@ -377,7 +378,7 @@ class ClusterSetParams(base.Unit[opcodes.ClusterSetParams, Facts]):
         if forced or (silent and self.op.force):
             self.environment.log.warning(f"{what}: {error}")
             return
-        hint = "mark the node offline, or add -f to go on without it" if silent else error.hint
+        hint = "mark the node offline, or add -f to continue without it" if silent else error.hint
         raise errors.EnvironmentFaultError(f"{what}: {error.message}", hint=hint)
 
 
@@ -386,7 +387,7 @@ def _sets(values: entities.Parameters) -> bool:
 
 
 def _check_instances(snapshot: states.Snapshot, old: cluster.Cluster, new: cluster.Cluster) -> None:
-    """Refuse defaults of memory that do not go together with what is set for an instance."""
+    """Refuse memory defaults that conflict with the parameters of an instance."""
     for vm in snapshot.instances.values() if old.beparams != new.beparams else ():
         try:
             parameters.check_memory(parameters.fill_backend(new, vm))
@@ -395,5 +396,5 @@ def _check_instances(snapshot: states.Snapshot, old: cluster.Cluster, new: clust
 
 
 def _plug(owner: cluster.Cluster) -> calls.Nic:
-    """Return a NIC that has nothing but the cluster's defaults, as nodes see it."""
+    """Return a NIC that has only the cluster's defaults, as nodes see it."""
     return fill.fill_nic(owner, 0, instance.Nic(uuid="", mac=""), net=None)

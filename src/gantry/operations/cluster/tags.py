@@ -1,4 +1,4 @@
-"""Tags: words that people hang on the cluster, on node groups, nodes, instances and networks; kept sorted."""
+"""Units that add, remove and search tags of the cluster, node groups, nodes, instances and networks; kept sorted."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -8,10 +8,10 @@ from gantry.model import cluster, instance, lock, network, opcodes, patterns
 from gantry.operations import base
 from gantry.state import snapshot as states
 
-MOST = 4096
-"""How many tags an object may have."""
+MAX_TAGS = 4096
+"""The maximum number of tags of an object."""
 
-_PLACES = {
+_LOCK_LEVELS = {
     "nodegroup": (lock.Level.GROUP, "nodegroups"),
     "node": (lock.Level.NODE, "nodes"),
     "instance": (lock.Level.INSTANCE, "instances"),
@@ -36,55 +36,57 @@ def _tagged(snapshot: states.Snapshot, op: opcodes.TagsSet | opcodes.TagsDel) ->
             return snapshot.network(op.name)
 
 
-def _plan(one: Tagged, tags: Iterable[str], *, now: float, line: str) -> base.Plan:
-    new = base.changed(one, now, tags=tuple(sorted(tags)))
-    return base.Plan(lines=[line], changes=[] if new.tags == one.tags else [states.Put(new)])
+def _plan(tagged: Tagged, tags: Iterable[str], *, now: float, line: str) -> base.Plan:
+    new = base.changed(tagged, now, tags=tuple(sorted(tags)))
+    return base.Plan(lines=[line], changes=[] if new.tags == tagged.tags else [states.Put(new)])
 
 
 class _OfTags(base.Planned[Op]):
-    """What is done with the tags of one object."""
+    """Base of the units that change the tags of one object."""
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the object; for the cluster's own entry the lock of the configuration, which waits for no job."""
+        """Take the object; for the cluster, take its configuration entry, which does not wait for other jobs."""
         if self.op.kind == "cluster":
             return {(lock.Level.CONFIG, "cluster"): lock.Mode.EXCLUSIVE}
-        level, kind = _PLACES[self.op.kind]
+        level, kind = _LOCK_LEVELS[self.op.kind]
         return {(level, snapshot.resolve(kind, self.op.name)): lock.Mode.EXCLUSIVE}
 
 
 class TagsSet(_OfTags[opcodes.TagsSet]):
-    """Adds tags to an object; those it has already are no fault."""
+    """Adds tags to an object; tags that it already has are not an error."""
 
     OPCODE = opcodes.TagsSet
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the object with the tags."""
         del facts
-        one = _tagged(snapshot, self.op)
-        tags = {*one.tags, *self.op.tags}
-        if len(tags) > MOST:
-            raise errors.NoRoomError(f"{self.op.kind} {one.name} would have {len(tags)} tags, {MOST} is the most")
-        line = f"add tags {', '.join(self.op.tags)} to {self.op.kind} {one.name}"
-        return _plan(one, tags, now=self.environment.inputs.now, line=line)
+        tagged = _tagged(snapshot, self.op)
+        tags = {*tagged.tags, *self.op.tags}
+        if len(tags) > MAX_TAGS:
+            raise errors.NoRoomError(
+                f"{self.op.kind} {tagged.name} would have {len(tags)} tags, the maximum is {MAX_TAGS}"
+            )
+        line = f"add tags {', '.join(self.op.tags)} to {self.op.kind} {tagged.name}"
+        return _plan(tagged, tags, now=self.environment.inputs.now, line=line)
 
 
 class TagsDel(_OfTags[opcodes.TagsDel]):
-    """Removes tags of an object, all that are named or none."""
+    """Removes tags of an object: all that are named, or none."""
 
     OPCODE = opcodes.TagsDel
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the object without the tags."""
         del facts
-        one = _tagged(snapshot, self.op)
-        missing = sorted(set(self.op.tags) - set(one.tags))
+        tagged = _tagged(snapshot, self.op)
+        missing = sorted(set(self.op.tags) - set(tagged.tags))
         if missing:
             raise errors.NotFoundError(
-                f"{self.op.kind} {one.name} has no tag {', '.join(missing)}",
-                hint=f"its tags are: {', '.join(one.tags) or 'none'}",
+                f"{self.op.kind} {tagged.name} has no tag {', '.join(missing)}",
+                hint=f"its tags are: {', '.join(tagged.tags) or 'none'}",
             )
-        line = f"remove tags {', '.join(self.op.tags)} of {self.op.kind} {one.name}"
-        return _plan(one, set(one.tags) - set(self.op.tags), now=self.environment.inputs.now, line=line)
+        line = f"remove tags {', '.join(self.op.tags)} of {self.op.kind} {tagged.name}"
+        return _plan(tagged, set(tagged.tags) - set(self.op.tags), now=self.environment.inputs.now, line=line)
 
 
 class TagsSearch(base.Planned[opcodes.TagsSearch]):
@@ -93,16 +95,16 @@ class TagsSearch(base.Planned[opcodes.TagsSearch]):
     OPCODE = opcodes.TagsSearch
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take nothing: one snapshot is looked at."""
+        """Take nothing: searches one snapshot."""
         return {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Change nothing."""
         del facts
         matches = patterns.searcher(self.op.pattern)
-        found = [(path, tag) for path, one in _paths(snapshot) for tag in one.tags if matches(tag)]
+        matching_tags = [(path, tag) for path, tagged in _paths(snapshot) for tag in tagged.tags if matches(tag)]
         return base.Plan(
-            lines=[f"find tags by {self.op.pattern!r}"], result=lambda: [list(pair) for pair in sorted(found)]
+            lines=[f"find tags by {self.op.pattern!r}"], result=lambda: [list(pair) for pair in sorted(matching_tags)]
         )
 
 

@@ -1,4 +1,4 @@
-"""OP_TEST_DELAY: sleep on the master and on nodes; what benchmarks and tests of queue and locks use."""
+"""OP_TEST_DELAY: sleep on the master and on nodes, for benchmarks and tests of the queue and locks."""
 
 from gantry.model import lock, opcodes
 from gantry.operations import base
@@ -7,7 +7,7 @@ from gantry.state import snapshot as states
 
 
 class TestDelay(base.Planned[opcodes.TestDelay]):
-    """Sleeps ``repeat`` times, or once, holding the locks of its nodes unless told not to."""
+    """Sleeps ``repeat`` times, at least once, holding the locks of its nodes unless ``no_locks``."""
 
     OPCODE = opcodes.TestDelay
     __test__ = False
@@ -32,8 +32,8 @@ class TestDelay(base.Planned[opcodes.TestDelay]):
             await self.environment.sleep(self.op.duration)
         if self.op.on_nodes:
             state = self.environment.snapshot()
-            where = [state.target(state.node(name)) for name in self.op.on_nodes]
-            answers = await self.environment.nodes.fan_out(where, calls.TestDelay(duration=self.op.duration))
+            node_targets = [state.target(state.node(name)) for name in self.op.on_nodes]
+            answers = await self.environment.nodes.fan_out(node_targets, calls.TestDelay(duration=self.op.duration))
             for answer in answers:
                 if answer.error:
                     raise answer.error

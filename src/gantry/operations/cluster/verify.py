@@ -1,4 +1,4 @@
-"""OP_CLUSTER_VERIFY: configuration, nodes, instances, disks, networks and the journal are looked at.
+"""OP_CLUSTER_VERIFY: check configuration, nodes, instances, disks, networks and the journal.
 
 See contracts/commands.md#cluster-verify.
 """
@@ -24,9 +24,9 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that verify found: the error code, the kind and name of the object, what is wrong.
+    """A finding of verify: the error code, the kind and name of the object, the problem.
 
-    ENETWORKPOOL is a code of our own. A warning does not make verify fail.
+    The code ENETWORKPOOL is Gantry's own. A warning does not make verify fail.
 
     See contracts/commands.md#cluster-verify.
     """
@@ -39,12 +39,12 @@ class Finding:
 
 
 class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
-    """Checks configuration, nodes and instances, and logs what it finds; the result tells whether all is well."""
+    """Checks configuration, nodes and instances, and logs its findings; the result is whether there are no errors."""
 
     OPCODE = opcodes.ClusterVerify
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share everything, so that nothing is half changed."""
+        """Share everything, so that no object is half changed."""
         levels = (lock.Level.INSTANCE, lock.Level.GROUP, lock.Level.NODE, lock.Level.NETWORK)
         return {(level, lock.ALL_NAMES): lock.Mode.SHARED for level in levels}
 
@@ -63,24 +63,26 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             good &= self._report(iter([Finding("ECLUSTERFILECHECK", "node", name, message)]))
         log.info("* Verifying instance status")
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
-        where = [snapshot.target(node) for node in nodes if node.vm_capable]
-        running = await self.environment.nodes.fan_out(where, ask)
+        node_targets = [snapshot.target(node) for node in nodes if node.vm_capable]
+        running = await self.environment.nodes.fan_out(node_targets, ask)
         good &= self._report(_check_instances(snapshot, running))
         answering = [answer.target for answer in running if answer.value is not None]
-        for found in await asyncio.gather(*(self._look(snapshot, target) for target in answering)):
-            good &= self._report(iter(found))
+        for findings in await asyncio.gather(*(self._verify_disks(snapshot, target) for target in answering)):
+            good &= self._report(iter(findings))
         log.info("* Verifying orphan volumes")
         owners = disk_spec.owners_of_volumes(snapshot)
-        groups = {unit.name for unit in disk_spec.places(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
+        groups = {unit.name for unit in disk_spec.cluster_units(snapshot) if unit.kind in templates.IN_VOLUME_GROUPS}
         for group in sorted(groups | {group for _, group, _ in owners}):
-            # What is wrong with a group is said already.
-            answers = await self.environment.nodes.fan_out(where, calls.LvList(group=group))
+            # Problems of a group have already been reported.
+            answers = await self.environment.nodes.fan_out(node_targets, calls.LvList(group=group))
             good &= self._report(_check_volumes(answers, group, owners))
         log.info("* Verifying N+1 Memory redundancy")
-        needed = {target.uuid: builtin_allocator.reserve(snapshot, snapshot.nodes[target.uuid]) for target in where}
-        wanting = [target for target in where if needed[target.uuid]]
-        room = await self.environment.nodes.fan_out(wanting, calls.NodeInfo(storage=()))
-        good &= self._report(_check_memory(room, needed))
+        needed = {
+            target.uuid: builtin_allocator.reserve(snapshot, snapshot.nodes[target.uuid]) for target in node_targets
+        }
+        with_reserve = [target for target in node_targets if needed[target.uuid]]
+        node_statuses = await self.environment.nodes.fan_out(with_reserve, calls.NodeInfo(storage=()))
+        good &= self._report(_check_memory(node_statuses, needed))
         log.info("* Verifying network pools")
         good &= self._report(_check_pools(snapshot, self.environment.ledger))
         log.info("* Verifying journal")
@@ -91,16 +93,16 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             log.info(line)
         return good
 
-    async def _look(self, snapshot: states.Snapshot, target: targets.Target) -> list[Finding]:
-        """Ask a node for the disks of the instances that are to run there, one instance after the other."""
+    async def _verify_disks(self, snapshot: states.Snapshot, target: targets.Target) -> list[Finding]:
+        """Ask a node for the disks of its instances whose admin state is up, one instance after the other."""
         here = [snapshot.instances[uuid] for uuid in snapshot.on_node.get(target.uuid) or ()]
         up = [vm for vm in here if vm.admin_state is instance.AdminState.UP and vm.disks]
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for vm in sorted(up, key=lambda vm: vm.name):
             whole = fill.fill(snapshot, vm).disks
             (answer,) = await self.environment.nodes.fan_out([target], calls.BlockdevStatus(disks=whole))
-            found += _check_disks(vm.name, whole, answer)
-        return found
+            findings += _check_disks(vm.name, whole, answer)
+        return findings
 
     async def _ask(
         self, snapshot: states.Snapshot, node: cluster.Node, files: dict[str, str]
@@ -113,7 +115,7 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
         group = snapshot.nodegroups[node.group]
         bridged = [(snapshot.networks[uuid], plug) for uuid, plug in group.networks.items() if plug.mode == "bridged"]
         plain = {plug.link for net, plug in bridged if not (net.segment or plug.vlan)}
-        # One of each type on a link stands for all: there may be thousands.
+        # One network of each type on a link represents all: there may be thousands.
         kinds = {
             (plug.link, plug.vlan, net.segment.network_type if net.segment else ""): _nic(snapshot, net, plug)
             for net, plug in bridged
@@ -125,36 +127,36 @@ class ClusterVerify(base.Unit[opcodes.ClusterVerify, bool]):
             nics=tuple(kinds.values()) if node.vm_capable else (),
             ssconf=files,
             now=self.environment.inputs.now,
-            storage=disk_spec.places(snapshot) if node.vm_capable else (),
+            storage=disk_spec.cluster_units(snapshot) if node.vm_capable else (),
         )
 
     def _report(self, findings: Iterator[Finding], *, fine: str = "") -> bool:
-        """Log findings and tell whether none is an error; ``fine`` is what to call fine when there are none."""
-        good, told = True, False
-        for found in findings:
-            good, told = good and found.is_warning, True
-            word, subject = "WARNING" if found.is_warning else "ERROR", f"{found.kind} {found.name}".rstrip()
-            coded = f"{word}:{found.code}:{found.kind}:{found.name}: {found.message}"
+        """Log findings and return whether none is an error; ``fine`` names the object to report as fine without any."""
+        good, any_found = True, False
+        for finding in findings:
+            good, any_found = good and finding.is_warning, True
+            word, subject = "WARNING" if finding.is_warning else "ERROR", f"{finding.kind} {finding.name}".rstrip()
+            coded = f"{word}:{finding.code}:{finding.kind}:{finding.name}: {finding.message}"
             self.environment.log.info(
-                f"  - {coded}" if self.op.error_codes else f"  - {word}: {subject}: {found.message}"
+                f"  - {coded}" if self.op.error_codes else f"  - {word}: {subject}: {finding.message}"
             )
-        if fine and self.op.verbose and not told:
+        if fine and self.op.verbose and not any_found:
             self.environment.log.info(f"  - {fine} is fine")
         return good
 
     def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
-        """Change nothing; hooks may add to what was found (contracts/hooks.md#directories)."""
-        found = [facts]
+        """Change nothing; hooks may add findings (contracts/hooks.md#directories)."""
+        results = [facts]
 
         def report(failures: Sequence[base.HookFailure]) -> None:
             self.environment.log.info("* Hooks Results")
-            found.append(self._report(_check_hooks(failures)))
+            results.append(self._report(_check_hooks(failures)))
 
-        return base.Plan(result=lambda: all(found), hooks=hook_environment.of_cluster_verify(snapshot, report))
+        return base.Plan(result=lambda: all(results), hooks=hook_environment.of_cluster_verify(snapshot, report))
 
 
 def _nic(snapshot: states.Snapshot, net: network.Network, plug: cluster.Connection) -> calls.Nic:
-    """Return a NIC as one of a network has it, for a node to say whether it could plug it in."""
+    """Return a NIC in a network, for a node to check whether it could plug it in."""
     plugged = instance.Nic(uuid="", mac="", network=net.uuid, nicparams=structs.asdict(plug))
     return fill.fill_nic(snapshot.the_cluster, 0, plugged, net=net)
 
@@ -167,9 +169,9 @@ def _check_config(snapshot: states.Snapshot) -> Iterator[Finding]:
         node.role(owner) in (cluster.Role.MASTER, cluster.Role.CANDIDATE) for node in snapshot.nodes.values()
     )
     possible = sum(node.master_capable and not node.offline for node in snapshot.nodes.values())
-    wanted = min(owner.candidate_pool_size, possible)
-    if candidates < wanted:
-        yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {wanted} are wanted")
+    required = min(owner.candidate_pool_size, possible)
+    if candidates < required:
+        yield Finding("ECLUSTERCFG", "cluster", "", f"{candidates} master candidates, {required} are required")
     for net in sorted(snapshot.networks.values(), key=lambda net: net.name):
         for subnet in net.subnets:
             cidr = ranges.parse_cidr(subnet.cidr)
@@ -187,10 +189,10 @@ def _check_node(answer: targets.Answer[dict[str, list[str]]]) -> Iterator[Findin
         "storage": "ENODEFILESTORAGEPATHUNUSABLE",
     }
     if answer.value is None:
-        yield Finding("ENODERPC", "node", answer.target.name, f"it does not answer: {answer.error}")
+        yield Finding("ENODERPC", "node", answer.target.name, f"the node does not answer: {answer.error}")
     for check, complaints in (answer.value or {}).items():
         for complaint in complaints:
-            # It follows the instances a little later, for many changes at once (daemons.distribution).
+            # This file follows changes of instances a little later, for many changes at once (daemons.distribution).
             late = complaint.startswith("ssconf_instance_list ")
             yield Finding(codes.get(check, "ENODESETUP"), "node", answer.target.name, complaint, is_warning=late)
 
@@ -200,60 +202,62 @@ def _check_instances(
 ) -> Iterator[Finding]:
     running: dict[str, list[targets.Target]] = {}
     for answer in answers:
-        for one in answer.value or ():
-            running.setdefault(one.name, []).append(answer.target)
+        for running_instance in answer.value or ():
+            running.setdefault(running_instance.name, []).append(answer.target)
     silent = {answer.target.uuid for answer in answers if answer.value is None}
     for vm in sorted(snapshot.instances.values(), key=lambda vm: vm.name):
-        node, where = snapshot.nodes[vm.primary_node], running.get(vm.name, [])
-        strange = [target.name for target in where if target.uuid != node.uuid]
+        node, targets_running = snapshot.nodes[vm.primary_node], running.get(vm.name, [])
+        other_nodes = [target.name for target in targets_running if target.uuid != node.uuid]
         if node.offline:
             yield Finding("EINSTANCEBADNODE", "instance", vm.name, f"its primary node {node.name} is offline")
-        for name in strange:
-            message = f"it runs on {name}, its primary node is {node.name}"
+        for name in other_nodes:
+            message = f"it runs on {name}, but its primary node is {node.name}"
             yield Finding("EINSTANCEWRONGNODE", "instance", vm.name, message)
         expected = vm.admin_state is instance.AdminState.UP and not node.offline and node.uuid not in silent
-        if expected and not where:
-            yield Finding("EINSTANCEDOWN", "instance", vm.name, f"it should run on {node.name} and does not")
-    for name, where in sorted(running.items()):
-        for target in where if ("instances", name) not in snapshot.names else ():
+        if expected and not targets_running:
+            yield Finding("EINSTANCEDOWN", "instance", vm.name, f"it should run on {node.name}, but does not")
+    for name, targets_running in sorted(running.items()):
+        for target in targets_running if ("instances", name) not in snapshot.names else ():
             yield Finding("ENODEORPHANINSTANCE", "node", target.name, f"instance {name} should not exist")
 
 
 def _check_disks(
     name: str, whole: Sequence[calls.Disk], answer: targets.Answer[tuple[calls.DiskState | None, ...]]
 ) -> Iterator[Finding]:
-    """Complain of disks that a node has not got or cannot use; one whose other copy lags or is away is of use here."""
+    """Report disks that a node does not have or cannot use; a disk with an outdated other copy is only a warning."""
     if answer.value is None:
-        message = f"node {answer.target.name} cannot tell of its disks: {answer.error}"
+        message = f"node {answer.target.name} cannot report its disks: {answer.error}"
         yield Finding("EINSTANCEFAULTYDISK", "instance", name, message)
         return
     for disk, state in zip(whole, answer.value, strict=True):
-        which = f"disk {disk.index} on {answer.target.name}"
+        disk_name = f"disk {disk.index} on {answer.target.name}"
         if state is None:
-            yield Finding("EINSTANCEMISSINGDISK", "instance", name, f"{which} is missing")
+            yield Finding("EINSTANCEMISSINGDISK", "instance", name, f"{disk_name} is missing")
         elif state.problem:
-            yield Finding("EINSTANCEFAULTYDISK", "instance", name, f"{which}: {state.problem}")
+            yield Finding("EINSTANCEFAULTYDISK", "instance", name, f"{disk_name}: {state.problem}")
         elif state.degraded:
             done = state.sync_percent
-            how = f"its connection is {state.connection}" if done is None else f"{done:.0f} % are synchronised"
-            message = f"{which} is not whole on both nodes, {how}"
+            details = f"its connection is {state.connection}" if done is None else f"{done:.0f} % are synchronized"
+            message = f"{disk_name} is not complete on both nodes, {details}"
             yield Finding("EINSTANCEFAULTYDISK", "instance", name, message, is_warning=True)
 
 
 def _check_volumes(
     answers: Sequence[targets.Answer[tuple[calls.Volume, ...]]], group: str, owners: Mapping[tuple[str, str, str], str]
 ) -> Iterator[Finding]:
-    """Complain of volumes that nobody has, if their tags say that they were made for an instance."""
+    """Report volumes without an owner whose tags say that they were created for an instance."""
     for answer in answers:
         for volume in answer.value or ():
-            made = [tag.removeprefix(calls.OWNER_TAG) for tag in volume.tags if tag.startswith(calls.OWNER_TAG)]
-            if made and (answer.target.uuid, group, volume.name) not in owners:
-                message = f"volume {group}/{volume.name} is unknown; it was made for instance {made[0]}"
+            owner_names = [tag.removeprefix(calls.OWNER_TAG) for tag in volume.tags if tag.startswith(calls.OWNER_TAG)]
+            if owner_names and (answer.target.uuid, group, volume.name) not in owners:
+                message = f"volume {group}/{volume.name} is unknown; it was created for instance {owner_names[0]}"
                 yield Finding("ENODEORPHANLV", "node", answer.target.name, message)
 
 
-def _check_memory(room: Sequence[targets.Answer[calls.NodeStatus]], needed: Mapping[str, int]) -> Iterator[Finding]:
-    for answer in room:
+def _check_memory(
+    node_statuses: Sequence[targets.Answer[calls.NodeStatus]], needed: Mapping[str, int]
+) -> Iterator[Finding]:
+    for answer in node_statuses:
         if answer.value and answer.value.memory_free < needed[answer.target.uuid]:
             message = (
                 f"{answer.value.memory_free} MiB of memory are free, {needed[answer.target.uuid]} MiB are needed for "
@@ -262,9 +266,9 @@ def _check_memory(room: Sequence[targets.Answer[calls.NodeStatus]], needed: Mapp
             yield Finding("ENODEN1", "node", answer.target.name, message)
 
 
-def _check_journal(found: history.Check) -> Iterator[Finding]:
-    if found.problem:
-        yield Finding("ECLUSTERJOURNAL", "cluster", "", found.problem)
+def _check_journal(check: history.Check) -> Iterator[Finding]:
+    if check.problem:
+        yield Finding("ECLUSTERJOURNAL", "cluster", "", check.problem)
 
 
 def _check_pools(snapshot: states.Snapshot, ledger: embedded.Ledger) -> Iterator[Finding]:
@@ -279,8 +283,8 @@ def _check_pools(snapshot: states.Snapshot, ledger: embedded.Ledger) -> Iterator
 
 def _check_hooks(failures: Sequence[base.HookFailure]) -> Iterator[Finding]:
     for node, script, output in failures:
-        what = f"script {script} failed, output: {output}" if script else f"no answer to hooks: {output}"
-        yield Finding("ENODEHOOKS", "node", node, what)
+        problem = f"script {script} failed, output: {output}" if script else f"hooks got no answer: {output}"
+        yield Finding("ENODEHOOKS", "node", node, problem)
 
 
 def _notes(snapshot: states.Snapshot) -> Iterator[str]:
@@ -288,11 +292,11 @@ def _notes(snapshot: states.Snapshot) -> Iterator[str]:
     for role, text in ((cluster.Role.OFFLINE, "offline"), (cluster.Role.DRAINED, "drained")):
         if role in roles:
             yield f"  - NOTICE: {roles.count(role)} {text} node(s) found."
-    for one in sorted(snapshot.disks.values(), key=lambda one: one.uuid):
-        where = " and ".join(snapshot.nodes[node].name for node in one.nodes)
+    for detached in sorted(snapshot.disks.values(), key=lambda detached: detached.uuid):
+        names = " and ".join(snapshot.nodes[node].name for node in detached.nodes)
         yield (
-            f"  - NOTICE: disk {one.uuid} of {one.disk.size} MiB on {where} has no instance ({one.instance} had it); "
-            f"gnt-instance modify --disk attach:uuid={one.uuid} gives it to one."
+            f"  - NOTICE: disk {detached.uuid} of {detached.disk.size} MiB on {names} has no instance "
+            f"(formerly {detached.instance}); gnt-instance modify --disk attach:uuid={detached.uuid} attaches it."
         )
     if more := len(candidate_pool.surplus(snapshot)):
-        yield f"  - NOTICE: {more} master candidate(s) more than the candidate pool size asks for."
+        yield f"  - NOTICE: {more} master candidate(s) more than the candidate pool size."

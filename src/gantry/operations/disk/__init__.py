@@ -1,1 +1,1 @@
-"""Disks of instances: activated, grown, changed, converted, recreated, replaced."""
+"""Units that activate, grow, change, convert, recreate and replace disks of instances."""

@@ -1,4 +1,4 @@
-"""OP_INSTANCE_ACTIVATE_DISKS and OP_INSTANCE_DEACTIVATE_DISKS: the disks of an instance in use, and out of it."""
+"""OP_INSTANCE_ACTIVATE_DISKS and OP_INSTANCE_DEACTIVATE_DISKS: activate and deactivate the disks of an instance."""
 
 from gantry.model import lock, opcodes
 from gantry.operations import base, fill
@@ -11,7 +11,7 @@ Paths = list[tuple[str, str, str | None]]
 
 
 class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):
-    """Activates the disks of an instance; the result says where they are."""
+    """Activates the disks of an instance; the result is their paths."""
 
     OPCODE = opcodes.InstanceActivateDisks
 
@@ -20,35 +20,35 @@ class InstanceActivateDisks(base.Unit[opcodes.InstanceActivateDisks, None]):
         return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Check that the primary node can be asked."""
+        """Check that the primary node is online and answers."""
         await volumes.running(self.environment, snapshot, snapshot.instance(self.op.instance_name))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Activate all disks, or leave none active."""
+        """Activate all disks; a failure deactivates them all."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
         own = volumes.Volumes(self.environment, snapshot, vm)
         target, disks = snapshot.target(snapshot.nodes[vm.primary_node]), fill.fill(snapshot, vm).disks
-        found: Paths = []
+        paths: Paths = []
 
-        async def look() -> None:
-            there = await self.environment.nodes.call(target, calls.BlockdevStatus(disks=disks))
-            found[:] = [
+        async def query() -> None:
+            states_on_node = await self.environment.nodes.call(target, calls.BlockdevStatus(disks=disks))
+            paths[:] = [
                 (target.name, f"disk/{disk.index}", state.path if state else None)
-                for disk, state in zip(disks, there, strict=True)
+                for disk, state in zip(disks, states_on_node, strict=True)
             ]
 
-        report = base.Procedure("its answer is the result of the opcode", look)
+        report = base.Procedure("the answer is the result of the opcode", query)
         steps = [*own.activate(), *(own.wait() if self.op.wait_for_sync else [])]
         return base.Plan(
             lines=[f"activate the disks of instance {vm.name}"],
             steps=[*steps, base.Step(f"query the disks of {vm.name}", (report,))],
-            result=lambda: found,
+            result=lambda: paths,
         )
 
 
 class InstanceDeactivateDisks(base.Unit[opcodes.InstanceDeactivateDisks, None]):
-    """Takes the disks of an instance that does not run out of use."""
+    """Deactivates the disks of a stopped instance."""
 
     OPCODE = opcodes.InstanceDeactivateDisks
 
@@ -57,7 +57,7 @@ class InstanceDeactivateDisks(base.Unit[opcodes.InstanceDeactivateDisks, None]):
         return volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Refuse an instance that runs; with ``force`` nobody asks, and disks in use stay so."""
+        """Refuse an instance that runs; ``force`` skips this check, and disks in use stay active."""
         vm = snapshot.instance(self.op.instance_name)
         if not self.op.force:
             volumes.check_stopped(vm, await volumes.running(self.environment, snapshot, vm))

@@ -1,7 +1,7 @@
-"""OP_INSTANCE_GROW_DISK: a disk grows on all nodes of its instance, and a running guest is told.
+"""OP_INSTANCE_GROW_DISK: grow a disk on all nodes of its instance, and in a running guest.
 
-Whether there is room is asked before anything is changed. What has grown does not shrink: when a step fails the disk
-keeps its recorded size, and the next attempt goes on where this one ended.
+The nodes check their free space before anything is changed. A disk does not shrink: when a step fails, the disk keeps
+its recorded size, and the next attempt continues where this one failed.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Running = calls.RunningInstance | None
 
 @dataclass(frozen=True)
 class _Growth:
-    """Which disk grows to which size, and the instance as it is then."""
+    """The disk to grow, its new size in MiB, and the instance afterwards."""
 
     index: int
     size: int
@@ -41,27 +41,27 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
         size = amount if self.op.absolute else disk.size + amount
         if size <= disk.size:
             raise errors.InvalidError(
-                f"disk {self.op.disk} of instance {vm.name} has {disk.size} MiB, it cannot become {size} MiB",
-                hint="disks only grow",
+                f"disk {self.op.disk} of instance {vm.name} has {disk.size} MiB, it cannot shrink to {size} MiB",
+                hint="disks can only grow",
             )
-        grown = [disk_spec.resized(disk, size) if one is disk else one for one in vm.disks]
-        new = base.changed(vm, self.environment.inputs.now, disks=tuple(grown))
+        disks = [disk_spec.resized(disk, size) if old_disk is disk else old_disk for old_disk in vm.disks]
+        new = base.changed(vm, self.environment.inputs.now, disks=tuple(disks))
         if not self.op.ignore_ipolicy:
             parameter_levels.check_policy(snapshot, new, before=vm)
         return _Growth(self.op.disk, size, new)
 
     async def inspect(self, snapshot: states.Snapshot) -> Running:
-        """Ask every node for room, and the primary one whether the instance runs."""
+        """Ask every node for free space, and the primary node whether the instance runs."""
         vm, growth = snapshot.instance(self.op.instance_name), self._growth(snapshot)
         for uuid in vm.nodes:
             disk = fill.fill(snapshot, vm, node=uuid).disks[growth.index]
             there = snapshot.target(snapshot.nodes[uuid])
-            try_it = calls.BlockdevGrow(disk=disk, size=growth.size, backing=True, dry_run=True)
-            await self.environment.nodes.call(there, try_it)
+            check = calls.BlockdevGrow(disk=disk, size=growth.size, backing=True, dry_run=True)
+            await self.environment.nodes.call(there, check)
         return await volumes.running(self.environment, snapshot, vm)
 
     def plan(self, snapshot: states.Snapshot, facts: Running) -> base.Plan:
-        """Grow what lies under it on all nodes, then the disk, then what the guest sees; last the record."""
+        """Grow the volumes under the disk on all nodes, the disk, and the guest's view; record the size last."""
         vm, growth = snapshot.instance(self.op.instance_name), self._growth(snapshot)
         old = vm.disks[growth.index]
         own = volumes.Volumes(self.environment, snapshot, vm, only={old.uuid})
@@ -73,21 +73,21 @@ class InstanceGrowDisk(base.Unit[opcodes.InstanceGrowDisk, Running]):
                 *([] if facts else own.activate()),
                 *own.grow(growth.size),
                 *(grown.wipe(start=old.size) if wipes else []),
-                *(self._tell(snapshot, growth) if facts else []),
+                *(self._resize_in_guest(snapshot, growth) if facts else []),
                 *(grown.wait() if self.op.wait_for_sync else []),
                 *([] if facts else grown.deactivate()),
             ],
-            finish=lambda newest: [states.Put(self._recorded(newest, growth))],
+            finish=lambda current: [states.Put(self._recorded(current, growth))],
             hooks=hook_environment.of_instance(
                 snapshot, vm, path="disk-grow", DISK=growth.index, AMOUNT=growth.size - old.size
             ),
         )
 
-    def _recorded(self, newest: states.Snapshot, growth: _Growth) -> instance.Instance:
-        vm = newest.instances[growth.vm.uuid]
+    def _recorded(self, current: states.Snapshot, growth: _Growth) -> instance.Instance:
+        vm = current.instances[growth.vm.uuid]
         return base.changed(vm, self.environment.inputs.now, disks=growth.vm.disks)
 
-    def _tell(self, snapshot: states.Snapshot, growth: _Growth) -> list[base.Step]:
+    def _resize_in_guest(self, snapshot: states.Snapshot, growth: _Growth) -> list[base.Step]:
         vm = growth.vm
         whole, target = fill.fill(snapshot, vm), snapshot.target(snapshot.nodes[vm.primary_node])
 

@@ -1,8 +1,8 @@
-"""OP_INSTANCE_RECREATE_DISKS: lost disks of an instance made anew, empty, on its nodes or on others.
+"""OP_INSTANCE_RECREATE_DISKS: recreate lost disks of an instance, empty, on its nodes or on other nodes.
 
-For an instance that does not run, whose disks are gone: a node burnt, a volume group was lost. What is still there is
-not touched: a disk that exists already ends the job, and what was made is removed again. Other nodes are named, or an
-allocator chooses them in the instance's node group; they get all disks.
+For a stopped instance whose disks are lost: a node or a volume group was destroyed. Existing disks are not touched: a
+disk that exists fails the job, and the created disks are removed again. The request lists other nodes, or an allocator
+chooses them in the instance's node group; they get all disks.
 """
 
 from collections.abc import Sequence
@@ -23,33 +23,33 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """The disks that are made (UUIDs); the nodes that get them if others, and their names there; physical volumes."""
+    """The disks to recreate (UUIDs), their new nodes if any, the driver's names there, and physical volumes."""
 
     chosen: frozenset[str]
     nodes: Sequence[cluster.Node]
-    places: volumes.Places
+    physical_volumes: volumes.PhysicalVolumes
     names: tuple[str, ...] = ()
     why: Sequence[str] = ()
 
 
 class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
-    """Makes lost disks anew."""
+    """Recreates lost disks."""
 
     OPCODE = opcodes.InstanceRecreateDisks
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance; share its nodes and those that it gets, or all where an allocator chooses."""
+        """Take the instance; share its present and new nodes, or all nodes if an allocator chooses."""
         own = volumes.locks(snapshot, snapshot.instance(self.op.instance_name))
         names = [snapshot.node(name).uuid for name in self.op.nodes] + ([lock.ALL_NAMES] if self.op.iallocator else [])
         return {**own, **{(lock.Level.NODE, name): lock.Mode.SHARED for name in names}}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Check that it does not run, that the disks are gone, and that there is room."""
+        """Check that the instance is stopped, that the disks are lost, and that there is free space."""
         op, vm = self.op, snapshot.instance(self.op.instance_name)
         if not vm.disks:
             raise errors.WrongStateError(f"instance {vm.name} has no disks")
         if op.nodes and op.iallocator:
-            raise errors.InvalidError("nodes and an allocator exclude each other", hint="name one of them")
+            raise errors.InvalidError("nodes and an allocator exclude each other", hint="specify only one of them")
         if not snapshot.nodes[vm.primary_node].offline:
             volumes.check_stopped(vm, await volumes.running(self.environment, snapshot, vm))
         changed = self._changes(vm)
@@ -60,83 +60,86 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             facts = replace(facts, nodes=choice.nodes, why=choice.why)
         new = self._placed(snapshot, vm, facts)
         if new.nodes != vm.nodes and len(chosen) < len(vm.disks):
-            raise errors.InvalidError("other nodes get all disks of an instance", hint="leave --disk out")
+            raise errors.InvalidError(
+                f"on other nodes, all disks of instance {vm.name} must be recreated", hint="omit --disk"
+            )
         if new.nodes != vm.nodes and vm.disk_template in relocation.LOCAL:
             names = await relocation.names(self.environment, snapshot, vm, node=facts.nodes[0])
             facts = replace(facts, names=names)
             new = self._placed(snapshot, vm, facts)
         parameter_levels.check_policy(snapshot, new, before=vm)
         own = volumes.Volumes(self.environment, snapshot, new, only=chosen)
-        for target, seen in own.seats():
-            found = await self.environment.nodes.call(target, calls.BlockdevStatus(disks=tuple(seen)))
-            for disk, state in zip(seen, found, strict=True):
+        for target, disks in own.seats():
+            disk_states = await self.environment.nodes.call(target, calls.BlockdevStatus(disks=tuple(disks)))
+            for disk, state in zip(disks, disk_states, strict=True):
                 if state:
                     raise errors.WrongStateError(
-                        f"disk {disk.index} of instance {vm.name} is there on node {target.name}",
-                        hint="only what is lost is made anew; --disk N names the disks that are",
+                        f"disk {disk.index} of instance {vm.name} exists on node {target.name}",
+                        hint="only lost disks can be recreated; list them with --disk N",
                     )
-        return replace(facts, places=await own.place())
+        return replace(facts, physical_volumes=await own.choose_physical_volumes())
 
     def _changes(self, vm: instance.Instance) -> dict[int, opcodes.DiskMod]:
-        """Return what is said of the disks that are named, by index; raises NotFoundError, InvalidError."""
-        found: dict[int, opcodes.DiskMod] = {}
-        for one in self.op.disks:
-            index, change = (one, opcodes.DiskMod()) if isinstance(one, int) else (one.index, one.disk)
-            if volumes.index_of(vm, index) in found:
-                raise errors.InvalidError(f"disk {index} is named twice")
+        """Return the changes of the listed disks, by index; raises NotFoundError, InvalidError."""
+        changes: dict[int, opcodes.DiskMod] = {}
+        for entry in self.op.disks:
+            index, change = (entry, opcodes.DiskMod()) if isinstance(entry, int) else (entry.index, entry.disk)
+            if volumes.index_of(vm, index) in changes:
+                raise errors.InvalidError(f"disk {index} is listed twice")
             if change != opcodes.DiskMod(size=change.size, mode=change.mode):
-                raise errors.InvalidError(f"disk {index}: only size and mode of a disk that is made anew can change")
-            found[index] = change
-        return found
+                raise errors.InvalidError(f"disk {index}: only size and mode of a recreated disk can change")
+            changes[index] = change
+        return changes
 
     def _resized(self, vm: instance.Instance) -> instance.Instance:
-        """Return the instance with the sizes and modes that its disks get."""
-        made = list(vm.disks)
+        """Return the instance with the new sizes and modes of its disks."""
+        disks = list(vm.disks)
         for index, change in self._changes(vm).items():
             if change.size is not None:
                 size = parameters.size(change.size)
                 if size <= 0:
                     raise errors.InvalidError(f"disk {index}: size {change.size} is not above 0 MiB")
-                made[index] = disk_spec.resized(made[index], size)
+                disks[index] = disk_spec.resized(disks[index], size)
             if change.mode:
-                made[index] = structs.replace(made[index], mode=disk_spec.MODES.get(change.mode, change.mode))
-        return structs.replace(vm, disks=tuple(made))
+                disks[index] = structs.replace(disks[index], mode=disk_spec.MODES.get(change.mode, change.mode))
+        return structs.replace(vm, disks=tuple(disks))
 
     async def _choose(self, snapshot: states.Snapshot, vm: instance.Instance) -> node_choice.Choice:
-        """Let an allocator take as many nodes as the instance has; raises NoRoomError."""
+        """Let an allocator choose the number of nodes that the instance has; raises NoRoomError."""
         chooser = node_choice.Allocation(self.environment, snapshot, named=self.op.iallocator)
         group = snapshot.nodegroups[snapshot.nodes[vm.primary_node].group]
         count = len(vm.nodes)
         if chooser.program:
-            asked = iallocator.allocate(snapshot, vm, mirrored=count > 1, group=group.name)
-            found, said = iallocator.nodes(await chooser.ask(asked), snapshot, program=chooser.program, count=count)
-            names = ", ".join(node.name for node in found)
-            return node_choice.Choice(found, [f"allocator {chooser.program} takes {names}: {said}"])
-        taken: list[cluster.Node] = []
+            request = iallocator.allocate(snapshot, vm, mirrored=count > 1, group=group.name)
+            nodes, reason = iallocator.nodes(await chooser.ask(request), snapshot, program=chooser.program, count=count)
+            names = ", ".join(node.name for node in nodes)
+            return node_choice.Choice(nodes, [f"allocator {chooser.program} chose {names}: {reason}"])
+        chosen: list[cluster.Node] = []
         why: list[str] = []
         for _ in range(count):
             need = relocation.need(snapshot, vm, runs=True, disks=True)
-            need = replace(need, memory=0, copy=True) if taken else need
-            but = [node.uuid for node in taken]
-            choice = await chooser.choose(need, [group], but=but, units=relocation.units(vm))
-            taken, why = [*taken, *choice.nodes], [*why, *choice.why]
-        return node_choice.Choice(taken, why)
+            need = replace(need, memory=0, copy=True) if chosen else need
+            but = [node.uuid for node in chosen]
+            choice = await chooser.choose(need, [group], excluded=but, units=relocation.units(vm))
+            chosen, why = [*chosen, *choice.nodes], [*why, *choice.why]
+        return node_choice.Choice(chosen, why)
 
     def _placed(self, snapshot: states.Snapshot, vm: instance.Instance, facts: Facts) -> instance.Instance:
-        """Return the instance as it shall be, on other nodes if there are any; raises InvalidError, WrongStateError."""
+        """Return the instance after the opcode, perhaps on other nodes; raises InvalidError, WrongStateError."""
         new, nodes = self._resized(vm), facts.nodes
         if not nodes:
             return new
         if len({node.uuid for node in nodes}) != len(vm.nodes):
             raise errors.InvalidError(
-                f"instance {vm.name} needs {len(vm.nodes)} nodes, {len(nodes)} are named", hint="each once"
+                f"instance {vm.name} needs {len(vm.nodes)} nodes, {len(nodes)} were specified",
+                hint="specify each node once",
             )
         need = builtin_allocator.Need(0, 0, {nic.network for nic in vm.nics if nic.network})
         for node in nodes:
-            if why := builtin_allocator.static_unfit(snapshot, node, need):
-                raise errors.WrongStateError(f"node {node.name} cannot take instance {vm.name}: {why}")
+            if reason := builtin_allocator.static_unfit(snapshot, node, need):
+                raise errors.WrongStateError(f"node {node.name} cannot take instance {vm.name}: {reason}")
         picks = self.environment.ledger.mirrors.picks()
-        made = tuple(
+        disks = tuple(
             structs.replace(
                 disk,
                 mirror=structs.replace(
@@ -148,21 +151,21 @@ class InstanceRecreateDisks(base.Unit[opcodes.InstanceRecreateDisks, Facts]):
             else disk
             for disk in new.disks
         )
-        made = relocation.renamed(made, facts.names) if facts.names else made
-        return structs.replace(new, primary_node=nodes[0].uuid, disks=made)
+        disks = relocation.renamed(disks, facts.names) if facts.names else disks
+        return structs.replace(new, primary_node=nodes[0].uuid, disks=disks)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Record nodes and sizes, then make the disks."""
+        """Record nodes and sizes, then create the disks."""
         vm = snapshot.instance(self.op.instance_name)
         new = self._placed(snapshot, vm, facts)
         own = volumes.Volumes(self.environment, snapshot, new, only=facts.chosen)
-        steps = own.create(facts.places)
+        steps = own.create(facts.physical_volumes)
         if any(disk.mirror for disk in new.disks):
             steps += [*own.activate(fresh=True), *own.wait(), *own.deactivate()]
         return base.Plan(
-            lines=[f"make disks of instance {vm.name} anew", *facts.why, *(step.text for step in steps)],
+            lines=[f"recreate disks of instance {vm.name}", *facts.why, *(step.text for step in steps)],
             changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != vm else [],
-            steps=[*base.noted(facts.why), *steps],
+            steps=[*base.log_steps(facts.why), *steps],
             hooks=hook_environment.of_instance(snapshot, vm, path="instance-recreate-disks"),
         )
 

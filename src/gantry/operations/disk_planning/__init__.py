@@ -1,1 +1,1 @@
-"""What all units that handle disks share: their specification, their volumes as steps, copies between nodes."""
+"""What all units that handle disks share: disk specifications, volumes as steps, copies between nodes."""

@@ -1,7 +1,7 @@
-"""Disks to be: from what is asked for to what the state holds, and whose volumes are whose. Pure.
+"""Disk specifications: turn a requested disk into the disk that the state stores; owners of volumes. Pure.
 
-Used wherever disks are made: with a new instance, added to one that exists, made anew after they were lost. What a kind
-of disks does not have is refused with what it has; names are the node's driver's (``calls.BlockdevPath``).
+Used wherever disks are created: with a new instance, added to an instance, recreated after a loss. Parameters that a
+template does not have are refused, with those that it has; the node's driver names disks (``calls.BlockdevPath``).
 """
 
 import re
@@ -24,7 +24,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "drbd": ("vg", "metavg"),
     "ext": ("provider", "access", "params"),
 }
-"""What only some kinds of disks have."""
+"""The parameters that only some templates have."""
 
 MODES = {"w": "rw", "r": "ro"}
 _VOLUME = re.compile(r"[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}")
@@ -32,37 +32,37 @@ _SECRET = 1 << 160
 
 
 def is_volume_name(name: str) -> bool:
-    """Tell whether a volume or a volume group can have a name."""
+    """Return whether the name is valid for a volume or a volume group."""
     return bool(_VOLUME.fullmatch(name)) and name not in (".", "..")
 
 
 def check(spec: opcodes.DiskSpec, index: int, *, template: str) -> None:
-    """Refuse what disks of a template do not have, or have to have; raises InvalidError."""
+    """Refuse parameters that the template does not have, and missing required ones; raises InvalidError."""
     own = OWN[template]
-    strange = {name for names in OWN.values() for name in names} - {*own}
-    if wrong := sorted(name for name in strange if getattr(spec, name)):
+    foreign = {name for names in OWN.values() for name in names} - {*own}
+    if refused := sorted(name for name in foreign if getattr(spec, name)):
         raise errors.InvalidError(
-            f"disk {index}: disks of template {template} have no {wrong[0]}",
-            hint=f"they have size, mode, name, {', '.join(own)}",
+            f"disk {index}: disks of template {template} have no parameter {refused[0]}",
+            hint=f"valid parameters: size, mode, name, {', '.join(own)}",
         )
     if template == "ext" and not spec.provider:
-        raise errors.InvalidError(f"disk {index}: no provider is named", hint="as in --disk 0:size=10g,provider=NAME")
+        raise errors.InvalidError(f"disk {index}: no provider specified", hint="as in --disk 0:size=10g,provider=NAME")
     for name in (spec.vg, spec.metavg):
         if name is not None and not is_volume_name(name):
-            raise errors.InvalidError(f"disk {index}: {name!r} is no name of a volume group")
+            raise errors.InvalidError(f"disk {index}: {name!r} is not a valid volume group name")
     if spec.adopt and spec.size != "auto":
-        raise errors.InvalidError(
-            f"disk {index}: what is adopted has its size already", hint=f"leave size={spec.size} out"
-        )
+        raise errors.InvalidError(f"disk {index}: an adopted disk keeps its size", hint=f"omit size={spec.size}")
 
 
 def check_template(snapshot: states.Snapshot, template: str) -> None:
-    """Refuse a template that there is not, or that the cluster does not allow; raises InvalidError."""
+    """Refuse an unknown template, and a template that the cluster does not enable; raises InvalidError."""
     enabled = snapshot.the_cluster.enabled_disk_templates
     if template not in parameters.DISK_TEMPLATES:
         raise parameters.unknown("disk template", [template], parameters.DISK_TEMPLATES)
     if template not in enabled:
-        raise errors.InvalidError(f"disk template {template} is not enabled", hint=f"enabled are {', '.join(enabled)}")
+        raise errors.InvalidError(
+            f"disk template {template} is not enabled", hint=f"enabled templates: {', '.join(enabled)}"
+        )
 
 
 def size(snapshot: states.Snapshot, spec: opcodes.DiskSpec, index: int) -> int:
@@ -75,50 +75,50 @@ def size(snapshot: states.Snapshot, spec: opcodes.DiskSpec, index: int) -> int:
         return 0
     if spec.size == "auto" and not default:
         raise errors.InvalidError(
-            f"disk {index} has no size, and the cluster has no default for it",
-            hint=f"say it, as in {index}:size=10g; or gnt-cluster modify --defaults disksize=10g",
+            f"disk {index} has no size, and the cluster has no default disk size",
+            hint=f"specify a size, as in {index}:size=10g; or gnt-cluster modify --defaults disksize=10g",
         )
-    found = default if spec.size == "auto" else parameters.size(spec.size)
-    if found <= 0:
+    size_mib = default if spec.size == "auto" else parameters.size(spec.size)
+    if size_mib <= 0:
         raise errors.InvalidError(f"disk {index}: size {spec.size} is not above 0 MiB")
-    return found
+    return size_mib
 
 
 def units(snapshot: states.Snapshot, template: str, specs: Sequence[opcodes.DiskSpec]) -> tuple[calls.StorageUnit, ...]:
-    """Return the storage places that disks are taken from, for a look at their room."""
+    """Return the storage units that the disks are taken from, to ask nodes for their free space."""
     if template in templates.IN_VOLUME_GROUPS:
         names = [spec.vg or snapshot.the_cluster.vg_name for spec in specs]
         return tuple(calls.StorageUnit(kind=template, name=name) for name in dict.fromkeys(names))
     if template == "ext":
-        # A provider has no word for how much room it has.
+        # An external storage provider does not report its free space.
         return ()
     return (calls.StorageUnit(kind=template),) if template != "diskless" else ()
 
 
-def places(snapshot: states.Snapshot) -> tuple[calls.StorageUnit, ...]:
-    """Return the storage places that the cluster's templates draw from, the default template's first."""
-    found: tuple[calls.StorageUnit, ...] = ()
+def cluster_units(snapshot: states.Snapshot) -> tuple[calls.StorageUnit, ...]:
+    """Return the storage units of all the cluster's disk templates, those of the default template first."""
+    storage_units: tuple[calls.StorageUnit, ...] = ()
     for template in snapshot.the_cluster.enabled_disk_templates:
-        found += units(snapshot, template, [opcodes.DiskSpec()])
-    return found or (calls.StorageUnit(kind="file"),)
+        storage_units += units(snapshot, template, [opcodes.DiskSpec()])
+    return storage_units or (calls.StorageUnit(kind="file"),)
 
 
-def volumes_of(held: Iterable[instance.Disk]) -> list[tuple[str, str]]:
-    """Return the logical volumes that disks have on each of their nodes, group and name."""
-    plain = [part for disk in held for part in (disk.children or (disk,)) if part.dev_type == "plain"]
+def volumes_of(disks: Iterable[instance.Disk]) -> list[tuple[str, str]]:
+    """Return the logical volumes (group, name) that disks have on each of their nodes."""
+    plain = [part for disk in disks for part in (disk.children or (disk,)) if part.dev_type == "plain"]
     return [(part.logical_id[0], part.logical_id[1]) for part in plain]
 
 
 def owners_of_volumes(snapshot: states.Snapshot) -> dict[tuple[str, str, str], str]:
-    """Return the instance of each volume, by UUID of the node, group and name."""
-    holders = [(vm.name, vm.nodes, vm.disks) for vm in snapshot.instances.values()]
-    holders += [("(detached)", one.nodes, (one.disk,)) for one in snapshot.disks.values()]
-    return {(node, *volume): name for name, nodes, held in holders for node in nodes for volume in volumes_of(held)}
+    """Return the owner of each volume, by node UUID, group and name: an instance name, or ``(detached)``."""
+    owners = [(vm.name, vm.nodes, vm.disks) for vm in snapshot.instances.values()]
+    owners += [("(detached)", detached.nodes, (detached.disk,)) for detached in snapshot.disks.values()]
+    return {(node, *volume): name for name, nodes, disks in owners for node in nodes for volume in volumes_of(disks)}
 
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes disks of one template for nodes, whose UUIDs stand with the primary one first."""
+    """Creates disks of one template for nodes (UUIDs, the primary node first)."""
 
     snapshot: states.Snapshot
     template: str
@@ -127,7 +127,7 @@ class Maker:
     picks: mirrors.Picks
 
     def make(self, index: int, spec: opcodes.DiskSpec, *, size: int, uuid: str, name: str) -> instance.Disk:
-        """Return a disk; ``name`` is what its driver calls it, the last part of its logical id."""
+        """Return a disk; ``name`` is the name that its driver gives it, the last part of its logical id."""
         disk = instance.Disk(
             uuid=uuid,
             dev_type=self.template,
@@ -152,21 +152,24 @@ class Maker:
         return spec.vg or self.snapshot.the_cluster.vg_name
 
     def _children(self, spec: opcodes.DiskSpec, disk: instance.Disk, name: str) -> tuple[instance.Disk, ...]:
-        """Return the volumes under a mirrored disk; its metadata is beside its data unless something else is said."""
+        """Return the volumes under a mirrored disk; metadata is in the data's group unless a parameter sets another."""
         group = self.snapshot.nodegroups[self.snapshot.nodes[self.nodes[0]].group]
         levels = (group.diskparams, self.snapshot.the_cluster.diskparams)
-        said = [spec.metavg, *(level.get("drbd", {}).get("metavg") for level in levels), self._group(spec)]
-        where = {"data": self._group(spec), "meta": str(next(filter(None, said)))}
+        metadata_groups = [spec.metavg, *(level.get("drbd", {}).get("metavg") for level in levels), self._group(spec)]
+        group_of = {"data": self._group(spec), "meta": str(next(filter(None, metadata_groups)))}
         sizes = {"data": disk.size, "meta": templates.META_SIZE}
         return tuple(
             instance.Disk(
-                uuid=self.inputs.uuid(), dev_type="plain", size=sizes[part], logical_id=(where[part], f"{name}_{part}")
+                uuid=self.inputs.uuid(),
+                dev_type="plain",
+                size=sizes[part],
+                logical_id=(group_of[part], f"{name}_{part}"),
             )
             for part in ("data", "meta")
         )
 
     def mirror(self) -> instance.Mirror:
-        """Return minors, port and secret that nobody has."""
+        """Return a mirror with unused minors, port and secret."""
         return instance.Mirror(
             minors={node: self.picks.minor(node) for node in self.nodes},
             port=self.picks.port(),
@@ -175,13 +178,13 @@ class Maker:
 
 
 def _path(spec: opcodes.DiskSpec, default: str) -> str:
-    """Return where the file of a disk is: a name alone is in the folder that the node gives its instance."""
+    """Return the path of a disk's file; a path without a slash is in the instance's folder on the node."""
     if not spec.path:
         return default
     return spec.path if "/" in spec.path else f"{default.rpartition('/')[0]}/{spec.path}"
 
 
 def resized(disk: instance.Disk, size: int) -> instance.Disk:
-    """Return a disk with another size, of which its data has to have as much."""
+    """Return a disk with another size; the volume under a mirrored disk gets the same size."""
     children = disk.children and (structs.replace(disk.children[0], size=size), *disk.children[1:])
     return structs.replace(disk, size=size, children=children)

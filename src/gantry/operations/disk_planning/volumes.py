@@ -1,7 +1,7 @@
-"""The disks of an instance on all its nodes, as steps: made, activated, deactivated, removed, wiped, synchronised.
+"""The disks of an instance on all its nodes, as steps: create, activate, deactivate, remove, wipe, synchronize.
 
-A mirrored disk is on two nodes. It is made and activated on both, last on the primary one, and taken out of use there
-first. A secondary node that is marked offline is passed over with a warning; the peer catches up later.
+A mirrored disk is on two nodes. It is created and activated on both, on the primary node last, and deactivated on the
+primary node first. A secondary node that is marked offline is skipped with a warning; the peer synchronizes later.
 """
 
 import contextlib
@@ -17,24 +17,24 @@ from gantry.operations.placement import builtin_allocator
 from gantry.rpc import calls, targets
 from gantry.state import snapshot as states
 
-POLL_INTERVAL = 2.0
-PATIENCE = 15
-"""How often a mirrored disk may be seen that is neither whole nor on its way, before it is given up."""
+POLL_INTERVAL_SECONDS = 2.0
+STUCK_POLLS = 15
+"""The number of polls in which a mirrored disk may be degraded without synchronizing, before the job fails."""
 
 MEETING_POLLS = 15
 """The number of polls, a second apart, for two nodes to connect before one continues alone."""
 
-WIPE_PART, WIPE_PARTS = 1024, 10
-"""A disk is wiped in tenths, of a GiB at most."""
+WIPE_PART_MIB, WIPE_PARTS = 1024, 10
+"""A disk is wiped in ten parts, of at most 1 GiB each."""
 
-TOLD_EVERY = 15
-"""After so many polls the job's log says how far a synchronisation is."""
+LOG_EVERY_POLLS = 15
+"""After this many polls the job's log reports the progress of a synchronization."""
 
-Places = dict[str, tuple[tuple[str, ...], ...]]
+PhysicalVolumes = dict[str, tuple[tuple[str, ...], ...]]
 """By node UUID: the physical volumes for each disk."""
 
 Sources = dict[str, tuple[str, ...]]
-"""By the UUID of a disk: the logical id of what is adopted for it."""
+"""By disk UUID: the logical id of the volume or file to adopt."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _Seat:
 
 @dataclass
 class Volumes:
-    """The disks of an instance, or those of the UUIDs in ``only``; ``nodes`` narrows its nodes."""
+    """The disks of an instance, or those of the UUIDs in ``only``; ``nodes`` restricts the nodes."""
 
     environment: base.Environment
     snapshot: states.Snapshot
@@ -59,7 +59,7 @@ class Volumes:
     _seats: list[_Seat] = field(init=False)
 
     def __post_init__(self) -> None:
-        wanted = [uuid for uuid in reversed(self.vm.nodes) if self.nodes is None or uuid in self.nodes]
+        uuids = [uuid for uuid in reversed(self.vm.nodes) if self.nodes is None or uuid in self.nodes]
         self._seats = [
             _Seat(
                 self.snapshot.target(self.snapshot.nodes[uuid]),
@@ -70,33 +70,35 @@ class Volumes:
                     if self.only is None or disk.uuid in self.only
                 ],
             )
-            for uuid in wanted
+            for uuid in uuids
         ]
 
     def seats(self) -> list[tuple[targets.Target, Sequence[calls.Disk]]]:
         """Return the nodes, each with the disks as it sees them."""
         return [(seat.target, seat.disks) for seat in self._seats]
 
-    async def place(self) -> Places:
-        """Ask each node which physical volumes the disks shall share; raises NoRoomError before anything is made."""
-        found: Places = {}
+    async def choose_physical_volumes(self) -> PhysicalVolumes:
+        """Ask each node which physical volumes the disks shall use; raises NoRoomError before anything is created."""
+        physical_volumes: PhysicalVolumes = {}
         for seat in self._seats:
             kind = seat.disks[0].dev_type if seat.disks else ""
             if kind in templates.IN_VOLUME_GROUPS:
-                asked = calls.BlockdevPlace(dev_type=kind, disks=tuple(seat.disks))
-                found[seat.target.uuid] = await self._nodes.call(seat.target, asked)
-        return found
+                choose = calls.BlockdevPlace(dev_type=kind, disks=tuple(seat.disks))
+                physical_volumes[seat.target.uuid] = await self._nodes.call(seat.target, choose)
+        return physical_volumes
 
-    def create(self, places: Places) -> list[base.Step]:
-        """Return the steps that make the disks."""
+    def create(self, physical_volumes: PhysicalVolumes) -> list[base.Step]:
+        """Return the steps that create the disks."""
         return [
             self._create(seat, disk, on)
             for seat in self._seats
-            for disk, on in zip(seat.disks, places.get(seat.target.uuid) or ((),) * len(seat.disks), strict=True)
+            for disk, on in zip(
+                seat.disks, physical_volumes.get(seat.target.uuid) or ((),) * len(seat.disks), strict=True
+            )
         ]
 
     def adopt(self, sources: Sources) -> list[base.Step]:
-        """Return the steps that take what is there for the disks."""
+        """Return the steps that adopt existing volumes or files as the disks."""
         return [self._adopt(seat, disk, sources[disk.uuid]) for seat in self._seats for disk in seat.disks]
 
     def _create(self, seat: _Seat, disk: calls.Disk, on: tuple[str, ...]) -> base.Step:
@@ -119,11 +121,11 @@ class Volumes:
         )
 
     def activate(self, *, fresh: bool = False) -> list[base.Step]:
-        """Return the steps that make the disks usable; ``fresh`` ones hold nothing yet, and the primary's side counts.
+        """Return the steps that make the disks usable; ``fresh`` disks are empty, and the primary's side is valid.
 
-        Others are written to only when both nodes have compared what they have: the older copy then follows.
+        Other disks become writable only after both nodes have compared their copies: the older copy is then updated.
         """
-        opened = [
+        open_steps = [
             base.Step(
                 f"let {seat.target.name} write to disk {disk.index}",
                 self._call(seat, calls.BlockdevOpen(disk=disk, force=fresh)),
@@ -132,12 +134,12 @@ class Volumes:
             for disk in seat.disks
             if seat.primary and disk.mirror
         ]
-        return [*self.assemble(fresh=fresh), *([] if fresh else self._meet()), *opened]
+        return [*self.assemble(fresh=fresh), *([] if fresh else self._meet()), *open_steps]
 
     def assemble(self, *, fresh: bool = False, opened: bool = False) -> list[base.Step]:
-        """Return the steps that set the disks up, mirrored ones to be written to if they are to be ``opened`` at once.
+        """Return the steps that set up the disks; with ``opened``, mirrored disks are writable at once.
 
-        Their undo takes them out of use again.
+        Their undo deactivates the disks.
         """
         return [
             base.Step(
@@ -157,10 +159,10 @@ class Volumes:
         ]
 
     def _meet(self) -> list[base.Step]:
-        """Return the step that waits until the nodes have compared their mirrored disks, if there are two of them."""
+        """Return the step that waits until both nodes have compared their mirrored disks, if the peer is online."""
         if all(seat.primary or seat.target.offline for seat in self._seats):
             return []
-        text = f"let the nodes of {self.vm.name} compare their disks"
+        text = f"wait until the nodes of {self.vm.name} have compared their disks"
         return [base.Step(text, self._meeting(seat)) for seat in self._seats if seat.primary and _mirrored(seat)]
 
     def _meeting(self, seat: _Seat) -> base.Actions:
@@ -173,13 +175,13 @@ class Volumes:
                     return
                 await self.environment.sleep(1.0)
             self.environment.log.warning(
-                f"{seat.target.name} does not reach the other node and continues with its own copy of the disks"
+                f"node {seat.target.name} does not reach its peer and continues with its own copy of the disks"
             )
 
         return (base.Procedure("polls until the nodes have connected", wait),)
 
     async def _secondaries_active(self) -> bool:
-        """Return whether the secondary nodes answer and have all mirrored disks active."""
+        """Return whether the secondary nodes answer and have activated all mirrored disks."""
         for seat in self._seats:
             if not seat.primary:
                 try:
@@ -191,14 +193,14 @@ class Volumes:
         return True
 
     async def on(self) -> None:
-        """Activate the disks; if one fails, those that are active already are deactivated again."""
-        begun: list[base.Step] = []
+        """Activate the disks; if a step fails, deactivate the disks again."""
+        started: list[base.Step] = []
         try:
             for step in self.activate():
-                begun.append(step)
+                started.append(step)
                 await self._perform(step.do)
         except errors.GantryError:
-            for step in reversed(begun):
+            for step in reversed(started):
                 with contextlib.suppress(errors.GantryError):
                     await self._perform(step.undo)
             raise
@@ -212,14 +214,14 @@ class Volumes:
         await base.perform(actions, self._nodes, self.environment.log)
 
     def deactivate(self) -> list[base.Step]:
-        """Return the steps that take the disks out of use, on the primary node first."""
+        """Return the steps that deactivate the disks, on the primary node first."""
         return [
             base.Step(step.text.replace("activate", "deactivate", 1), step.undo, step.do)
             for step in reversed(self.assemble(opened=True))
         ]
 
     def remove(self, *, tolerant: bool = False) -> list[base.Step]:
-        """Return the steps that remove the disks; ``tolerant`` makes warnings of failures. They have no undo."""
+        """Return the steps that remove the disks; ``tolerant`` turns failures into warnings. They have no undo."""
         return [
             base.Step(
                 f"remove disk {disk.index} of {self.vm.name}" + (f" on {seat.target.name}" if disk.mirror else ""),
@@ -230,7 +232,7 @@ class Volumes:
         ]
 
     def grow(self, size: int) -> list[base.Step]:
-        """Return the steps that grow the disks to a size: on every node what lies under a mirrored one, then itself."""
+        """Return the steps that grow the disks to a size in MiB: first the volumes under mirrored disks."""
         return [
             base.Step(
                 f"grow disk {disk.index} to {size} MiB on {seat.target.name}",
@@ -243,29 +245,29 @@ class Volumes:
         ]
 
     def wipe(self, *, start: int = 0) -> list[base.Step]:
-        """Return the steps that overwrite the disks with zeros, from a place in MiB on, by way of the primary node."""
+        """Return the steps that overwrite the disks with zeros, beginning at ``start`` MiB, on the primary node."""
         return [
-            base.Step(f"wipe disk {disk.index}", self._wiped(seat, disk, start))
+            base.Step(f"wipe disk {disk.index}", self._wipe_actions(seat, disk, start))
             for seat in self._seats
             for disk in seat.disks
             if seat.primary
         ]
 
-    def _wiped(self, seat: _Seat, disk: calls.Disk, start: int) -> base.Actions:
+    def _wipe_actions(self, seat: _Seat, disk: calls.Disk, start: int) -> base.Actions:
         async def wipe() -> None:
-            part = max(1, min(WIPE_PART, (disk.size - start) // WIPE_PARTS))
+            part = max(1, min(WIPE_PART_MIB, (disk.size - start) // WIPE_PARTS))
             for offset in range(start, disk.size, part):
                 size = min(part, disk.size - offset)
                 await self._nodes.call(seat.target, calls.BlockdevWipe(disk=disk, offset=offset, size=size))
                 done = 100 * (offset + size - start) // (disk.size - start)
-                self.environment.log.info(f"disk {disk.index} of {self.vm.name}: {done} % are wiped")
+                self.environment.log.info(f"disk {disk.index} of {self.vm.name}: {done} % wiped")
 
-        return (base.Procedure("logs its progress between many calls", wipe),)
+        return (base.Procedure("logs the progress between many calls", wipe),)
 
     def wait(self) -> list[base.Step]:
-        """Return the step that waits until mirrored disks are the same on both nodes; none where none is mirrored."""
+        """Return the step that waits until mirrored disks are synchronized on both nodes, if there are any."""
         seats = [seat for seat in self._seats if seat.primary and _mirrored(seat)]
-        text = f"wait until the disks of {self.vm.name} are the same on both nodes"
+        text = f"wait until the disks of {self.vm.name} are synchronized on both nodes"
         return [base.Step(text, self._waiting(seat)) for seat in seats]
 
     def _waiting(self, seat: _Seat) -> base.Actions:
@@ -273,19 +275,19 @@ class Volumes:
 
         async def wait() -> None:
             stuck = polls = 0
-            while broken := [
+            while degraded := [
                 (disk, state)
                 for disk, state in zip(mirrored, await self._states(seat, mirrored), strict=True)
                 if state is None or state.degraded
             ]:
-                moving = any(state and state.sync_percent is not None for _, state in broken)
-                stuck = 0 if moving else stuck + 1
-                if stuck > PATIENCE:
-                    raise errors.ExecutionError(_stuck(self.vm.name, *broken[0]), hint="gnt-instance info shows more")
-                if polls % TOLD_EVERY == 0:
-                    self.environment.log.info("; ".join(_progress(disk, state) for disk, state in broken))
+                synchronizing = any(state and state.sync_percent is not None for _, state in degraded)
+                stuck = 0 if synchronizing else stuck + 1
+                if stuck > STUCK_POLLS:
+                    raise errors.ExecutionError(_stuck(self.vm.name, *degraded[0]), hint="see gnt-instance info")
+                if polls % LOG_EVERY_POLLS == 0:
+                    self.environment.log.info("; ".join(_progress(disk, state) for disk, state in degraded))
                 polls += 1
-                await self.environment.sleep(POLL_INTERVAL)
+                await self.environment.sleep(POLL_INTERVAL_SECONDS)
 
         return (base.Procedure("polls until the disks are in sync", wait),)
 
@@ -309,51 +311,51 @@ def _mirrored(seat: _Seat) -> tuple[calls.Disk, ...]:
 
 
 def locks(snapshot: states.Snapshot, vm: instance.Instance) -> lock.LockSet:
-    """Take an instance and share its nodes."""
+    """Take the instance and share its nodes."""
     return {
         (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
         **{(lock.Level.NODE, node): lock.Mode.SHARED for node in vm.nodes},
     }
 
 
-async def check_room(
+async def check_free_space(
     environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, *, only: Collection[str]
 ) -> None:
-    """Refuse new disks (UUIDs) that the primary node has no room for; raises NoRoomError.
+    """Refuse new disks (UUIDs) that exceed the free space of the primary node; raises NoRoomError.
 
-    Volumes are not looked at, ``Volumes.place`` does that; of providers nobody knows how much room they have.
+    Logical volumes are not checked here but by ``choose_physical_volumes``; storage providers do not report free space.
     """
     disks = [disk for disk in vm.disks if disk.uuid in only and disk.dev_type in templates.BY_NAME]
     if not disks:
         return
     target = snapshot.target(snapshot.nodes[vm.primary_node])
     ask = calls.NodeInfo(storage=(calls.StorageUnit(kind=disks[0].dev_type),))
-    if why := builtin_allocator.full(await environment.nodes.call(target, ask), sum(disk.size for disk in disks)):
-        raise errors.NoRoomError(f"node {target.name} cannot take the disks of instance {vm.name}: {why}")
+    if reason := builtin_allocator.full(await environment.nodes.call(target, ask), sum(disk.size for disk in disks)):
+        raise errors.NoRoomError(f"node {target.name} cannot take the disks of instance {vm.name}: {reason}")
 
 
 async def running(
     environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance
 ) -> calls.RunningInstance | None:
-    """Ask the primary node whether an instance runs; raises EnvironmentFaultError when it is offline."""
+    """Ask the primary node whether the instance runs; raises EnvironmentFaultError when the node is offline."""
     node = snapshot.nodes[vm.primary_node]
     if node.offline:
-        raise errors.EnvironmentFaultError(f"node {node.name} of instance {vm.name} is offline")
+        raise errors.EnvironmentFaultError(f"primary node {node.name} of instance {vm.name} is offline")
     ask = calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)
     return await environment.nodes.call(snapshot.target(node), ask)
 
 
-def check_stopped(vm: instance.Instance, found: calls.RunningInstance | None) -> None:
+def check_stopped(vm: instance.Instance, running_instance: calls.RunningInstance | None) -> None:
     """Refuse an instance that runs."""
-    if found:
-        raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
+    if running_instance:
+        raise errors.WrongStateError(f"instance {vm.name} is running", hint=f"gnt-instance stop {vm.name}")
 
 
 def index_of(vm: instance.Instance, index: int) -> int:
     """Return the index of a disk that exists; raises NotFoundError."""
     if index >= len(vm.disks):
         raise errors.NotFoundError(
-            f"instance {vm.name} has no disk {index}", hint=f"it has {len(vm.disks)}, numbered from 0"
+            f"instance {vm.name} has no disk {index}", hint=f"it has {len(vm.disks)} disks, numbered from 0"
         )
     return index
 
@@ -361,30 +363,30 @@ def index_of(vm: instance.Instance, index: int) -> int:
 async def adoptable(
     environment: base.Environment, snapshot: states.Snapshot, vm: instance.Instance, specs: Sequence[opcodes.DiskSpec]
 ) -> tuple[list[int], Sources]:
-    """Return the sizes that disks will have, and where what is adopted for some of them is; raises NotFoundError."""
+    """Return the sizes that the disks will have, and the sources of adopted disks; raises NotFoundError."""
     target = snapshot.target(snapshot.nodes[vm.primary_node])
     sizes, adopted = [], {}
     for spec, disk in zip(specs, fill.fill(snapshot, vm).disks, strict=True):
         size = disk.size
         if spec.adopt:
             source = (*disk.logical_id[:-1], spec.adopt)
-            found = await environment.nodes.call(
+            existing = await environment.nodes.call(
                 target, calls.BlockdevFind(disk=structs.replace(disk, logical_id=source))
             )
-            if found is None:
-                raise errors.NotFoundError(f"disk {disk.index}: there is no {spec.adopt} on node {target.name}")
-            size, adopted[disk.uuid] = found.size, source
+            if existing is None:
+                raise errors.NotFoundError(f"disk {disk.index}: {spec.adopt} does not exist on node {target.name}")
+            size, adopted[disk.uuid] = existing.size, source
         sizes.append(size)
     return sizes, adopted
 
 
 def _stuck(name: str, disk: calls.Disk, state: calls.DiskState | None) -> str:
-    why = (state.problem or f"connection {state.connection}, peer {state.peer}") if state else "it is not there"
-    return f"disk {disk.index} of instance {name} is degraded and does not synchronise: {why}"
+    reason = (state.problem or f"connection {state.connection}, peer {state.peer}") if state else "it is missing"
+    return f"disk {disk.index} of instance {name} is degraded and does not synchronize: {reason}"
 
 
 def _progress(disk: calls.Disk, state: calls.DiskState | None) -> str:
     if state is None or state.sync_percent is None:
-        return f"disk {disk.index} waits for its synchronisation"
-    left = f", {state.sync_seconds} s left" if state.sync_seconds is not None else ""
-    return f"disk {disk.index} is synchronised to {state.sync_percent:.1f} %{left}"
+        return f"disk {disk.index} waits for its synchronization"
+    remaining = f", {state.sync_seconds} s left" if state.sync_seconds is not None else ""
+    return f"disk {disk.index}: {state.sync_percent:.1f} % synchronized{remaining}"

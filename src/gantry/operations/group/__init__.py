@@ -1,1 +1,1 @@
-"""Node groups, and instances that change theirs."""
+"""Units for node groups, and for instances that change their node group."""

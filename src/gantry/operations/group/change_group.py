@@ -1,8 +1,8 @@
-"""OP_INSTANCE_CHANGE_GROUP and OP_GROUP_EVACUATE: instances go to other node groups, each by a job of its own.
+"""OP_INSTANCE_CHANGE_GROUP and OP_GROUP_EVACUATE: move instances to other node groups, each by its own job.
 
-Nodes in the groups are chosen for all of them together (``spread``). Where every node reaches the disks the instance is
-migrated; mirrored disks get one new node, the instance goes there, and then they get the other; disks of one node are
-copied while the instance stands still.
+The nodes are chosen for all instances together (``multi_move``). If every node can use the disks, the instance is
+migrated; mirrored disks get one new node, the instance moves there, and then they get the other new node; disks of a
+single node are copied while the instance is stopped.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from gantry.state import snapshot as states
 
 
 class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
-    """Brings an instance to another node group."""
+    """Moves an instance to another node group."""
 
     OPCODE = opcodes.InstanceChangeGroup
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the instance and all nodes; the job locks what it touches."""
+        """Share the instance and all nodes; the job takes its own locks."""
         vm = snapshot.instance(self.op.instance_name)
         for name in self.op.target_groups:
             snapshot.group(name)
@@ -57,50 +57,50 @@ class InstanceChangeGroup(spreads.Many[opcodes.InstanceChangeGroup]):
         """Submit the job."""
         vm = snapshot.instance(self.op.instance_name)
         names = " ".join(sorted(group.name for group in self._groups(snapshot, vm)))
-        told = hook_environment.of_instance(snapshot, vm, path="instance-change-group", TARGET_GROUPS=names)
+        hooks = hook_environment.of_instance(snapshot, vm, path="instance-change-group", TARGET_GROUPS=names)
         master = [snapshot.target(snapshot.nodes[snapshot.the_cluster.master_node])]
-        hook = replace(told, nodes_pre=master, nodes_post=master)
-        return self.submitted(facts, title=f"bring instance {vm.name} to another node group", hook=hook)
+        hook = replace(hooks, nodes_pre=master, nodes_post=master)
+        return self.submitted(facts, title=f"move instance {vm.name} to another node group", hook=hook)
 
 
 class GroupEvacuate(spreads.Many[opcodes.GroupEvacuate]):
-    """Brings all instances of a node group to others."""
+    """Moves all instances of a node group to other groups."""
 
     OPCODE = opcodes.GroupEvacuate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
         """Share the groups and all nodes; the jobs lock the instances."""
         own = snapshot.group(self.op.group_name)
-        groups = _targets(snapshot, own, self.op.target_groups, what="what is evacuated")
+        groups = _targets(snapshot, own, self.op.target_groups, what="the evacuated group")
         return {
             **{(lock.Level.GROUP, group.uuid): lock.Mode.SHARED for group in (own, *groups)},
             (lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED,
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
-        """Choose places for all that is there."""
+        """Choose nodes for all instances of the group."""
         op, own = self.op, snapshot.group(self.op.group_name)
-        groups = _targets(snapshot, own, op.target_groups, what="what is evacuated")
+        groups = _targets(snapshot, own, op.target_groups, what="the evacuated group")
         members = snapshot.nodes_in.get(own.uuid) or ()
         vms = spreads.ordered(snapshot, [uuid for node in members for uuid in snapshot.on_node.get(node) or ()])
         chooser = node_choice.Allocation(self.environment, snapshot, named=op.iallocator)
         if chooser.program and vms:
-            asked = iallocator.change_group([vm.name for vm in vms], groups=[group.uuid for group in groups])
-            found = self.to_jobs(iallocator.moves(await chooser.ask(asked), program=chooser.program))
+            request = iallocator.change_group([vm.name for vm in vms], groups=[group.uuid for group in groups])
+            moves = self.to_jobs(iallocator.moves(await chooser.ask(request), program=chooser.program))
         else:
             spread = await _spread(chooser, snapshot, groups, vms=vms)
             for vm in vms:
                 if vm.admin_state is instance.AdminState.OFFLINE:
-                    spread.stay[vm.name] = "it is marked offline"
+                    spread.stay[vm.name] = "the instance is marked offline"
                 else:
                     _bring(snapshot, spread, vm, groups, early=op.early_release, failover=op.force_failover)
-            found = self.to_jobs(spread)
-        return replace(found, jobs=_chained(found.jobs)) if op.sequential else found
+            moves = self.to_jobs(spread)
+        return replace(moves, jobs=_chained(moves.jobs)) if op.sequential else moves
 
     def plan(self, snapshot: states.Snapshot, facts: spreads.Facts) -> base.Plan:
         """Submit the jobs."""
         own = snapshot.group(self.op.group_name)
-        groups = _targets(snapshot, own, self.op.target_groups, what="what is evacuated")
+        groups = _targets(snapshot, own, self.op.target_groups, what="the evacuated group")
         hook = hook_environment.of_group_evacuate(snapshot, own, groups)
         return self.submitted(facts, title=f"evacuate node group {own.name}", hook=hook)
 
@@ -108,14 +108,14 @@ class GroupEvacuate(spreads.Many[opcodes.GroupEvacuate]):
 def _targets(
     snapshot: states.Snapshot, own: cluster.NodeGroup, names: Sequence[str], *, what: str
 ) -> list[cluster.NodeGroup]:
-    """Return the node groups that are named, or all others; raises WrongStateError."""
+    """Return the named node groups, or all other groups; raises WrongStateError."""
     named = [snapshot.group(name) for name in names]
     if own in named:
-        raise errors.WrongStateError(f"{what} is in node group {own.name} already")
-    found = named or [group for group in snapshot.nodegroups.values() if group.uuid != own.uuid]
-    if not found:
-        raise errors.WrongStateError("there is no other node group", hint="gnt-group add makes one")
-    return found
+        raise errors.WrongStateError(f"target node group {own.name} is already the node group of {what}")
+    groups = named or [group for group in snapshot.nodegroups.values() if group.uuid != own.uuid]
+    if not groups:
+        raise errors.WrongStateError("there is no other node group", hint="gnt-group add creates a node group")
+    return groups
 
 
 async def _spread(
@@ -125,7 +125,7 @@ async def _spread(
     *,
     vms: Sequence[instance.Instance],
 ) -> spreads.Spread:
-    """Ask the nodes of the groups; those of none that an instance may go to are not asked."""
+    """Ask the nodes of the groups, except of unallocable groups."""
     nodes = [
         snapshot.nodes[uuid]
         for group in groups
@@ -146,35 +146,37 @@ def _bring(
     early: bool,
     failover: bool = False,
 ) -> None:
-    """Add the job that brings an instance to one of the groups, or why it stays."""
-    good, reasons = node_choice.open_groups(snapshot, vm, groups)
-    if not good:
+    """Add the job that moves an instance to one of the groups, or the reason why it stays."""
+    open_groups, reasons = node_choice.open_groups(snapshot, vm, groups)
+    if not open_groups:
         spread.stay[vm.name] = "; ".join(reasons)
         return
-    open_to = {group.uuid for group in good}
+    open_to = {group.uuid for group in open_groups}
     local = vm.disk_template not in relocation.ANYWHERE
     need = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP, disks=local)
-    first = spread.place(vm, need, where=lambda node: node.group in open_to)
+    first = spread.choose(vm, need, where=lambda node: node.group in open_to)
     if first is None:
         return
     if local and not vm.secondary_nodes:
         spread.jobs.append([opcodes.InstanceMove(instance_name=vm.name, target_node=first.name)])
         return
-    go: opcodes.AnyOpcode = opcodes.InstanceMigrate(instance_name=vm.name, target_node=first.name, allow_failover=True)
+    move: opcodes.AnyOpcode = opcodes.InstanceMigrate(
+        instance_name=vm.name, target_node=first.name, allow_failover=True
+    )
     if failover:
-        go = opcodes.InstanceFailover(instance_name=vm.name, target_node=first.name)
+        move = opcodes.InstanceFailover(instance_name=vm.name, target_node=first.name)
     if not local:
-        spread.jobs.append([go])
+        spread.jobs.append([move])
         return
-    second = spread.place(
+    second = spread.choose(
         vm, spreads.of_copy(need), where=lambda node: node.uuid != first.uuid and node.group == first.group
     )
     if second is not None:
-        replaced = [spreads.replaced(vm, node.name, early=early) for node in (first, second)]
-        spread.jobs.append([replaced[0], go, replaced[1]])
+        replacements = [spreads.replace_secondary(vm, node.name, early=early) for node in (first, second)]
+        spread.jobs.append([replacements[0], move, replacements[1]])
 
 
 def _chained(jobs: Sequence[Sequence[opcodes.AnyOpcode]]) -> list[list[opcodes.AnyOpcode]]:
-    """Let each job wait for the end of the one before, however that ended."""
+    """Make each job wait for the end of the previous job, successful or not."""
     before = (opcodes.Dependency(job=-1),)
     return [[structs.replace(job[0], depends=before if index else None), *job[1:]] for index, job in enumerate(jobs)]

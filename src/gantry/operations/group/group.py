@@ -1,7 +1,7 @@
-"""Node groups: make, change, rename and remove them, and put nodes into them.
+"""Units that add, change, rename and remove node groups, and assign nodes to them.
 
-A group is what its nodes have in common: a layer 2, with the networks that are connected to it, parameters, the policy
-of its instances. The last group cannot be removed, nor one that has nodes.
+The nodes of a group have in common: a layer 2 with its connected networks, parameters, and the policy of their
+instances. The last group, and a group with nodes, cannot be removed.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from gantry.operations import base, hook_environment, parameter_levels
 from gantry.state import snapshot as states
 
 Report = Sequence[tuple[str, object]]
-"""What changed: parameter and new value (contracts/opcodes.md#results)."""
+"""The changes: parameter and new value (contracts/opcodes.md#results)."""
 
 SETTINGS = ("alloc_policy", "ndparams", "diskparams", "ipolicy")
 
 
 def _applied(group: cluster.NodeGroup, op: opcodes.GroupAdd | opcodes.GroupSetParams) -> cluster.NodeGroup:
-    """Return a group with the settings that an opcode names; raises InvalidError."""
+    """Return a group with the settings of an opcode; raises InvalidError."""
     if op.ipolicy and op.ipolicy.std:
         raise errors.InvalidError(
-            "a node group has no standard instance of its own", hint="gnt-cluster modify --ipolicy-std-specs"
+            "a node group cannot have its own standard specs", hint="gnt-cluster modify --ipolicy-std-specs"
         )
     return structs.replace(
         group,
@@ -35,20 +35,20 @@ def _applied(group: cluster.NodeGroup, op: opcodes.GroupAdd | opcodes.GroupSetPa
 
 
 def _differences(old: cluster.NodeGroup, new: cluster.NodeGroup) -> list[str]:
-    moved = (
+    policy_line = (
         [f"alloc_policy: {old.alloc_policy} becomes {new.alloc_policy}"] if old.alloc_policy != new.alloc_policy else []
     )
     node = ("node", parameters.NODE, old.ndparams, new.ndparams)
     disks = parameter_levels.by_name("disk", parameters.DISK, old.diskparams, new.diskparams)
     return [
-        *moved,
+        *policy_line,
         *parameter_levels.differences(iter([node, *disks])),
         *parameter_levels.limit_differences(old.ipolicy, new.ipolicy),
     ]
 
 
 class GroupAdd(base.Planned[opcodes.GroupAdd]):
-    """Makes a node group."""
+    """Adds a node group."""
 
     OPCODE = opcodes.GroupAdd
 
@@ -78,7 +78,7 @@ def _check_free(snapshot: states.Snapshot, name: str) -> None:
 
 
 class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
-    """Changes a node group; the result lists what has changed."""
+    """Changes a node group; the result lists the changes."""
 
     OPCODE = opcodes.GroupSetParams
 
@@ -87,32 +87,34 @@ class GroupSetParams(base.Planned[opcodes.GroupSetParams]):
         return {(lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the group; instances that do not fit its policy any more are told of."""
+        """Put the group; log the instances that violate its policy now."""
         del facts
         if all(getattr(self.op, name) is None for name in SETTINGS):
-            raise errors.InvalidError("nothing is to be changed", hint="name at least one setting")
+            raise errors.InvalidError(
+                f"no change of node group {self.op.group_name} was requested", hint="specify at least one setting"
+            )
         old = snapshot.group(self.op.group_name)
         new = _applied(old, self.op)
-        said = _differences(old, new) or [f"nothing changes: node group {old.name} has these settings already"]
+        lines = _differences(old, new) or [f"nothing changes: node group {old.name} already has these settings"]
         if new != old:
-            said += parameter_levels.misfits(snapshot, parameter_levels.with_changes(snapshot, new), groups=[old.uuid])
-        changed = [(name, self._told(new, name)) for name in SETTINGS if getattr(new, name) != getattr(old, name)]
+            lines += parameter_levels.misfits(snapshot, parameter_levels.with_changes(snapshot, new), groups=[old.uuid])
+        changed = [(name, self._builtin(new, name)) for name in SETTINGS if getattr(new, name) != getattr(old, name)]
         return base.Plan(
-            lines=said,
+            lines=lines,
             changes=[states.Put(base.changed(new, self.environment.inputs.now))] if new != old else [],
-            steps=base.noted(said),
+            steps=base.log_steps(lines),
             result=lambda: changed,
             hooks=hook_environment.of_group(
                 snapshot, old, path="group-modify", NEW_ALLOC_POLICY=new.alloc_policy.value
             ),
         )
 
-    def _told(self, new: cluster.NodeGroup, name: str) -> object:
+    def _builtin(self, new: cluster.NodeGroup, name: str) -> object:
         return to_builtins(getattr(new, name))
 
 
 class GroupRename(base.Planned[opcodes.GroupRename]):
-    """Gives a node group another name, which is the result."""
+    """Renames a node group; the result is the new name."""
 
     OPCODE = opcodes.GroupRename
 
@@ -144,17 +146,19 @@ class GroupRemove(base.Planned[opcodes.GroupRemove]):
         return {(lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Delete the group; its networks are no longer connected there."""
+        """Delete the group with its network connections."""
         del facts
         group = snapshot.group(self.op.group_name)
         members = sorted(snapshot.nodes[uuid].name for uuid in snapshot.nodes_in.get(group.uuid) or ())
         if members:
             raise errors.WrongStateError(
-                f"node group {group.name} has node {', '.join(members[:5])}",
-                hint="gnt-group assign-nodes puts them into another one",
+                f"node group {group.name} still has node {', '.join(members[:5])}",
+                hint="gnt-group assign-nodes assigns them to another group",
             )
         if len(snapshot.nodegroups) == 1:
-            raise errors.WrongStateError(f"node group {group.name} is the last one", hint="a cluster needs one")
+            raise errors.WrongStateError(
+                f"node group {group.name} is the only node group", hint="a cluster needs at least one node group"
+            )
         return base.Plan(
             lines=[f"remove node group {group.name}"],
             changes=[states.Delete("nodegroups", group.uuid)],
@@ -163,12 +167,12 @@ class GroupRemove(base.Planned[opcodes.GroupRemove]):
 
 
 class GroupAssignNodes(base.Planned[opcodes.GroupAssignNodes]):
-    """Puts nodes with their instances into a node group."""
+    """Assigns nodes with their instances to a node group."""
 
     OPCODE = opcodes.GroupAssignNodes
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the nodes and their groups, and the group that they come to."""
+        """Take the nodes, their present groups and their new group."""
         nodes = [snapshot.node(name) for name in self.op.nodes]
         groups = {snapshot.group(self.op.group_name).uuid, *(node.group for node in nodes)}
         return {
@@ -177,27 +181,28 @@ class GroupAssignNodes(base.Planned[opcodes.GroupAssignNodes]):
         }
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the nodes; an instance keeps its networks and stays in one group, or the change is forced."""
+        """Put the nodes; without ``force``, each instance must keep its networks and stay in one group."""
         del facts
         group, now = snapshot.group(self.op.group_name), self.environment.inputs.now
         nodes = {node.uuid: node for node in map(snapshot.node, self.op.nodes) if node.group != group.uuid}
         moved = sorted(nodes.values(), key=lambda node: node.name)
         new = [base.changed(node, now, group=group.uuid) for node in moved]
         after = parameter_levels.with_changes(snapshot, *new)
-        cut = [line for node in moved for line in _cut_off(snapshot, node, group)]
-        cut += _split(snapshot, after, moved)
-        if cut and not self.op.force:
+        conflicts = [line for node in moved for line in _missing_networks(snapshot, node, group)]
+        conflicts += _split(snapshot, after, moved)
+        if conflicts and not self.op.force:
             raise errors.WrongStateError(
-                "; ".join(cut[:5]), hint="connect the network there first, move mirrored nodes together; or add -f"
+                "; ".join(conflicts[:5]),
+                hint="connect the network to that group first, move mirrored nodes together; or add -f",
             )
-        notes = [*cut, *parameter_levels.misfits(snapshot, after, groups=[group.uuid])]
-        said = [
-            f"node {node.name} comes from node group {_name(snapshot, node.group)} to {group.name}" for node in moved
+        notes = [*conflicts, *parameter_levels.misfits(snapshot, after, groups=[group.uuid])]
+        lines = [
+            f"node {node.name} moves from node group {_name(snapshot, node.group)} to {group.name}" for node in moved
         ]
         return base.Plan(
-            lines=[*(said or [f"nothing changes: the nodes are in node group {group.name} already"]), *notes],
+            lines=[*(lines or [f"nothing changes: the nodes are already in node group {group.name}"]), *notes],
             changes=[states.Put(node) for node in new],
-            steps=base.noted(notes),
+            steps=base.log_steps(notes),
         )
 
 
@@ -205,9 +210,9 @@ def _name(snapshot: states.Snapshot, uuid: str) -> str:
     return snapshot.nodegroups[uuid].name if uuid in snapshot.nodegroups else "(none)"
 
 
-def _cut_off(snapshot: states.Snapshot, node: cluster.Node, group: cluster.NodeGroup) -> list[str]:
-    """Return which networks of the instances of a node are not connected to a group."""
-    found = []
+def _missing_networks(snapshot: states.Snapshot, node: cluster.Node, group: cluster.NodeGroup) -> list[str]:
+    """Return the networks of a node's instances that are not connected to a group."""
+    lines = []
     for vm in sorted(
         (snapshot.instances[uuid] for uuid in snapshot.on_node.get(node.uuid) or ()), key=lambda vm: vm.name
     ):
@@ -215,23 +220,25 @@ def _cut_off(snapshot: states.Snapshot, node: cluster.Node, group: cluster.NodeG
             {snapshot.networks[nic.network].name for nic in vm.nics if nic.network} - _networks(snapshot, group)
         )
         if missing:
-            found.append(
+            lines.append(
                 f"network {', '.join(missing)} of instance {vm.name} on {node.name} "
                 f"is not connected to node group {group.name}"
             )
-    return found
+    return lines
 
 
 def _split(before: states.Snapshot, after: states.Snapshot, moved: Sequence[cluster.Node]) -> list[str]:
-    """Return which instances have their disks in one node group now, and in several after nodes have moved."""
-    of = {uuid for node in moved for index in (before.on_node, before.copies_on) for uuid in index.get(node.uuid) or ()}
-    found = []
-    for vm in sorted((before.instances[uuid] for uuid in of), key=lambda vm: vm.name):
+    """Return the instances whose disks are in one node group now, and in several after nodes have moved."""
+    uuids = {
+        uuid for node in moved for index in (before.on_node, before.copies_on) for uuid in index.get(node.uuid) or ()
+    }
+    lines = []
+    for vm in sorted((before.instances[uuid] for uuid in uuids), key=lambda vm: vm.name):
         old, new = ({state.nodes[node].group for node in vm.nodes} for state in (before, after))
         if len(new) > len(old):
             names = ", ".join(sorted(_name(after, uuid) for uuid in new))
-            found.append(f"instance {vm.name} would have its disks in node groups {names}")
-    return found
+            lines.append(f"instance {vm.name} would have its disks in node groups {names}")
+    return lines
 
 
 def _networks(snapshot: states.Snapshot, group: cluster.NodeGroup) -> set[str]:

@@ -1,1 +1,1 @@
-"""Instances: created, started, stopped, changed, renamed, reinstalled."""
+"""Units that create, start, stop, change, rename and reinstall instances."""

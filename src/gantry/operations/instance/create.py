@@ -1,8 +1,8 @@
-"""OP_INSTANCE_CREATE: record an instance, make its disks, install or import its operating system, start it.
+"""OP_INSTANCE_CREATE: record an instance, create its disks, install or import its operating system, start it.
 
-All that can be refused is refused before anything is changed: names and parameters from the snapshot, OS definition,
-hypervisor parameters, bridges and room by asking the node. One transaction then writes the instance with its
-addresses; the steps on the node follow, each with its undo (explanation/architecture.md#deciding-and-doing).
+Everything is checked before anything is changed: names and parameters in the snapshot; OS definition, hypervisor
+parameters, bridges and free space by the node. One transaction then writes the instance with its addresses; the steps
+on the node follow, each with its undo (explanation/architecture.md#deciding-and-doing).
 """
 
 from collections.abc import Collection, Sequence
@@ -23,9 +23,9 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """What was found: the complete opcode, the chosen nodes (primary first) and why, the export, what was drawn.
+    """What ``inspect`` learned: the complete opcode, the nodes (primary first) and why, the export, the drawn values.
 
-    Of the disks: their UUIDs, their driver's names for them, sizes in MiB, what is adopted, and physical volumes.
+    About the disks: UUIDs, the names that their driver gives them, sizes in MiB, adopted sources, physical volumes.
     """
 
     op: opcodes.InstanceCreate
@@ -34,8 +34,8 @@ class Facts:
     disk_ids: tuple[str, ...]
     sizes: Sequence[int]
     adopted: volumes.Sources = field(default_factory=dict)
-    places: volumes.Places = field(default_factory=dict)
-    export: restore.Found | None = None
+    physical_volumes: volumes.PhysicalVolumes = field(default_factory=dict)
+    export: restore.Source | None = None
     why: tuple[str, ...] = ()
     drawn: base.Draws = field(default_factory=base.Draws)
 
@@ -46,26 +46,26 @@ class InstanceCreate(base.Unit[opcodes.InstanceCreate, Facts]):
     OPCODE = opcodes.InstanceCreate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the name; share the node, or all nodes where one is to be chosen, and the networks."""
+        """Take the instance name; share the node (all nodes if the node must be chosen) and the networks."""
         return _Creation(self.op, self.environment).locks(snapshot)
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Check everything that needs no address yet, and ask the node for what only it knows."""
+        """Check everything that does not depend on addresses, and ask the node for what only the node knows."""
         if ("instances", self.op.instance_name) in snapshot.names:
             raise errors.ExistsError(f"instance {self.op.instance_name} exists already", hint="choose another name")
         if self.op.mode != "import":
             return await _Creation(self.op, self.environment).inspect(snapshot, None)
         export = await restore.find(self.environment, snapshot, self.op)
-        # From here on it is as if all of it had been asked for.
+        # From here on, the opcode looks as if the user had passed everything that the export contains.
         return await _Creation(restore.completed(self.op, export.content), self.environment).inspect(snapshot, export)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Put the instance with its addresses; then disks, operating system, start."""
+        """Put the instance with its addresses; then create disks, install the operating system, start."""
         return _Creation(facts.op, self.environment).plan(snapshot, facts)
 
 
 class _Creation:
-    """The work on one opcode, which is complete where it imports: what the export says is in it."""
+    """The work on one opcode; for an import, the opcode is completed with the contents of the export."""
 
     def __init__(self, op: opcodes.InstanceCreate, environment: base.Environment) -> None:
         self.op = op
@@ -73,9 +73,9 @@ class _Creation:
         self._why: list[str] = []
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the name; share the node, or all nodes where one is to be chosen, and the networks.
+        """Take the instance name; share the node (all nodes if the node must be chosen) and the networks.
 
-        What an export says is not known yet: all that it may name is shared.
+        An import has not read its export yet, so it shares everything that the export may name.
         """
         named = [self.op.pnode, self.op.src_node] if self._imports() else [self.op.pnode]
         named += [self.op.snode] if self.op.snode or self._is_mirrored(snapshot) else []
@@ -89,11 +89,11 @@ class _Creation:
             **{(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks},
         }
 
-    async def inspect(self, snapshot: states.Snapshot, export: restore.Found | None) -> Facts:
-        """Check what needs no address yet, and ask the nodes for what only they know."""
+    async def inspect(self, snapshot: states.Snapshot, export: restore.Source | None) -> Facts:
+        """Check what does not depend on addresses, and ask the nodes for what only they know."""
         self._check_static(snapshot)
         template, sizes = self._template(snapshot), self._sizes(snapshot)
-        chosen = await self._place(snapshot, sum(sizes))
+        chosen = await self._choose_nodes(snapshot, sum(sizes))
         uuids = tuple(self.environment.inputs.uuid() for _ in sizes)
         target = snapshot.target(chosen[0])
         disk_ids: tuple[str, ...] = ()
@@ -109,8 +109,8 @@ class _Creation:
         draft = self._draft(snapshot, facts, recorder.inputs, allocate=False)
         facts = replace(facts, drawn=recorder.drawn())
         self._check_policy(snapshot, draft)
-        places = await volumes.Volumes(self.environment, snapshot, draft, only={*uuids} - {*facts.adopted}).place()
-        facts = replace(facts, places=places)
+        new_disks = volumes.Volumes(self.environment, snapshot, draft, only={*uuids} - {*facts.adopted})
+        facts = replace(facts, physical_volumes=await new_disks.choose_physical_volumes())
         whole = fill.fill(snapshot, draft)
         if self._installs() or (export and export.content.scripted):
             installed = os_check.with_secrets(whole, self.op.osparams_secret)
@@ -121,7 +121,7 @@ class _Creation:
         return facts
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Return the plan of the instance that was checked, with its addresses."""
+        """Return the plan for the instance that ``inspect`` checked, with its addresses."""
         vm = self._draft(snapshot, facts, facts.drawn.replay(self.environment.inputs), allocate=True)
         self._check_policy(snapshot, vm)
         whole = fill.fill(snapshot, vm)
@@ -131,7 +131,7 @@ class _Creation:
             lines=[*facts.why, *_describe(vm, names)],
             changes=[states.Put(vm)],
             steps=[
-                *base.noted(facts.why),
+                *base.log_steps(facts.why),
                 *self._disk_steps(snapshot, vm, facts),
                 *self._steps(whole, snapshot.target(node), export=facts.export),
                 *self._last_steps(snapshot, vm),
@@ -141,11 +141,11 @@ class _Creation:
         )
 
     def _check_static(self, snapshot: states.Snapshot) -> None:
-        """Refuse what no node needs to be asked for."""
+        """Refuse what can be refused without asking a node."""
         enabled = snapshot.the_cluster.enabled_hypervisors
         if self.op.hypervisor and self.op.hypervisor not in enabled:
             raise errors.InvalidError(
-                f"hypervisor {self.op.hypervisor} is not enabled", hint=f"enabled are {', '.join(enabled)}"
+                f"hypervisor {self.op.hypervisor} is not enabled", hint=f"enabled hypervisors: {', '.join(enabled)}"
             )
         parameters.instance_hypervisor(self._hypervisor(snapshot), self.op.hvparams)
         parameters.check_memory(self._backend(snapshot))
@@ -155,11 +155,11 @@ class _Creation:
         for index, spec in enumerate(self.op.disks):
             disk_spec.check(spec, index, template=template)
         if self.op.snode and not self._is_mirrored(snapshot):
-            raise errors.InvalidError(f"disks of template {template} are on one node, a second one is named")
+            raise errors.InvalidError(f"template {template} has no secondary node: omit node {self.op.snode}")
         if any(spec.adopt for spec in self.op.disks) and not self.op.pnode:
-            raise errors.InvalidError("disks can be adopted on a node that is named only", hint="-n NODE")
+            raise errors.InvalidError("adopting disks requires an explicit node", hint="add -n NODE")
         if self._installs() and not self.op.os_type:
-            raise errors.InvalidError("no operating system is named", hint="gnt-os list shows them; or --no-install")
+            raise errors.InvalidError("no operating system was specified", hint="use -o OS, or --no-install")
 
     def _check_policy(self, snapshot: states.Snapshot, vm: instance.Instance) -> None:
         if not self.op.ignore_ipolicy:
@@ -172,16 +172,16 @@ class _Creation:
         template = self.op.disk_template or snapshot.the_cluster.enabled_disk_templates[0]
         disk_spec.check_template(snapshot, template)
         if template == "diskless" and self.op.disks:
-            raise errors.InvalidError("a diskless instance has no disks", hint="leave the disks out")
+            raise errors.InvalidError("a diskless instance cannot have disks", hint="omit the disks")
         if template != "diskless" and not self.op.disks:
-            raise errors.InvalidError(f"an instance of template {template} needs a disk", hint="--disk 0:size=1g")
+            raise errors.InvalidError(f"disk template {template} needs at least one disk", hint="--disk 0:size=1g")
         return template
 
     def _sizes(self, snapshot: states.Snapshot) -> list[int]:
         return [disk_spec.size(snapshot, spec, index) for index, spec in enumerate(self.op.disks)]
 
     def _is_mirrored(self, snapshot: states.Snapshot) -> bool:
-        """Tell whether the disks need a second node; what an export says is not known before it is read."""
+        """Return whether the disks need a second node; True for an import whose export may say so."""
         if self._imports() and not self.op.disk_template:
             return True
         return (self.op.disk_template or snapshot.the_cluster.enabled_disk_templates[0]) == "drbd"
@@ -195,29 +195,29 @@ class _Creation:
     async def _check_os(
         self, snapshot: states.Snapshot, target: targets.Target, whole: calls.Instance, *, imports: bool
     ) -> None:
-        """Refuse an OS that the node cannot install, or import, for this hypervisor."""
-        found = await os_check.check(
+        """Refuse an OS that the node cannot install (or import) for this hypervisor."""
+        definition = await os_check.check(
             self.environment.nodes,
             target,
             whole,
             owner=snapshot.the_cluster,
             force_variant=self.op.force_variant,
         )
-        if imports and "import" not in found.scripts:
+        if imports and "import" not in definition.scripts:
             raise errors.WrongStateError(
-                f"OS {found.name} on node {target.name} has no import script, which the export was made for"
+                f"OS {definition.name} on node {target.name} has no import script, which this export needs"
             )
 
-    async def _place(self, snapshot: states.Snapshot, disk: int) -> tuple[cluster.Node, ...]:
-        """Return the named nodes when they fit, or choose; mirrored disks have two, the primary one first."""
+    async def _choose_nodes(self, snapshot: states.Snapshot, disk: int) -> tuple[cluster.Node, ...]:
+        """Return the requested nodes if they fit, or choose nodes: the primary node, then a secondary node."""
         backend = self._backend(snapshot)
         networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)}
-        # A storage provider has no word for how much room it has.
-        room = 0 if self._template(snapshot) == "ext" else disk
+        # An external storage provider does not report its free space.
+        disk_mib = 0 if self._template(snapshot) == "ext" else disk
         memory, vcpus = int(backend["maxmem"]) if self.op.start else 0, int(backend["vcpus"])
-        need = builtin_allocator.Need(memory, room, networks, vcpus=vcpus, tags=self.op.tags)
-        if found := await self._ask_program(snapshot):
-            return found
+        need = builtin_allocator.Need(memory, disk_mib, networks, vcpus=vcpus, tags=self.op.tags)
+        if chosen_nodes := await self._ask_program(snapshot):
+            return chosen_nodes
         if self.op.pnode:
             primary = await self._named(snapshot, self.op.pnode, need)
         else:
@@ -226,11 +226,11 @@ class _Creation:
             primary = await self._choose(snapshot, need, groups, without=without, reasons=reasons)
         if not self._is_mirrored(snapshot):
             return (primary,)
-        second = replace(need, memory=0, copy=True)
+        secondary_need = replace(need, memory=0, copy=True)
         if not self.op.snode:
             group = snapshot.nodegroups[primary.group]
-            return primary, await self._choose(snapshot, second, [group], without={primary.uuid})
-        secondary = await self._named(snapshot, self.op.snode, second)
+            return primary, await self._choose(snapshot, secondary_need, [group], without={primary.uuid})
+        secondary = await self._named(snapshot, self.op.snode, secondary_need)
         if secondary.uuid == primary.uuid:
             raise errors.InvalidError(f"node {primary.name} cannot be both the primary and the secondary node")
         return primary, secondary
@@ -240,8 +240,8 @@ class _Creation:
         status = (await self._statuses(snapshot, [node], need))[node.uuid]
         if why := builtin_allocator.unfit(snapshot, node, status, need):
             static = builtin_allocator.static_unfit(snapshot, node, need)
-            silent = errors.WrongStateError if static else errors.EnvironmentFaultError
-            fault = errors.NoRoomError if status else silent
+            no_answer = errors.WrongStateError if static else errors.EnvironmentFaultError
+            fault = errors.NoRoomError if status else no_answer
             raise fault(f"node {node.name} cannot take instance {self.op.instance_name}: {why}")
         return node
 
@@ -254,37 +254,38 @@ class _Creation:
         without: Collection[str],
         reasons: Sequence[str] = (),
     ) -> cluster.Node:
-        """Let the built-in allocator take a node; why, is kept for the log."""
+        """Let the built-in allocator choose a node; its reasons are kept for the log."""
         units = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
         chooser = node_choice.Allocation(self.environment, snapshot, named=node_choice.BUILT_IN)
-        choice = await chooser.choose(need, groups, but=without, reasons=reasons, units=units)
+        choice = await chooser.choose(need, groups, excluded=without, reasons=reasons, units=units)
         self._why += tuple(choice.why)
         return choice.nodes[0]
 
     async def _ask_program(self, snapshot: states.Snapshot) -> tuple[cluster.Node, ...] | None:
-        """Return the nodes that an allocator program takes; None where the built-in allocator decides."""
+        """Return the nodes that an allocator program chooses; None if the built-in allocator decides."""
         node_choice.refuse_both(self.op.pnode, self.op.iallocator)
         chooser = node_choice.Allocation(self.environment, snapshot, named=self.op.iallocator)
         if self.op.pnode or not chooser.program:
             return None
         mirrored = self._is_mirrored(snapshot)
-        asked = iallocator.allocate(snapshot, self._outline(snapshot), mirrored=mirrored, group=self.op.group_name)
-        raw = await chooser.ask(asked)
-        found, said = iallocator.nodes(raw, snapshot, program=chooser.program, count=1 + mirrored)
-        self._why += (f"allocator {chooser.program} takes {', '.join(node.name for node in found)}: {said}",)
-        for node in found:
-            if broken := builtin_allocator.static_unfit(snapshot, node, builtin_allocator.Need(0, 0, ())):
-                raise errors.WrongStateError(f"allocator {chooser.program} takes node {node.name}: {broken}")
-        return tuple(found)
+        request = iallocator.allocate(snapshot, self._outline(snapshot), mirrored=mirrored, group=self.op.group_name)
+        raw = await chooser.ask(request)
+        chosen_nodes, reason = iallocator.nodes(raw, snapshot, program=chooser.program, count=1 + mirrored)
+        names = ", ".join(node.name for node in chosen_nodes)
+        self._why += (f"allocator {chooser.program} chose {names}: {reason}",)
+        for node in chosen_nodes:
+            if problem := builtin_allocator.static_unfit(snapshot, node, builtin_allocator.Need(0, 0, ())):
+                raise errors.WrongStateError(f"allocator {chooser.program} chose unfit node {node.name}: {problem}")
+        return tuple(chosen_nodes)
 
     def _groups(self, snapshot: states.Snapshot) -> tuple[list[cluster.NodeGroup], list[str]]:
-        """Return the node groups that the instance may go to, and why not to the others."""
+        """Return the node groups that may take the instance, and the reasons against the other groups."""
         named = [snapshot.group(self.op.group_name)] if self.op.group_name else list(snapshot.nodegroups.values())
         forbidden = (lambda _: ()) if self.op.ignore_ipolicy else None
         return node_choice.open_groups(snapshot, self._outline(snapshot), named, forbidden=forbidden)
 
     def _outline(self, snapshot: states.Snapshot) -> instance.Instance:
-        """Return what a policy looks at of the instance, before it has a node."""
+        """Return the attributes of the instance that a policy checks, before the instance has a node."""
         template = self._template(snapshot)
         return instance.Instance(
             uuid="",
@@ -300,28 +301,28 @@ class _Creation:
     async def _statuses(
         self, snapshot: states.Snapshot, nodes: list[cluster.Node], need: builtin_allocator.Need
     ) -> builtin_allocator.Statuses:
-        """Ask those of the nodes that the configuration does not keep the instance off."""
-        asked = [snapshot.target(node) for node in nodes if not builtin_allocator.static_unfit(snapshot, node, need)]
-        places = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
-        answers = await self.environment.nodes.fan_out(asked, calls.NodeInfo(storage=places))
-        silent: builtin_allocator.Statuses = {node.uuid: None for node in nodes}
-        return silent | {answer.target.uuid: answer.value for answer in answers}
+        """Ask the nodes that the configuration allows for the instance; the status of all other nodes is None."""
+        asking = [snapshot.target(node) for node in nodes if not builtin_allocator.static_unfit(snapshot, node, need)]
+        storage_units = disk_spec.units(snapshot, self._template(snapshot), self.op.disks)
+        answers = await self.environment.nodes.fan_out(asking, calls.NodeInfo(storage=storage_units))
+        unknown: builtin_allocator.Statuses = {node.uuid: None for node in nodes}
+        return unknown | {answer.target.uuid: answer.value for answer in answers}
 
     def _backend(self, snapshot: states.Snapshot) -> entities.Parameters:
-        given = parameters.merge({}, parameters.backend(self.op.beparams))
+        own_values = parameters.merge({}, parameters.backend(self.op.beparams))
         defaults = snapshot.the_cluster.beparams.get(parameters.RESET, {})
-        return parameters.fill(parameters.BACKEND, defaults, given)
+        return parameters.fill(parameters.BACKEND, defaults, own_values)
 
     def _draft(
         self, snapshot: states.Snapshot, facts: Facts, inputs: base.Inputs, *, allocate: bool
     ) -> instance.Instance:
-        """Return the instance to be; without ``allocate`` its NICs have no addresses from pools yet."""
+        """Return the instance to create; without ``allocate`` its NICs have no addresses from pools yet."""
         op = self.op
         hypervisor = self._hypervisor(snapshot)
         template = self._template(snapshot)
         nodes = tuple(node.uuid for node in facts.nodes)
         maker = disk_spec.Maker(snapshot, template, nodes, inputs, self.environment.ledger.mirrors.picks())
-        made = [
+        disks = [
             maker.make(index, spec, size=size, uuid=uuid, name=name)
             for index, (spec, size, uuid, name) in enumerate(
                 zip(op.disks, facts.sizes, facts.disk_uuids, facts.disk_ids, strict=True)
@@ -338,7 +339,7 @@ class _Creation:
             os=op.os_type or "",
             disk_template=template,
             admin_state=instance.AdminState.UP if op.start else instance.AdminState.DOWN,
-            disks=tuple(made),
+            disks=tuple(disks),
             nics=self._nics(snapshot, snapshot.nodegroups[facts.nodes[0].group], inputs, allocate=allocate),
             hvparams=parameters.merge({}, parameters.instance_hypervisor(hypervisor, op.hvparams)),
             beparams=parameters.merge({}, parameters.backend(op.beparams)),
@@ -358,33 +359,33 @@ class _Creation:
         return tuple(maker.make(index, spec) for index, spec in enumerate(self.op.nics))
 
     def _disk_steps(self, snapshot: states.Snapshot, vm: instance.Instance, facts: Facts) -> list[base.Step]:
-        """Return the steps that make the disks, usable on all nodes."""
-        own = volumes.Volumes(self.environment, snapshot, transfer.writable(vm) if facts.export else vm)
-        fresh = volumes.Volumes(self.environment, snapshot, vm, only={*facts.disk_uuids} - {*facts.adopted})
-        found = volumes.Volumes(self.environment, snapshot, vm, only=facts.adopted)
-        steps = [*found.adopt(facts.adopted), *fresh.create(facts.places), *own.activate(fresh=True)]
-        steps += fresh.wipe() if snapshot.the_cluster.prealloc_wipe_disks else []
-        return steps + (own.wait() if self.op.wait_for_sync else [])
+        """Return the steps that create or adopt the disks and activate them on all nodes."""
+        disks = volumes.Volumes(self.environment, snapshot, transfer.writable(vm) if facts.export else vm)
+        new = volumes.Volumes(self.environment, snapshot, vm, only={*facts.disk_uuids} - {*facts.adopted})
+        adopted = volumes.Volumes(self.environment, snapshot, vm, only=facts.adopted)
+        steps = [*adopted.adopt(facts.adopted), *new.create(facts.physical_volumes), *disks.activate(fresh=True)]
+        steps += new.wipe() if snapshot.the_cluster.prealloc_wipe_disks else []
+        return steps + (disks.wait() if self.op.wait_for_sync else [])
 
     def _last_steps(self, snapshot: states.Snapshot, vm: instance.Instance) -> list[base.Step]:
-        """Take the disks of an instance that is not started out of use, unless they are not the same everywhere yet."""
-        done = self.op.wait_for_sync or not vm.secondary_nodes
-        return volumes.Volumes(self.environment, snapshot, vm).deactivate() if done and not self.op.start else []
+        """Deactivate the disks of an instance that is not started, unless they are still synchronizing."""
+        settled = self.op.wait_for_sync or not vm.secondary_nodes
+        return volumes.Volumes(self.environment, snapshot, vm).deactivate() if settled and not self.op.start else []
 
-    def _steps(self, whole: calls.Instance, target: targets.Target, *, export: restore.Found | None) -> list[base.Step]:
+    def _steps(self, whole: calls.Instance, on: targets.Target, *, export: restore.Source | None) -> list[base.Step]:
         steps: list[base.Step] = []
-        debug, told = self.op.debug_level or 0, os_check.with_secrets(whole, self.op.osparams_secret)
+        debug, with_secrets = self.op.debug_level or 0, os_check.with_secrets(whole, self.op.osparams_secret)
         if export:
-            steps += restore.steps(self.environment, export, told, target=target, debug=debug)
+            steps += restore.steps(self.environment, export, with_secrets, target=on, debug=debug)
         if export and whole.os and whole.name != export.content.instance:
-            steps.append(restore.rename_step(self.environment, export, told, target=target, debug=debug))
+            steps.append(restore.rename_step(self.environment, export, with_secrets, target=on, debug=debug))
         if self._installs():
-            add = calls.OsAdd(instance=told, debug=debug)
-            script = os_check.script(self.environment, target, add, whole=whole)
+            add = calls.OsAdd(instance=with_secrets, debug=debug)
+            script = os_check.script(self.environment, on, add, whole=whole)
             steps.append(base.Step(f"install {whole.os} on {whole.name}", (script,)))
         if self.op.start:
             start, stop = calls.InstanceStart(instance=whole), calls.InstanceShutdown(instance=whole, timeout=0)
-            steps.append(base.call_step(f"start {whole.name} on {target.name}", target, start, stop))
+            steps.append(base.call_step(f"start {whole.name} on {on.name}", on, start, stop))
         return steps
 
 
@@ -395,5 +396,5 @@ def _describe(vm: instance.Instance, nodes: list[str]) -> list[str]:
     if vm.os and vm.disks:
         lines.append(f"install {vm.os}")
     if vm.admin_state is instance.AdminState.UP:
-        lines.append("start it")
+        lines.append("start the instance")
     return lines

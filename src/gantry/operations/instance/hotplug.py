@@ -1,6 +1,6 @@
-"""NICs of a running instance, plugged in, taken out and connected anew: the steps on its node, for ``set_params``.
+"""Steps that plug, unplug and reconnect NICs of a running instance on its node, for ``set_params``.
 
-A NIC is known by its UUID and MAC address: with another address it is another one for the guest.
+UUID and MAC address identify a NIC: to the guest, a NIC with another MAC address is another NIC.
 """
 
 from msgspec import structs
@@ -21,8 +21,8 @@ class HotPlug:
         self._old = {(nic.uuid, nic.mac): nic for nic in before.nics}
         self._new = {(nic.uuid, nic.mac): nic for nic in after.nics}
 
-    def out(self) -> list[base.Step]:
-        """Return the steps for NICs that go; one with another MAC address goes and comes."""
+    def unplug(self) -> list[base.Step]:
+        """Return the steps for removed NICs; a NIC whose MAC address changes is unplugged and plugged again."""
         return [
             base.call_step(
                 f"unplug NIC {nic.index} ({nic.mac}) of {self._before.name}",
@@ -34,8 +34,8 @@ class HotPlug:
             if key not in self._new
         ]
 
-    def into(self) -> list[base.Step]:
-        """Return the steps for NICs that come."""
+    def plug(self) -> list[base.Step]:
+        """Return the steps for added NICs."""
         return [
             base.call_step(
                 f"plug NIC {nic.index} ({nic.mac}) into {self._after.name}",
@@ -47,8 +47,8 @@ class HotPlug:
             if key not in self._old
         ]
 
-    def anew(self) -> list[base.Step]:
-        """Return the steps for NICs that stay and differ in more than their place."""
+    def reconnect(self) -> list[base.Step]:
+        """Return the steps for NICs that remain and change in more than their index."""
         return [
             base.Step(
                 f"reconnect NIC {nic.index} ({nic.mac}) of {self._after.name}",
@@ -62,6 +62,8 @@ class HotPlug:
     def _update(self, vm: calls.Instance, nic: calls.Nic) -> base.Actions:
         async def update() -> None:
             if not await self._environment.nodes.call(self._target, calls.NicUpdate(instance=vm, nic=nic)):
-                self._environment.log.info(f"NIC {nic.index} is not plugged in: it changes with the next start")
+                self._environment.log.info(
+                    f"NIC {nic.index} is not plugged in: the change takes effect at the next start of the instance"
+                )
 
         return (base.Procedure("logs whether the NIC is plugged in", update),)

@@ -1,4 +1,4 @@
-"""Instances that exist: start, stop, reboot, remove, console."""
+"""Units that start, stop, reboot and remove an instance, and open its console."""
 
 import msgspec
 from msgspec import structs
@@ -27,35 +27,39 @@ def _locks(snapshot: states.Snapshot, op: InstanceOp) -> lock.LockSet:
     }
 
 
-def _online(snapshot: states.Snapshot, vm: instance.Instance) -> None:
+def _check_online(snapshot: states.Snapshot, vm: instance.Instance) -> None:
     node = snapshot.nodes[vm.primary_node]
     if node.offline:
-        raise errors.EnvironmentFaultError(f"node {node.name} of instance {vm.name} is offline")
+        raise errors.EnvironmentFaultError(f"primary node {node.name} of instance {vm.name} is offline")
 
 
-def _check_in_use(vm: instance.Instance) -> None:
+def _check_not_offline(vm: instance.Instance) -> None:
     if vm.admin_state is instance.AdminState.OFFLINE:
-        raise errors.WrongStateError(f"instance {vm.name} is marked offline")
+        raise errors.WrongStateError(
+            f"instance {vm.name} is marked offline", hint=f"gnt-instance modify --online {vm.name}"
+        )
 
 
-def _wanted(vm: instance.Instance, state: instance.AdminState, now: float, *, remember: bool) -> list[states.Change]:
+def _admin_state(
+    vm: instance.Instance, state: instance.AdminState, now: float, *, remember: bool
+) -> list[states.Change]:
     return [states.Put(base.changed(vm, now, admin_state=state))] if remember and vm.admin_state is not state else []
 
 
-def _let_go(vm: instance.Instance, now: float) -> base.Finish:
-    """Return the end of a plan that leaves a guest stopped, or started anew: addresses do not linger any more."""
+def _release_lingering(vm: instance.Instance, now: float) -> base.Finish:
+    """Return the end of a plan after which the guest is stopped or restarted: its lingering addresses are released."""
 
     def finish(snapshot: states.Snapshot) -> list[states.Change]:
-        newest = snapshot.instances[vm.uuid]
-        return [states.Put(base.changed(newest, now, lingering=()))] if newest.lingering else []
+        current = snapshot.instances[vm.uuid]
+        return [states.Put(base.changed(current, now, lingering=()))] if current.lingering else []
 
     return finish
 
 
-async def _started(
+async def _start(
     environment: base.Environment, target: targets.Target, start: calls.InstanceStart, *, own: volumes.Volumes
 ) -> None:
-    """Start an instance; the disks of one that does not start are taken out of use again."""
+    """Start an instance; if the hypervisor fails to start it, deactivate its disks again."""
     try:
         await environment.nodes.call(target, start)
     except errors.HypervisorError:
@@ -64,7 +68,7 @@ async def _started(
 
 
 class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
-    """Starts an instance; parameters of the opcode hold for this start only."""
+    """Starts an instance; parameters of the opcode apply to this start only."""
 
     OPCODE = opcodes.InstanceStartup
 
@@ -73,11 +77,11 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> bool:
-        """Tell whether it runs; if not, check that the node has memory for it."""
+        """Return whether the instance runs; if not, check that the node has enough memory for it."""
         vm = self._temporary(snapshot)
         backend = parameters.fill_backend(snapshot.the_cluster, vm)
         parameters.check_memory(backend)
-        _online(snapshot, vm)
+        _check_online(snapshot, vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         nodes = self.environment.nodes
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
@@ -86,7 +90,7 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         status = await nodes.call(target, calls.NodeInfo())
         if status.memory_free < need and not self.op.force:
             raise errors.NoRoomError(
-                f"node {target.name} has {status.memory_free} MiB of memory free, instance {vm.name} needs {need}"
+                f"node {target.name} has {status.memory_free} MiB of memory free, instance {vm.name} needs {need} MiB"
             )
         return False
 
@@ -99,9 +103,9 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         )
 
     def plan(self, snapshot: states.Snapshot, facts: bool) -> base.Plan:
-        """Want it up, then start it. A failed start leaves it wanted, so that a watcher tries again."""
+        """Record admin state up, then start. A failed start keeps that state, so that the watcher tries again."""
         vm = snapshot.instance(self.op.instance_name)
-        _check_in_use(vm)
+        _check_not_offline(vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         start = calls.InstanceStart(
             instance=fill.fill(snapshot, self._temporary(snapshot)), paused=self.op.startup_paused
@@ -111,14 +115,16 @@ class InstanceStartup(base.Unit[opcodes.InstanceStartup, bool]):
         async def run() -> None:
             if not facts:
                 await own.on()
-            await _started(self.environment, target, start, own=own)
+            await _start(self.environment, target, start, own=own)
 
         action = base.Procedure("deactivates the disks again if the hypervisor refuses to start", run)
         return base.Plan(
             lines=[f"start instance {vm.name} on {target.name}"],
-            changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=not self.op.no_remember),
+            changes=_admin_state(
+                vm, instance.AdminState.UP, self.environment.inputs.now, remember=not self.op.no_remember
+            ),
             steps=[base.Step(f"start {vm.name} on {target.name}", (action,))],
-            finish=None if facts else _let_go(vm, self.environment.inputs.now),
+            finish=None if facts else _release_lingering(vm, self.environment.inputs.now),
             keep_on_failure=True,
             hooks=hook_environment.of_instance(snapshot, vm, path="instance-start", FORCE=self.op.force),
         )
@@ -134,36 +140,36 @@ class InstanceShutdown(base.Unit[opcodes.InstanceShutdown, None]):
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Check that the node can be asked."""
+        """Check that the node is online."""
         if not self.op.force:
-            _online(snapshot, snapshot.instance(self.op.instance_name))
+            _check_online(snapshot, snapshot.instance(self.op.instance_name))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Want it down, then stop it."""
+        """Record admin state down, then stop the instance."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
-        _check_in_use(vm)
+        _check_not_offline(vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         timeout = 0 if self.op.force else self.op.timeout
         stop = calls.InstanceShutdown(instance=fill.fill(snapshot, vm), timeout=timeout)
 
         return base.Plan(
             lines=[f"stop instance {vm.name} on {target.name}"],
-            changes=_wanted(
+            changes=_admin_state(
                 vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=not self.op.no_remember
             ),
             steps=[
                 base.call_step(f"stop {vm.name} on {target.name}", target, stop),
                 *volumes.Volumes(self.environment, snapshot, vm, ignore_secondaries=True).deactivate(),
             ],
-            finish=_let_go(vm, self.environment.inputs.now),
+            finish=_release_lingering(vm, self.environment.inputs.now),
             keep_on_failure=True,
             hooks=hook_environment.of_instance(snapshot, vm, path="instance-stop", TIMEOUT=timeout),
         )
 
 
 class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
-    """Restarts an instance; one that does not run is started."""
+    """Restarts an instance; starts an instance that does not run."""
 
     OPCODE = opcodes.InstanceReboot
 
@@ -172,20 +178,22 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Check that the node can be asked."""
-        _online(snapshot, snapshot.instance(self.op.instance_name))
+        """Check that the node is online."""
+        _check_online(snapshot, snapshot.instance(self.op.instance_name))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Want it up; restart it as asked."""
+        """Record admin state up; restart in the requested way."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
-        _check_in_use(vm)
+        _check_not_offline(vm)
         return base.Plan(
             lines=[f"reboot instance {vm.name} ({self.op.reboot_type})"],
-            changes=_wanted(vm, instance.AdminState.UP, self.environment.inputs.now, remember=True),
-            steps=[base.Step(f"reboot {vm.name}", (base.Procedure("depends on whether it runs now", self._reboot),))],
-            # Other kinds go on in the same hypervisor process, with the NICs that it has.
-            finish=_let_go(vm, self.environment.inputs.now) if self.op.reboot_type == "full" else None,
+            changes=_admin_state(vm, instance.AdminState.UP, self.environment.inputs.now, remember=True),
+            steps=[
+                base.Step(f"reboot {vm.name}", (base.Procedure("depends on whether the instance runs", self._reboot),))
+            ],
+            # Other reboot types continue in the same hypervisor process, with its present NICs.
+            finish=_release_lingering(vm, self.environment.inputs.now) if self.op.reboot_type == "full" else None,
             keep_on_failure=True,
             hooks=hook_environment.of_instance(
                 snapshot,
@@ -211,11 +219,11 @@ class InstanceReboot(base.Unit[opcodes.InstanceReboot, None]):
             await nodes.call(target, calls.InstanceShutdown(instance=whole, timeout=timeout))
             await own.off()
         await own.on()
-        await _started(self.environment, target, calls.InstanceStart(instance=whole), own=own)
+        await _start(self.environment, target, calls.InstanceStart(instance=whole), own=own)
 
 
 class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
-    """Removes an instance: stopped first, then its disks, last its record with its addresses."""
+    """Removes an instance: stops the guest, then removes its disks, last its record with its addresses."""
 
     OPCODE = opcodes.InstanceRemove
 
@@ -224,12 +232,12 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
         return _locks(snapshot, self.op)
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Check that the node can be asked."""
+        """Check that the node is online."""
         if not self.op.ignore_failures:
-            _online(snapshot, snapshot.instance(self.op.instance_name))
+            _check_online(snapshot, snapshot.instance(self.op.instance_name))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Want it down, stop it, remove the disks; the record goes at the end, so nothing is lost when a step fails."""
+        """Stop the instance and remove its disks; the record goes last, so that a failed step loses nothing."""
         del facts
         vm = snapshot.instance(self.op.instance_name)
         node, whole = snapshot.nodes[vm.primary_node], fill.fill(snapshot, vm)
@@ -241,7 +249,7 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
         steps += volumes.Volumes(self.environment, snapshot, vm).remove(tolerant=self.op.ignore_failures)
         return base.Plan(
             lines=[f"remove instance {vm.name} from {node.name}"] + [step.text for step in steps],
-            changes=_wanted(vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=True),
+            changes=_admin_state(vm, instance.AdminState.DOWN, self.environment.inputs.now, remember=True),
             steps=steps,
             finish=lambda _: [states.Delete("instances", vm.uuid)],
             keep_on_failure=True,
@@ -252,7 +260,7 @@ class InstanceRemove(base.Unit[opcodes.InstanceRemove, None]):
 
 
 class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
-    """Says how to reach the console of a running instance."""
+    """Returns how to reach the console of a running instance."""
 
     OPCODE = opcodes.InstanceConsole
 
@@ -261,13 +269,13 @@ class InstanceConsole(base.Unit[opcodes.InstanceConsole, calls.Console]):
         return dict.fromkeys(_locks(snapshot, self.op), lock.Mode.SHARED)
 
     async def inspect(self, snapshot: states.Snapshot) -> calls.Console:
-        """Ask the node."""
+        """Ask the node for the console."""
         vm = snapshot.instance(self.op.instance_name)
-        _online(snapshot, vm)
+        _check_online(snapshot, vm)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         running = await self.environment.nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
         if running is None:
-            raise errors.WrongStateError(f"instance {vm.name} does not run", hint=f"gnt-instance start {vm.name}")
+            raise errors.WrongStateError(f"instance {vm.name} is not running", hint=f"gnt-instance start {vm.name}")
         return await self.environment.nodes.call(target, calls.InstanceConsole(instance=fill.fill(snapshot, vm)))
 
     def plan(self, snapshot: states.Snapshot, facts: calls.Console) -> base.Plan:

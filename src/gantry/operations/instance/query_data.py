@@ -1,4 +1,4 @@
-"""OP_INSTANCE_QUERY_DATA: instances in full, with what their nodes say of them and of their disks."""
+"""OP_INSTANCE_QUERY_DATA: describe instances in full, with what their nodes report about them and their disks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 Running = dict[str, str]
-"""What runs on a node: by name of the instance, with its accelerator."""
+"""The running instances of a node: accelerator by instance name."""
 
 States = dict[tuple[str, str], calls.DiskState | None]
-"""What nodes say of disks: by UUID of node and disk."""
+"""Disk states that nodes reported: by UUID of node and disk."""
 
 DRBD_MAJOR = 147
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the nodes that answered say; without those there is nothing."""
+    """What the nodes reported; nodes that did not answer are missing."""
 
     running: dict[str, Running]
     disks: States
@@ -31,13 +31,13 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
     OPCODE = opcodes.InstanceQueryData
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take nothing: a description is of one snapshot. Unknown names are refused."""
+        """Take nothing: a description is of one snapshot. Refuse unknown names."""
         for name in self.op.instances:
             snapshot.instance(name)
         return {}
 
     async def inspect(self, snapshot: states.Snapshot) -> dict[str, dict[str, object]]:
-        """Describe each instance, asking its node unless ``static``."""
+        """Describe each instance; ask its nodes unless ``static``."""
         names = self.op.instances or sorted(vm.name for vm in snapshot.instances.values())
         vms = [snapshot.instance(name) for name in names]
         static = Seen({}, {})
@@ -47,29 +47,31 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
     async def _running(self, snapshot: states.Snapshot, vms: Iterable[instance.Instance]) -> dict[str, Running]:
         nodes = dict.fromkeys(vm.primary_node for vm in vms)
         ask = calls.InstanceList(hypervisors=snapshot.the_cluster.enabled_hypervisors)
-        where = [snapshot.target(snapshot.nodes[uuid]) for uuid in nodes]
+        targets = [snapshot.target(snapshot.nodes[uuid]) for uuid in nodes]
         return {
-            answer.target.uuid: {one.name: one.accelerator for one in answer.value}
-            for answer in await self.environment.nodes.fan_out(where, ask)
+            answer.target.uuid: {
+                running_instance.name: running_instance.accelerator for running_instance in answer.value
+            }
+            for answer in await self.environment.nodes.fan_out(targets, ask)
             if answer.value is not None
         }
 
     async def _disks(self, snapshot: states.Snapshot, vms: Iterable[instance.Instance]) -> States:
-        """Ask each node for the disks that it keeps, all of them in one call."""
-        kept: dict[str, list[calls.Disk]] = {}
+        """Ask each node for the states of its disks, all of them in one call."""
+        disks_by_node: dict[str, list[calls.Disk]] = {}
         for vm in vms:
             for node in vm.nodes if vm.disks else ():
-                kept.setdefault(node, []).extend(fill.fill(snapshot, vm, node=node).disks)
-        found: States = {}
-        for uuid, disks in kept.items():
+                disks_by_node.setdefault(node, []).extend(fill.fill(snapshot, vm, node=node).disks)
+        reported: States = {}
+        for uuid, disks in disks_by_node.items():
             ask = calls.BlockdevStatus(disks=tuple(disks))
             (answer,) = await self.environment.nodes.fan_out([snapshot.target(snapshot.nodes[uuid])], ask)
-            found |= {(uuid, disk.uuid): state for disk, state in zip(disks, answer.value or (), strict=False)}
-        return found
+            reported |= {(uuid, disk.uuid): state for disk, state in zip(disks, answer.value or (), strict=False)}
+        return reported
 
     def _describe(self, snapshot: states.Snapshot, vm: instance.Instance, seen: Seen) -> dict[str, object]:
-        node, running = snapshot.nodes[vm.primary_node], seen.running.get(vm.primary_node)
-        seconds = [snapshot.nodes[uuid] for uuid in vm.secondary_nodes]
+        primary, running = snapshot.nodes[vm.primary_node], seen.running.get(vm.primary_node)
+        secondaries = [snapshot.nodes[uuid] for uuid in vm.secondary_nodes]
         whole = fill.fill(snapshot, vm)
         return {
             "name": vm.name,
@@ -81,12 +83,12 @@ class InstanceQueryData(base.Unit[opcodes.InstanceQueryData, dict[str, dict[str,
             "config_state": vm.admin_state.value,
             "run_state": None if running is None else ("up" if vm.name in running else "down"),
             "accelerator": (running or {}).get(vm.name, ""),
-            "pnode": node.name,
-            "pnode_group_uuid": node.group,
-            "pnode_group_name": snapshot.nodegroups[node.group].name,
-            "snodes": [one.name for one in seconds],
-            "snodes_group_uuids": [one.group for one in seconds],
-            "snodes_group_names": [snapshot.nodegroups[one.group].name for one in seconds],
+            "pnode": primary.name,
+            "pnode_group_uuid": primary.group,
+            "pnode_group_name": snapshot.nodegroups[primary.group].name,
+            "snodes": [node.name for node in secondaries],
+            "snodes_group_uuids": [node.group for node in secondaries],
+            "snodes_group_names": [snapshot.nodegroups[node.group].name for node in secondaries],
             "os": vm.os,
             "hypervisor": vm.hypervisor,
             "network_port": vm.network_port or None,
@@ -115,7 +117,10 @@ def _describe_nic(nic: calls.Nic) -> list[object]:
     """
     net, info = nic.network, None
     if net:
-        info = {"name": net.name, "subnets": [{"cidr": one.subnet, "gateway": one.gateway} for one in nic.addresses]}
+        info = {
+            "name": net.name,
+            "subnets": [{"cidr": address.subnet, "gateway": address.gateway} for address in nic.addresses],
+        }
     addresses = [address.ip for address in nic.addresses]
     plug = [nic.mode, nic.link, nic.vlan, net.uuid if net else None]
     return [nic.name or None, nic.uuid, addresses, nic.mac, *plug, info]

@@ -1,4 +1,4 @@
-"""OP_INSTANCE_REINSTALL: put an operating system on the disks of an instance that exists, the same or another."""
+"""OP_INSTANCE_REINSTALL: install the same or another operating system on the disks of an existing instance."""
 
 from msgspec import structs
 
@@ -12,7 +12,7 @@ from gantry.state import snapshot as states
 
 
 class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
-    """Installs a stopped instance again."""
+    """Reinstalls a stopped instance."""
 
     OPCODE = opcodes.InstanceReinstall
 
@@ -25,20 +25,22 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Refuse one that runs, one without disks, and what does not fit the operating system."""
-        vm, new = snapshot.instance(self.op.instance_name), self._wanted(snapshot)
+        """Refuse a running or diskless instance, and parameters that the operating system does not accept."""
+        vm, new = snapshot.instance(self.op.instance_name), self._reinstalled(snapshot)
         if not vm.disks:
-            raise errors.InvalidError(f"instance {vm.name} has no disks that could be installed")
+            raise errors.InvalidError(f"instance {vm.name} has no disks to install an operating system on")
         if not new.os:
-            raise errors.InvalidError(f"instance {vm.name} has no operating system", hint="name one with -o")
+            raise errors.InvalidError(
+                f"instance {vm.name} has no operating system", hint="specify an operating system with -o OS"
+            )
         target, nodes = snapshot.target(snapshot.nodes[vm.primary_node]), self.environment.nodes
         if await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)):
-            raise errors.WrongStateError(f"instance {vm.name} runs", hint=f"gnt-instance stop {vm.name}")
+            raise errors.WrongStateError(f"instance {vm.name} is running", hint=f"gnt-instance stop {vm.name}")
         draft = os_check.with_secrets(fill.fill(snapshot, new), self.op.osparams_secret)
         await os_check.check(nodes, target, draft, owner=snapshot.the_cluster, force_variant=self.op.force_variant)
 
-    def _wanted(self, snapshot: states.Snapshot) -> instance.Instance:
-        """Return the instance as it is to be; parameters of another operating system do not stay."""
+    def _reinstalled(self, snapshot: states.Snapshot) -> instance.Instance:
+        """Return the instance with the requested OS and parameters; a different OS drops the present parameters."""
         vm = snapshot.instance(self.op.instance_name)
         system = self.op.os_type or vm.os
         stays = system.partition("+")[0] == vm.os.partition("+")[0]
@@ -49,21 +51,21 @@ class InstanceReinstall(base.Unit[opcodes.InstanceReinstall, None]):
         return structs.replace(vm, os=system, osparams=public, osparams_private=private)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Record what is to be installed, then run the create script over the disks."""
+        """Record the requested OS, then run its create script on the disks."""
         del facts
-        vm, new = snapshot.instance(self.op.instance_name), self._wanted(snapshot)
+        vm, new = snapshot.instance(self.op.instance_name), self._reinstalled(snapshot)
         target = snapshot.target(snapshot.nodes[vm.primary_node])
         whole = os_check.with_secrets(fill.fill(snapshot, new), self.op.osparams_secret)
         now, own = self.environment.inputs.now, volumes.Volumes(self.environment, snapshot, new)
         add = calls.OsAdd(instance=whole, reinstall=True, debug=self.op.debug_level or 0)
         install = os_check.script(self.environment, target, add, whole=whole)
         return base.Plan(
-            lines=[f"install {new.os} on the disks of {vm.name}, whose content is lost"],
+            lines=[f"install {new.os} on the disks of {vm.name}; their content is lost"],
             changes=[states.Put(base.changed(new, now))] if new != vm else [],
             steps=[
                 *own.activate(),
                 base.Step(f"install {new.os} on {vm.name}", (install,)),
                 *own.deactivate(),
             ],
-            hooks=hook_environment.of_instance(snapshot, vm, path="instance-reinstall", wanted=new),
+            hooks=hook_environment.of_instance(snapshot, vm, path="instance-reinstall", planned=new),
         )

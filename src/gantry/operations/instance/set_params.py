@@ -1,8 +1,9 @@
-"""OP_INSTANCE_SET_PARAMS: change an instance's NICs, disks and parameters, at once when it runs and where it can be.
+"""OP_INSTANCE_SET_PARAMS: change an instance's NICs, disks and parameters, immediately where a running guest allows it.
 
-The changes are one transaction. Where the instance runs and its hypervisor can do it, steps on the node follow, each
-with its undo; the addresses that go linger until they are done, so nobody else gets what the guest may still use.
-Where it cannot be done, or shall not, the changes hold from the next start, and the job's log says so.
+The changes are one transaction. If the instance runs and its hypervisor supports hotplug, steps on the node follow,
+each with its undo. Removed addresses linger until those steps are done, so that no other owner gets an address that
+the guest may still use. Changes that cannot be, or were not to be, applied to a running guest take effect at its next
+start, and the job's log says so.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +22,14 @@ from gantry.rpc import calls
 from gantry.state import snapshot as states
 
 NICS = 8
-"""How many NICs an instance can have (contracts/opcodes.md#value-coercion)."""
+"""The maximum number of NICs of an instance (contracts/opcodes.md#value-coercion)."""
 
 Running = calls.RunningInstance | None
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What runs, what nodes reported for new and converted disks, and what was drawn for the draft they checked."""
+    """The running instance, what nodes reported for new and converted disks, and the values drawn for the draft."""
 
     running: Running
     disks: convert.AnyFacts = changes.NOTHING
@@ -36,7 +37,7 @@ class Facts:
 
 
 Report = list[tuple[str, object]]
-"""What changed: parameter and new value (contracts/opcodes.md#results)."""
+"""The changes: parameter and new value (contracts/opcodes.md#results)."""
 
 
 class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
@@ -45,11 +46,11 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
     OPCODE = opcodes.InstanceSetParams
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance and disks that come or go; share its node, its networks, those that its NICs get."""
+        """Take the instance and the disks that change; share its nodes, its networks and the networks of new NICs."""
         vm = snapshot.instance(self.op.instance_name)
-        wanted = {nics.edit(change).nic.network for change in self.op.nics}
+        names = {nics.edit(change).nic.network for change in self.op.nics}
         networks = {nic.network for nic in vm.nics if nic.network}
-        networks |= {snapshot.network(str(name)).uuid for name in wanted if nics.given(name)}
+        networks |= {snapshot.network(str(name)).uuid for name in names if nics.given(name)}
         return {
             (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
             **convert.locks(snapshot, vm, self.op),
@@ -58,49 +59,51 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Try the change, have the node check what only it knows, and ask it whether the instance runs.
+        """Try the change on a draft, let the node check the draft, and ask the node whether the instance runs.
 
         A node that is marked offline is not asked: nothing runs there.
         """
         vm = snapshot.instance(self.op.instance_name)
         op = self.op
-        asked = (op.nics, op.disks, op.disk_template, op.hvparams, op.beparams, op.osparams, op.osparams_private)
-        if not any(asked) and op.runtime_mem is None and op.offline is None:
+        changes = (op.nics, op.disks, op.disk_template, op.hvparams, op.beparams, op.osparams, op.osparams_private)
+        if not any(changes) and op.runtime_mem is None and op.offline is None:
             raise errors.InvalidError(
-                f"nothing of instance {vm.name} is to be changed", hint="give NICs, disks or parameters"
+                f"no change of instance {vm.name} was requested", hint="specify NICs, disks or parameters"
             )
-        made = await convert.ask(self.environment, snapshot, vm, op)
+        disk_facts = await convert.ask(self.environment, snapshot, vm, op)
         recorder = base.Recorder(self.environment.inputs)
-        change = _Change(self, snapshot, made, recorder.inputs)
+        change = _Change(self, snapshot, disk_facts, recorder.inputs)
         draft, drawn = change.vm, recorder.drawn()
         node, nodes = snapshot.nodes[vm.primary_node], self.environment.nodes
         if node.offline:
-            return Facts(None, made, drawn)
+            return Facts(None, disk_facts, drawn)
         target, before, after = snapshot.target(node), fill.fill(snapshot, vm), fill.fill(snapshot, draft)
         if after.hvparams != before.hvparams:
             check = calls.HypervisorValidate(hypervisor=vm.hypervisor, hvparams=after.hvparams)
             await nodes.call(target, check)
-        given = {*op.osparams, *op.osparams_private}
-        await os_check.check_parameters(nodes, target, after, given)
+        changed_names = {*op.osparams, *op.osparams_private}
+        await os_check.check_parameters(nodes, target, after, changed_names)
         plugs = {_plug(nic) for nic in before.nics}
         if new := tuple(nic for nic in after.nics if _plug(nic) not in plugs):
             await nodes.call(target, calls.NicValidate(nics=new))
         running = await nodes.call(target, calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name))
         change.disks.check_running(running, hotplug=op.hotplug)
-        more = (self._memory() or 0) - (running.memory if running else 0)
-        if running and more > 0 and (free := (await nodes.call(target, calls.NodeInfo())).memory_free) < more:
+        missing = (self._memory() or 0) - (running.memory if running else 0)
+        if running and missing > 0 and (free := (await nodes.call(target, calls.NodeInfo())).memory_free) < missing:
             raise errors.NoRoomError(
-                f"instance {vm.name} needs {more} MiB more, node {target.name} has {free} MiB free"
+                f"instance {vm.name} needs {missing} MiB more memory, node {target.name} has {free} MiB free"
             )
-        return Facts(running, made, drawn)
+        return Facts(running, disk_facts, drawn)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Put the changed instance; then change the running one."""
+        """Put the changed instance; then change the running guest."""
         old, running, plugs = snapshot.instance(self.op.instance_name), facts.running, self.op.hotplug
         change = _Change(self, snapshot, facts.disks, facts.drawn.replay(self.environment.inputs))
         new = structs.replace(change.vm, lingering=self._lingering(old, change.vm, running=running))
-        # The guest may go on with any of its addresses when a step fails and cannot be undone.
-        first = structs.replace(change.during, lingering=self._lingering(old, change.vm, running=running, told=False))
+        # If a step fails and cannot be undone, the guest may keep any of its addresses.
+        first = structs.replace(
+            change.during, lingering=self._lingering(old, change.vm, running=running, plugged=False)
+        )
         steps = [*self._memory_steps(snapshot, new, running=running), *self._steps(snapshot, old, new, running=running)]
         steps += change.disks.steps(new, running, hotplug=plugs, wait=self.op.wait_for_sync)
         after = change.disks.after()
@@ -113,7 +116,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
                 *([states.Put(base.changed(first, self.environment.inputs.now))] if first != old else []),
                 *change.disks.changes(),
             ],
-            steps=[*steps, *base.noted(notes)],
+            steps=[*steps, *base.log_steps(notes)],
             finish=None if first == new else lambda _: [states.Put(base.changed(new, self.environment.inputs.now))],
             after=after,
             result=lambda: change.report,
@@ -121,88 +124,91 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
                 snapshot,
                 old,
                 path="instance-modify",
-                wanted=new,
+                planned=new,
                 **({} if self._memory() is None else {"RUNTIME_MEMORY": self._memory()}),
                 **({"NEW_DISK_TEMPLATE": self.op.disk_template} if self.op.disk_template else {}),
             ),
         )
 
     def _notes(self, old: instance.Instance, new: instance.Instance, *, running: Running) -> list[str]:
-        """Return what the job's log says of changes that a running guest does not see."""
+        """Return the log's lines about changes that a running guest does not get."""
         if running is None:
             return []
         notes = []
         if old.hvparams != new.hvparams or _seen_by_guest(old) != _seen_by_guest(new):
-            notes.append(f"instance {old.name} runs: its parameters hold from its next start")
+            notes.append(f"instance {old.name} is running: its new parameters take effect at its next start")
         moved = {(nic.uuid, nic.mac) for nic in old.nics} != {(nic.uuid, nic.mac) for nic in new.nics}
         if old.nics != new.nics and not self.op.hotplug:
-            notes.append(f"instance {old.name} runs: the changes of its NICs hold from its next start")
+            notes.append(f"instance {old.name} is running: its NIC changes take effect at its next start")
         elif moved and not running.hotplug:
             notes.append(
-                f"instance {old.name} runs, and NICs cannot be plugged into it: they change with its next start"
+                f"instance {old.name} is running without NIC hotplug: its NIC changes take effect at its next start"
             )
         if new.lingering:
-            held = ", ".join(one.ip for one in new.lingering)
-            notes.append(f"the guest of {old.name} still uses {held}: nobody else gets that until it has stopped")
+            addresses = ", ".join(address.ip for address in new.lingering)
+            notes.append(f"the guest of {old.name} still uses {addresses}: kept for it until the instance stops")
         return notes
 
     def _memory(self) -> int | None:
         return None if self.op.runtime_mem is None else parameters.size(self.op.runtime_mem, what="memory")
 
     def _memory_steps(self, snapshot: states.Snapshot, new: instance.Instance, *, running: Running) -> list[base.Step]:
-        """Return the step that gives a running guest more or less memory."""
+        """Return the step that changes the memory of a running guest."""
         memory = self._memory()
         if memory is None:
             return []
         if running is None:
             raise errors.WrongStateError(
-                f"instance {new.name} does not run: it has no memory now", hint="-B maxmem= is what it starts with"
+                f"instance {new.name} is not running, so its runtime memory cannot change",
+                hint="-B maxmem= sets the memory that the instance starts with",
             )
         whole, target = fill.fill(snapshot, new), snapshot.target(snapshot.nodes[new.primary_node])
-        text = f"give {new.name} {memory} MiB of memory instead of {running.memory}"
-        more, back = (calls.InstanceBalloonMemory(instance=whole, memory=size) for size in (memory, running.memory))
-        return [base.call_step(text, target, more, back)]
+        text = f"change the memory of {new.name} from {running.memory} to {memory} MiB"
+        change, undo = (calls.InstanceBalloonMemory(instance=whole, memory=size) for size in (memory, running.memory))
+        return [base.call_step(text, target, change, undo)]
 
     def _lingering(
-        self, old: instance.Instance, new: instance.Instance, *, running: Running, told: bool = True
+        self, old: instance.Instance, new: instance.Instance, *, running: Running, plugged: bool = True
     ) -> tuple[instance.Lingering, ...]:
-        """Return the addresses that the instance gives up on paper only: its guest runs on with the NIC as it was.
+        """Return the addresses that the instance loses in the state, but not in its running guest.
 
-        Not ``told`` is a guest of which no NIC has been changed yet, though it can be.
+        ``plugged`` means that the steps have changed the guest's NICs as far as hotplug can.
         """
         if running is None:
             return ()
-        stays = {(nic.uuid, nic.mac) for nic in new.nics}
+        remaining = {(nic.uuid, nic.mac) for nic in new.nics}
         changed = [nic for nic in old.nics if nic not in new.nics]
-        plugs = told and self.op.hotplug
-        heard = {nic.uuid for nic in changed if plugs and (running.hotplug or (nic.uuid, nic.mac) in stays)}
+        plugs = plugged and self.op.hotplug
+        changed_in_guest = {
+            nic.uuid for nic in changed if plugs and (running.hotplug or (nic.uuid, nic.mac) in remaining)
+        }
         kept = {(nic.network, ip) for nic in new.nics for ip in nic.ip}
         return tuple(
-            instance.Lingering(network=one.network, ip=one.ip, nic=one.nic)
-            for one in old.places()
-            if one.network and one.nic not in heard and (one.network, one.ip) not in kept
+            instance.Lingering(network=owner.network, ip=owner.ip, nic=owner.nic)
+            for owner in old.places()
+            if owner.network and owner.nic not in changed_in_guest and (owner.network, owner.ip) not in kept
         )
 
     def _steps(
         self, snapshot: states.Snapshot, old: instance.Instance, new: instance.Instance, *, running: Running
     ) -> list[base.Step]:
-        """Return the steps on the node: NICs out, NICs connected anew, NICs in."""
+        """Return the steps on the node: unplug NICs, reconnect NICs, plug NICs."""
         if running is None or not self.op.hotplug:
             return []
-        do = hotplug.HotPlug(
+        plugs = hotplug.HotPlug(
             self.environment,
             snapshot.target(snapshot.nodes[old.primary_node]),
             before=fill.fill(snapshot, old),
             after=fill.fill(snapshot, new),
         )
-        return [*do.out(), *do.anew(), *do.into()] if running.hotplug else do.anew()
+        return [*plugs.unplug(), *plugs.reconnect(), *plugs.plug()] if running.hotplug else plugs.reconnect()
 
 
 class _Change:
-    """An instance after the opcode, ``vm``, and ``during`` its steps; the ``report`` says what that changes."""
+    """The instance after the opcode (``vm``) and during its steps (``during``), and the ``report`` of the changes."""
 
     def __init__(
-        self, unit: InstanceSetParams, snapshot: states.Snapshot, made: convert.AnyFacts, inputs: base.Inputs
+        self, unit: InstanceSetParams, snapshot: states.Snapshot, disk_facts: convert.AnyFacts, inputs: base.Inputs
     ) -> None:
         old = snapshot.instance(unit.op.instance_name)
         self._networks = snapshot.networks
@@ -220,13 +226,14 @@ class _Change:
         )
         self.report: Report = []
         self._nics = list(old.nics)
-        for one in unit.op.nics:
-            self._apply(nics.edit(one))
+        for change in unit.op.nics:
+            self._apply(nics.edit(change))
         if len(self._nics) > NICS:
             raise errors.InvalidError(
-                f"instance {old.name} would have {len(self._nics)} NICs, {NICS} is the most", hint="remove one first"
+                f"instance {old.name} would have {len(self._nics)} NICs, the maximum is {NICS}",
+                hint="remove a NIC first",
             )
-        self.disks = convert.changed(unit.environment, snapshot, old, unit.op, made)
+        self.disks = convert.changed(unit.environment, snapshot, old, unit.op, disk_facts)
         self.report += self.disks.report
         self.vm = structs.replace(
             old,
@@ -249,24 +256,25 @@ class _Change:
             _check_runtime(old.name, memory, backend)
         if not unit.op.ignore_ipolicy:
             parameter_levels.check_policy(snapshot, self.vm, before=old)
-        held = self.disks.during
-        self.during = structs.replace(self.vm, disks=held.disks, disk_template=held.disk_template)
+        disks_during = self.disks.during
+        self.during = structs.replace(self.vm, disks=disks_during.disks, disk_template=disks_during.disk_template)
 
     def _state(self, old: instance.Instance, *, offline: bool | None) -> instance.AdminState:
-        """Return what is wanted of the instance: only one that is down is put aside, only one that was comes back."""
+        """Return the new admin state: only a stopped instance can be marked offline, and only an offline one online."""
         if offline is None or offline == (old.admin_state is instance.AdminState.OFFLINE):
             return old.admin_state
         if old.admin_state is instance.AdminState.UP:
             raise errors.WrongStateError(
-                f"instance {old.name} shall be up and cannot be marked offline", hint=f"gnt-instance stop {old.name}"
+                f"instance {old.name} is recorded as up and cannot be marked offline",
+                hint=f"gnt-instance stop {old.name}",
             )
         state = instance.AdminState.OFFLINE if offline else instance.AdminState.DOWN
         self.report.append(("admin_state", state.value))
         return state
 
-    def _set(self, kind: str, stored: entities.Parameters, given: entities.Parameters) -> entities.Parameters:
-        self.report += [(f"{kind}/{name}", value) for name, value in given.items()]
-        return parameters.merge(stored, given)
+    def _set(self, kind: str, stored: entities.Parameters, new_values: entities.Parameters) -> entities.Parameters:
+        self.report += [(f"{kind}/{name}", value) for name, value in new_values.items()]
+        return parameters.merge(stored, new_values)
 
     def _apply(self, change: nics.Edit) -> None:
         if change.action == "add":
@@ -280,45 +288,45 @@ class _Change:
             self._maker.free(self._nics.pop(index))
             self.report.append((f"nic/{index}", "remove"))
             return
-        self._give_back(old)
+        self._reclaim_lingering(old)
         new = self._nics[index] = self._maker.change(index, old, change.nic)
         before = self._parts(old)
         self.report += [
             (f"nic.{name}/{index}", value) for name, value in self._parts(new).items() if value != before.get(name)
         ]
 
-    def _give_back(self, nic: instance.Nic) -> None:
-        """Let a NIC have the addresses again that it gave up on paper only; on another one the guest had them twice."""
-        for kept in [one for one in self._lingering if one.nic == nic.uuid]:
-            self._lingering.remove(kept)
-            self._allocations.release(self._networks[kept.network], kept.ip)
+    def _reclaim_lingering(self, nic: instance.Nic) -> None:
+        """Let a NIC allocate its lingering addresses again; any other NIC would duplicate them in the guest."""
+        for lingering in [address for address in self._lingering if address.nic == nic.uuid]:
+            self._lingering.remove(lingering)
+            self._allocations.release(self._networks[lingering.network], lingering.ip)
 
     def _parts(self, nic: instance.Nic) -> dict[str, object]:
-        """Return what a report says of a NIC; the addresses are a list."""
+        """Return what a report contains about a NIC; the addresses are a list."""
         name = self._networks[nic.network].name if nic.network else ""
         return {"mac": nic.mac, "ip": list(nic.ip), "network": name, "name": nic.name, **nic.nicparams}
 
     def _add(self, change: nics.Edit) -> None:
-        index = device_index.place(len(self._nics), change.ident, noun="NIC")
-        given = {name: value for name, value in structs.asdict(change.nic).items() if value is not None}
-        given["ip"] = tuple(nics.patched((), change.nic.ip, place=f"NIC {index}"))
-        made = self._maker.make(index, opcodes.NicSpec(**given))
-        self._nics.insert(index, made)
-        shown = ",".join(f"{name}={_text(value)}" for name, value in self._parts(made).items() if value)
-        self.report.append((f"nic/{index}", f"add:{shown}"))
+        index = device_index.insert_index(len(self._nics), change.ident, noun="NIC")
+        values = {name: value for name, value in structs.asdict(change.nic).items() if value is not None}
+        values["ip"] = tuple(nics.patched((), change.nic.ip, place=f"NIC {index}"))
+        nic = self._maker.make(index, opcodes.NicSpec(**values))
+        self._nics.insert(index, nic)
+        description = ",".join(f"{name}={_text(value)}" for name, value in self._parts(nic).items() if value)
+        self.report.append((f"nic/{index}", f"add:{description}"))
 
 
 def _check_runtime(name: str, memory: int, backend: entities.Parameters) -> None:
-    least, most = int(backend["minmem"]), int(backend["maxmem"])
-    if not least <= memory <= most:
+    minimum, maximum = int(backend["minmem"]), int(backend["maxmem"])
+    if not minimum <= memory <= maximum:
         raise errors.InvalidError(
-            f"instance {name} can have {least} to {most} MiB while it runs, not {memory}",
-            hint="minmem is the least and maxmem the most",
+            f"runtime memory of instance {name} must be {minimum} to {maximum} MiB, not {memory}",
+            hint="minmem and maxmem are the limits",
         )
 
 
 def _seen_by_guest(vm: instance.Instance) -> list[entities.Value | None]:
-    """Return the backend parameters that a guest is started with."""
+    """Return the backend parameters that only a start of the guest applies."""
     return [vm.beparams.get(name) for name in ("maxmem", "vcpus")]
 
 

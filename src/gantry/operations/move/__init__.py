@@ -1,1 +1,1 @@
-"""Instances that go to another node: migration, failover, move, and many at once."""
+"""Units that bring instances to another node: migration, failover, move, and many moves at once."""

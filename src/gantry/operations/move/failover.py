@@ -1,13 +1,13 @@
-"""OP_INSTANCE_FAILOVER: stop an instance on its node, start it on another one.
+"""OP_INSTANCE_FAILOVER: stop an instance on its node and start it on another node.
 
-What is done where nothing is copied: stop, give up the disks, record the other node, start there. With mirrored disks
-and a third node as the target, the algorithm of contracts/cluster-design.md#failover-to-any-node comes between
-(``model.pairing`` decides, ``disk_planning.remirror`` works): the node that keeps its copy is checked, its old pairing
-torn down and one with the target made; as soon as the target receives, it is recorded as the primary node, promoted,
-and the instance starts; when the copy is complete, the one that was given up is removed.
+Where nothing is copied: stop the instance, deactivate the disks, record the other node, start the instance there. With
+mirrored disks and a third node as the target, contracts/cluster-design.md#failover-to-any-node adds steps
+(``model.pairing`` decides, ``disk_planning.remirror`` has the steps): the node that keeps its copy is checked, its old
+pair is disconnected and paired with the target; as soon as the target receives data, the target is recorded as the
+primary node and promoted, and the instance starts; when the copy is complete, the abandoned copy is removed.
 
-A failure before the other node is recorded takes everything back, the instance starts where it was. One after that
-leaves it on the other node, where whoever starts what is down tries again.
+A failure before the other node is recorded undoes everything, and the instance starts where it was. After a later
+failure the instance stays on the other node, where the watcher starts it again.
 
 See contracts/cluster-design.md#failover-to-any-node.
 """
@@ -26,7 +26,7 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """Where it goes and why, what becomes of its copies, whether it runs; or what a cleanup found."""
+    """The target and why, the pair of nodes for its copies, whether it runs; or what a cleanup found."""
 
     target: cluster.Node
     why: Sequence[str] = ()
@@ -41,30 +41,35 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
     OPCODE = opcodes.InstanceFailover
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the instance, share its nodes and those that it may go to."""
+        """Take the instance, share its nodes and the possible targets."""
         vm = snapshot.instance(self.op.instance_name)
         return relocation.locks(snapshot, vm, target=self.op.target_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Find the target, and whether instance and disks can go there."""
+        """Choose the target, and check that it can take the instance and its disks."""
         vm = snapshot.instance(self.op.instance_name)
         if self.op.cleanup:
             cleanup = interrupted_move.Cleanup(self.environment, vm, target=self.op.target_node)
             return Facts(snapshot.nodes[vm.primary_node], finding=await cleanup.look(snapshot))
         relocation.check_in_use(vm)
         relocation.check_mobile(vm)
-        wanted = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
+        requirements = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
         target, why = await relocation.target(
-            self.environment, snapshot, vm, wanted=wanted, named=self.op.target_node, iallocator=self.op.iallocator
+            self.environment,
+            snapshot,
+            vm,
+            requirements=requirements,
+            named=self.op.target_node,
+            iallocator=self.op.iallocator,
         )
         relocation.check_target(snapshot, vm, target, ignore_policy=self.op.ignore_ipolicy)
         runs, failed = await self._source(snapshot, vm)
         pair = await self._pair(snapshot, vm, target, failed=failed) if vm.secondary_nodes else None
-        await self._check_room(snapshot, vm, target, wanted=wanted, pair=pair)
+        await self._check_fits(snapshot, vm, target, requirements=requirements, pair=pair)
         return Facts(target, why, pair, runs)
 
     async def _source(self, snapshot: states.Snapshot, vm: instance.Instance) -> tuple[bool, bool]:
-        """Tell whether it runs on its node, and whether that node failed: a silent one only by its user's word."""
+        """Return whether the instance runs, and whether its node failed: a silent node only if the user says so."""
         node = snapshot.nodes[vm.primary_node]
         if node.offline:
             return False, True
@@ -73,10 +78,10 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         except errors.RemoteError as error:
             if not self.op.ignore_consistency:
                 raise errors.EnvironmentFaultError(
-                    f"node {node.name} cannot be told to stop instance {vm.name}: {error.message}",
-                    hint=f"when it is really down: gnt-node modify -f --offline yes {node.name}",
+                    f"node {node.name} does not answer, so instance {vm.name} cannot be stopped there: {error.message}",
+                    hint=f"if the node is really down: gnt-node modify -f --offline yes {node.name}",
                 ) from None
-            self.environment.log.warning(f"{node.name} is taken for dead, as was asked: {error.message}")
+            self.environment.log.warning(f"{node.name} is considered failed, as requested: {error.message}")
             return False, True
 
     async def _pair(
@@ -84,35 +89,41 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
     ) -> pairing.Pairing:
         """Decide which node keeps its copy, and check that copy."""
         secondary = snapshot.nodes[vm.secondary_nodes[0]]
-        gone = {vm.primary_node} if failed else set()
-        gone |= {secondary.uuid} if secondary.offline else set()
+        failed_nodes = {vm.primary_node} if failed else set()
+        failed_nodes |= {secondary.uuid} if secondary.offline else set()
         try:
             pair = pairing.decide(
-                primary=vm.primary_node, secondary=secondary.uuid, target=target.uuid, failed=gone, keep=self.op.keep
+                primary=vm.primary_node,
+                secondary=secondary.uuid,
+                target=target.uuid,
+                failed=failed_nodes,
+                keep=self.op.keep,
             )
         except errors.WrongStateError as error:
-            raise errors.WrongStateError(f"instance {vm.name} cannot go to {target.name}: {error.message}") from None
+            raise errors.WrongStateError(
+                f"instance {vm.name} cannot fail over to {target.name}: {error.message}"
+            ) from None
         keeper = snapshot.nodes[pair.primary if pair.swapped else pair.secondary]
         lenient = self.op.ignore_consistency or failed
         follows = keeper is secondary and not lenient
         await remirror.check_copy(self.environment, snapshot, vm, node=keeper, follows=follows, lenient=lenient)
         return pair
 
-    async def _check_room(
+    async def _check_fits(
         self,
         snapshot: states.Snapshot,
         vm: instance.Instance,
         target: cluster.Node,
         *,
-        wanted: builtin_allocator.Need,
+        requirements: builtin_allocator.Need,
         pair: pairing.Pairing | None,
     ) -> None:
-        await relocation.check_room(self.environment, snapshot, vm, node=target, wanted=wanted)
+        await relocation.check_fits(self.environment, snapshot, vm, node=target, requirements=requirements)
         if pair and not pair.swapped:
-            await remirror.check_room(self.environment, snapshot, vm, node=target)
+            await remirror.check_free_space(self.environment, snapshot, vm, node=target)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Stop it, bring its disks over, record the node, start it there."""
+        """Stop the instance, move its disks, record the node, start the instance there."""
         vm = snapshot.instance(self.op.instance_name)
         if facts.finding:
             return interrupted_move.Cleanup(self.environment, vm).plan(snapshot, facts.finding)
@@ -123,14 +134,14 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
             disks = remirror.paired(vm, keeps=keeps, new=target, picks=mirrors.picks())
         new = relocation.moved(vm, now, primary=facts.target.uuid, disks=disks, lingering=())
         work = relocation.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
-        again = remirror.Remirror(self.environment, snapshot, vm, new=new)
+        mirroring = remirror.Remirror(self.environment, snapshot, vm, new=new)
         steps = work.leave(runs=facts.runs, lenient=self.op.ignore_consistency)
         before: list[base.Step] = []
         later: list[base.Step] = []
         if facts.pair and not facts.pair.swapped:
-            steps = [*([] if facts.runs else self._same(snapshot, vm, facts.pair)), *steps]
-            before = again.begin(facts.pair, wait=self.op.wait_for_sync)
-            later = again.end(facts.pair)
+            steps = [*([] if facts.runs else self._synchronize(snapshot, vm, facts.pair)), *steps]
+            before = mirroring.begin(facts.pair, wait=self.op.wait_for_sync)
+            later = mirroring.end(facts.pair)
         up = vm.admin_state is instance.AdminState.UP
         if later and not up:
             later += volumes.Volumes(self.environment, snapshot, new).deactivate()
@@ -138,13 +149,13 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
         return base.Plan(
             lines=[
                 *facts.why,
-                *_said(snapshot, vm, new, facts.pair),
+                *_describe(snapshot, vm, new, facts.pair),
                 *(step.text for step in (*steps, *before, *after)),
             ],
-            steps=[*base.noted(facts.why), *steps, *before],
+            steps=[*base.log_steps(facts.why), *steps, *before],
             finish=lambda _: [states.Put(new)],
             after=after,
-            hooks=relocation.told(
+            hooks=relocation.hooks(
                 snapshot,
                 vm,
                 new=new,
@@ -154,19 +165,19 @@ class InstanceFailover(base.Unit[opcodes.InstanceFailover, Facts]):
             ),
         )
 
-    def _same(self, snapshot: states.Snapshot, vm: instance.Instance, pair: pairing.Pairing) -> list[base.Step]:
-        """Return the steps that bring idle disks to the same state, if both nodes work: S2 may have missed writes."""
+    def _synchronize(self, snapshot: states.Snapshot, vm: instance.Instance, pair: pairing.Pairing) -> list[base.Step]:
+        """Return the steps that synchronize inactive disks if both nodes work: S2 may have missed writes."""
         if snapshot.nodes[vm.primary_node].offline or self.op.ignore_consistency or pair.secondary == vm.primary_node:
             return []
         own = volumes.Volumes(self.environment, snapshot, vm)
         return [*own.activate(), *own.wait()]
 
 
-def _said(
+def _describe(
     snapshot: states.Snapshot, vm: instance.Instance, new: instance.Instance, pair: pairing.Pairing | None
 ) -> list[str]:
     names = {uuid: snapshot.nodes[uuid].name for uuid in {*vm.nodes, *new.nodes}}
     lines = [f"instance {vm.name} moves from {names[vm.primary_node]} to {names[new.primary_node]}"]
     if pair and not pair.swapped:
-        lines.append(f"{names[pair.secondary]} keeps its copy of the disks, {names[pair.gone]} gives its own up")
+        lines.append(f"{names[pair.secondary]} keeps its copy of the disks, {names[pair.gone]} abandons its copy")
     return lines

@@ -1,8 +1,8 @@
-"""Where an instance really is after a move that was interrupted, and how that is ended: ``--cleanup``.
+"""Where an instance really is after an interrupted move, and how to finish that move: ``--cleanup``.
 
-Shared by the units of failover and migration. ``judge`` is pure: from what the nodes say it has of the instance
-(``calls.RunningInstance.state``) it tells where it is to go on, or refuses when that cannot be told: a node that does
-not answer might run it, and somebody who guesses lets it run twice.
+Shared by the units of failover and migration. ``judge`` is pure: from the states of the instance that the nodes report
+(``calls.RunningInstance.state``) it decides where the instance continues. It refuses if that is uncertain: a node that
+does not answer might run the instance, and a wrong guess would run it twice.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ NOTHING, SILENT, OFFLINE = "", "silent", "offline"
 
 @dataclass(frozen=True)
 class Finding:
-    """Where an instance is: ``node`` is where it belongs, and in which state it is there; ``lines`` say it all."""
+    """Where an instance is: the node where it belongs, its state there, what to clear, and a description."""
 
     node: str
     state: str
@@ -30,39 +30,42 @@ class Finding:
     lines: tuple[str, ...]
 
 
-def judge(name: str, primary: str, seen: Mapping[str, str]) -> Finding:
-    """Decide from what each node has: a state of the instance, ``NOTHING``, ``SILENT`` or ``OFFLINE``; nodes by name.
+def judge(name: str, primary: str, reported: Mapping[str, str]) -> Finding:
+    """Decide from the state on each node (by name): an instance state, ``NOTHING``, ``SILENT`` or ``OFFLINE``.
 
-    Raises WrongStateError when it runs twice, EnvironmentFaultError when a node that may run it does not answer.
+    Raises WrongStateError if it runs twice, EnvironmentFaultError if a node that may run it does not answer.
     """
-    runs = [node for node, state in seen.items() if state in RUNS]
+    runs = [node for node, state in reported.items() if state in RUNS]
     if len(runs) > 1:
         raise errors.WrongStateError(
-            f"instance {name} runs on {' and '.join(runs)}", hint="end one of them there by hand, then clean up again"
+            f"instance {name} runs on several nodes: {' and '.join(runs)}",
+            hint="stop it on all but one of these nodes by hand, then clean up again",
         )
-    silent = [node for node, state in seen.items() if state == SILENT]
+    silent = [node for node, state in reported.items() if state == SILENT]
     if silent and not runs:
         raise errors.EnvironmentFaultError(
             f"node {', '.join(silent)} does not answer and may run instance {name}",
-            hint="if it is really down, mark it offline; then clean up again",
+            hint="if the node is really down, mark it offline; then clean up again",
         )
-    arrived = [node for node, state in seen.items() if state == "arrived"]
-    left = [node for node, state in seen.items() if state == "migrated"]
-    node = (runs or arrived[:1] or left[:1] or [primary])[0]
-    clear = {one: state for one, state in seen.items() if one != node and state in (*HALF, "migrated")}
-    if seen.get(node) == "incoming":
+    arrived = [node for node, state in reported.items() if state == "arrived"]
+    departed = [node for node, state in reported.items() if state == "migrated"]
+    node = (runs or arrived[:1] or departed[:1] or [primary])[0]
+    clear = {other: state for other, state in reported.items() if other != node and state in (*HALF, "migrated")}
+    if reported.get(node) == "incoming":
         clear[node] = "incoming"
-    lines = [f"node {one}: {_TOLD[state]}" for one, state in seen.items() if state != NOTHING]
-    return Finding(node, seen.get(node, NOTHING), clear, (*lines, _outcome(name, node, seen.get(node, NOTHING))))
+    lines = [f"node {other}: {_DESCRIPTIONS[state]}" for other, state in reported.items() if state != NOTHING]
+    return Finding(
+        node, reported.get(node, NOTHING), clear, (*lines, _outcome(name, node, reported.get(node, NOTHING)))
+    )
 
 
-_TOLD = {
-    "running": "it runs here",
-    "paused": "it stands paused here",
-    "migrating": "it runs here and is still being sent",
-    "migrated": "it has left from here, and stands still",
-    "incoming": "a part of it has arrived here",
-    "arrived": "all of it has arrived here, and waits",
+_DESCRIPTIONS = {
+    "running": "the instance runs here",
+    "paused": "the instance is paused here",
+    "migrating": "the instance runs here and is still being sent",
+    "migrated": "the instance was sent from here and is paused",
+    "incoming": "a part of the instance has arrived here",
+    "arrived": "the whole instance has arrived here and is paused",
     SILENT: "the node does not answer",
     OFFLINE: "the node is marked offline",
 }
@@ -71,17 +74,17 @@ _TOLD = {
 def _outcome(name: str, node: str, state: str) -> str:
     match state:
         case "arrived":
-            return f"instance {name} goes on on {node}"
+            return f"instance {name} continues on {node}"
         case "migrated":
-            return f"instance {name} goes on on {node}, which it had left"
+            return f"instance {name} continues on {node}, from where it was sent"
         case "running" | "paused" | "migrating":
             return f"instance {name} is on {node}"
         case _:
-            return f"instance {name} runs nowhere; its node is {node}"
+            return f"instance {name} does not run anywhere; its node is {node}"
 
 
 class Cleanup:
-    """What ``--cleanup`` does for one instance."""
+    """The cleanup of one instance."""
 
     def __init__(self, environment: base.Environment, vm: instance.Instance, *, target: str | None = None) -> None:
         self._environment = environment
@@ -89,7 +92,7 @@ class Cleanup:
         self._target = target
 
     async def look(self, snapshot: states.Snapshot) -> Finding:
-        """Ask the nodes that may have it: its own, the target where one is named, otherwise all."""
+        """Ask the nodes that may have the instance: its own nodes and the target; without a target, all nodes."""
         vm = self._vm
         uuids = [*vm.nodes, *([snapshot.node(self._target).uuid] if self._target else [])]
         if not self._target and not vm.secondary_nodes:
@@ -97,14 +100,14 @@ class Cleanup:
         nodes = [snapshot.nodes[uuid] for uuid in dict.fromkeys(uuids)]
         ask = calls.InstanceInfo(hypervisor=vm.hypervisor, name=vm.name)
         answers = await self._environment.nodes.fan_out([snapshot.target(node) for node in nodes], ask)
-        seen = {}
+        reported = {}
         for answer in answers:
             silent = OFFLINE if answer.offline else SILENT
-            seen[answer.target.name] = silent if answer.error else answer.value.state if answer.value else NOTHING
-        return judge(vm.name, snapshot.nodes[vm.primary_node].name, seen)
+            reported[answer.target.name] = silent if answer.error else answer.value.state if answer.value else NOTHING
+        return judge(vm.name, snapshot.nodes[vm.primary_node].name, reported)
 
     def plan(self, snapshot: states.Snapshot, finding: Finding) -> base.Plan:
-        """Clear what must not go on, record where it is, let it go on there."""
+        """Clear what must not continue, record the instance's node, and let the instance continue there."""
         node, now = snapshot.node(finding.node), self._environment.inputs.now
         here = node.uuid == self._vm.primary_node
         new = self._vm if here else relocation.moved(self._vm, now, primary=node.uuid)
@@ -115,10 +118,10 @@ class Cleanup:
             if state in HALF or finding.state != "arrived"
         ]  # fmt: skip
         if finding.state == "migrating":
-            steps.insert(0, base.Step(f"stop sending it from {node.name}", self._stop_sending(snapshot, new)))
+            steps.insert(0, base.Step(f"stop the migration from {node.name}", self._stop_sending(snapshot, new)))
         after = []
         if finding.state in ("arrived", "migrated"):
-            after.append(base.Step(f"resume the guest on {node.name}", self._go_on(snapshot, new, finding.state)))
+            after.append(base.Step(f"resume the guest on {node.name}", self._resume(snapshot, new, finding.state)))
         if finding.state == "arrived":
             after += [
                 base.Step(f"clear the paused guest on {name}", self._end(snapshot, new, name, state))
@@ -127,7 +130,7 @@ class Cleanup:
             ]
         return base.Plan(
             lines=finding.lines,
-            steps=[*base.noted(finding.lines), *steps],
+            steps=[*base.log_steps(finding.lines), *steps],
             finish=None if here else lambda _: [states.Put(new)],
             after=after,
             keep_on_failure=True,
@@ -135,21 +138,21 @@ class Cleanup:
 
     def _end(self, snapshot: states.Snapshot, new: instance.Instance, name: str, state: str) -> base.Actions:
         whole, node = fill.fill(snapshot, new), snapshot.node(name)
-        what: calls.Call[None] = (
+        call: calls.Call[None] = (
             calls.InstanceFinalizeMigrationDst(instance=whole, success=False)
             if state in HALF
             else calls.InstanceFinalizeMigrationSrc(instance=whole, success=True)
         )
-        return (base.Command(snapshot.target(node), what),)
+        return (base.Command(snapshot.target(node), call),)
 
-    def _go_on(self, snapshot: states.Snapshot, new: instance.Instance, state: str) -> base.Actions:
+    def _resume(self, snapshot: states.Snapshot, new: instance.Instance, state: str) -> base.Actions:
         whole, node = fill.fill(snapshot, new), snapshot.nodes[new.primary_node]
-        what: calls.Call[None] = (
+        call: calls.Call[None] = (
             calls.InstanceFinalizeMigrationDst(instance=whole, success=True)
             if state == "arrived"
             else calls.InstanceFinalizeMigrationSrc(instance=whole, success=False)
         )
-        return (base.Command(snapshot.target(node), what),)
+        return (base.Command(snapshot.target(node), call),)
 
     def _stop_sending(self, snapshot: states.Snapshot, new: instance.Instance) -> base.Actions:
         target = snapshot.target(snapshot.nodes[new.primary_node])
@@ -158,7 +161,8 @@ class Cleanup:
             cancel = calls.InstanceMigrateCancel(instance=fill.fill(snapshot, new))
             if (await self._environment.nodes.call(target, cancel)).status == "completed":
                 raise errors.WrongStateError(
-                    f"instance {new.name} left {target.name} just now", hint="run the cleanup again"
+                    f"the migration of instance {new.name} from {target.name} has just completed",
+                    hint="run the cleanup again",
                 )
 
-        return (base.Procedure("judges the status that the node answers", run),)
+        return (base.Procedure("depends on the status that the node reports", run),)

@@ -1,9 +1,9 @@
 """OP_INSTANCE_MOVE: copy the disks of an instance to another node, and run it there.
 
-For disks that only their own node has (``file``, ``plain``). The instance is stopped first; the data goes from node to
-node (``disk_planning.transfer``) and is checked at its end. Until all has arrived nothing is lost at the source: a
-failure removes what is at the target and starts the instance where it was. Afterwards the target is recorded, the
-instance starts there if it is wanted up, and the old disks are removed.
+For disks that exist on a single node (``file``, ``plain``). The instance is stopped first; the nodes copy the data
+directly (``disk_planning.transfer``) and compare it at the end. Until everything has arrived nothing is removed at the
+source: a failure removes the copies and starts the instance where it was. Afterwards the target is recorded, the
+instance starts there if its admin state is up, and the old disks are removed.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """Whether it runs, and what the target's drivers call its disks."""
+    """Whether the instance runs, and the names that the target's drivers give its disks."""
 
     runs: bool
     names: tuple[str, ...]
@@ -35,54 +35,58 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
         return relocation.locks(snapshot, vm, target=self.op.target_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Tell whether it runs; check that it fits the target."""
+        """Return whether the instance runs; check that the target can take it."""
         op, vm = self.op, snapshot.instance(self.op.instance_name)
         node = snapshot.nodes[vm.primary_node]
         relocation.check_in_use(vm)
         if vm.disk_template not in relocation.LOCAL:
             raise errors.WrongStateError(
-                f"the disks of instance {vm.name} ({vm.disk_template}) need not be copied",
-                hint=f"gnt-instance failover {vm.name}, or migrate it while it runs",
+                f"the disks of instance {vm.name} ({vm.disk_template}) do not need to be copied to move it",
+                hint=f"gnt-instance failover {vm.name}, or gnt-instance migrate while it runs",
             )
         target = snapshot.node(op.target_node)
         relocation.check_target(snapshot, vm, target, ignore_policy=op.ignore_ipolicy)
         if node.offline:
             raise errors.EnvironmentFaultError(
-                f"node {node.name} is offline, and only it has the disks of instance {vm.name}",
-                hint="restore it from a backup: gnt-backup import",
+                f"node {node.name} is offline, and only this node has the disks of instance {vm.name}",
+                hint="restore the instance from an export: gnt-backup import",
             )
         running = await relocation.running(self.environment, snapshot, vm, node.uuid)
         up = vm.admin_state is instance.AdminState.UP
-        wanted = relocation.need(snapshot, vm, runs=up, disks=True)
+        requirements = relocation.need(snapshot, vm, runs=up, disks=True)
         units = relocation.units(vm)
-        await relocation.check_room(self.environment, snapshot, vm, node=target, wanted=wanted, units=units)
+        await relocation.check_fits(self.environment, snapshot, vm, node=target, requirements=requirements, units=units)
         names = await relocation.names(self.environment, snapshot, vm, node=target)
         return Facts(running is not None, names)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Stop it, copy, record the target, start it there, remove what is left."""
+        """Stop the instance, copy its disks, record the target, start it there, remove the old disks."""
         vm, target = snapshot.instance(self.op.instance_name), snapshot.node(self.op.target_node)
         disks = relocation.renamed(vm.disks, facts.names)
         new = relocation.moved(vm, self.environment.inputs.now, primary=target.uuid, lingering=(), disks=disks)
         work = relocation.Work(self.environment, snapshot, vm, new=new, timeout=float(self.op.shutdown_timeout))
-        old = volumes.Volumes(self.environment, snapshot, vm)
-        come = volumes.Volumes(self.environment, snapshot, new)
+        old_volumes = volumes.Volumes(self.environment, snapshot, vm)
+        new_volumes = volumes.Volumes(self.environment, snapshot, new)
         here, there = (
-            (snapshot.target(snapshot.nodes[one.primary_node]), fill.fill(snapshot, one)) for one in (vm, new)
+            (snapshot.target(snapshot.nodes[side.primary_node]), fill.fill(snapshot, side)) for side in (vm, new)
         )
-        opened = old.activate()
+        activate = old_volumes.activate()
         if facts.runs:
-            # It goes on with them when all is taken back.
-            opened = [replace(step, undo=()) for step in opened]
+            # After an undo the instance continues with its active disks.
+            activate = [replace(step, undo=()) for step in activate]
         steps = [
             *work.leave(runs=facts.runs, lenient=self.op.ignore_consistency)[:1],
-            *opened,
-            *come.create({}),
+            *activate,
+            *new_volumes.create({}),
             *volumes.Volumes(self.environment, snapshot, transfer.writable(new)).activate(),
             *transfer.copies(self.environment, here, there, compress=self.op.compress),
         ]
         up = vm.admin_state is instance.AdminState.UP
-        after = [*(work.arrive() if up else come.deactivate()), *old.deactivate(), *old.remove(tolerant=True)]
+        after = [
+            *(work.arrive() if up else new_volumes.deactivate()),
+            *old_volumes.deactivate(),
+            *old_volumes.remove(tolerant=True),
+        ]
         source = snapshot.nodes[vm.primary_node].name
         return base.Plan(
             lines=[f"instance {vm.name} moves with its disks from {source} to {target.name}"]
@@ -90,7 +94,7 @@ class InstanceMove(base.Unit[opcodes.InstanceMove, Facts]):
             steps=steps,
             finish=lambda _: [states.Put(new)],
             after=after,
-            hooks=relocation.told(
+            hooks=relocation.hooks(
                 snapshot,
                 vm,
                 new=new,

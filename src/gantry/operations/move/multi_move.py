@@ -1,9 +1,9 @@
-"""Many moves at once: places chosen one after the other, and the jobs that the moves become.
+"""Many moves at once: choose the nodes together, and submit the moves as jobs.
 
-The units of ``node.evacuate`` and ``group.change_group`` only decide who goes where; the jobs that they submit lock
-what they touch and run side by side. All places are chosen together, so that what one instance takes is not counted as
-free for the next: by the built-in allocator, or by a program that is asked for all of them at once. Instances that no
-job can help stay, and the result says why.
+The units of ``node.evacuate`` and ``group.change_group`` only decide which instance goes where; the jobs that they
+submit take their own locks and run side by side. All nodes are chosen together, so that the capacity that one instance
+takes is not counted as free for the next: by the built-in allocator, or by a program that gets them all in one request.
+Instances that no job can move stay, and the result says why.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ Job = list[opcodes.AnyOpcode]
 
 @dataclass(frozen=True)
 class Facts:
-    """The jobs, why some instances stay, and what there is to be said."""
+    """The jobs, the reasons why some instances stay, and the log's lines."""
 
     jobs: Sequence[Sequence[opcodes.AnyOpcode]]
     stay: dict[str, str]
@@ -32,19 +32,19 @@ class Facts:
 
 @dataclass
 class Spread:
-    """Chooses places one after the other; each choice counts for the next. ``left`` is the state that comes of them."""
+    """Chooses nodes one after the other; each choice counts for the next. ``state`` is the state after the moves."""
 
-    left: states.Snapshot
+    state: states.Snapshot
     statuses: builtin_allocator.Statuses
     jobs: list[Job] = field(default_factory=list)
     stay: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
-    def place(
+    def choose(
         self, vm: instance.Instance, need: builtin_allocator.Need, *, where: Callable[[cluster.Node], bool]
     ) -> cluster.Node | None:
-        """Take a node for an instance, or its copy; None when there is none, which is noted."""
-        state, here = self.left, self.left.nodes
+        """Choose a node for an instance or for its copy; without a fitting node, record that it stays, return None."""
+        state, here = self.state, self.state.nodes
         known = {uuid: status for uuid, status in self.statuses.items() if uuid not in vm.nodes and where(here[uuid])}
         try:
             chosen = builtin_allocator.choose(state, known, need)
@@ -58,19 +58,19 @@ class Spread:
     def _take(self, vm: instance.Instance, need: builtin_allocator.Need, chosen: cluster.Node) -> None:
         status = self.statuses[chosen.uuid]
         if status is not None:
-            storage = tuple(structs.replace(one, free=one.free - need.disk) for one in status.storage)
+            storage = tuple(structs.replace(unit, free=unit.free - need.disk) for unit in status.storage)
             free = status.memory_free - need.memory
             self.statuses[chosen.uuid] = structs.replace(status, memory_free=free, storage=storage)
         if not need.copy and not any(disk.mirror for disk in vm.disks):
             new = structs.replace(vm, primary_node=chosen.uuid)
-            self.left = self.left.apply([states.Put(new)], serial=self.left.serial)
+            self.state = self.state.apply([states.Put(new)], serial=self.state.serial)
 
 
 class Many(base.Unit[base.Op, Facts]):
-    """What units share that leave their work to jobs."""
+    """Base of the units that submit their work as jobs."""
 
     def to_jobs(self, spread: Spread | iallocator.Moves) -> Facts:
-        """Return the jobs of moves, with the reason and the priority of the opcode."""
+        """Return the jobs of the moves, with the reason and the priority of the opcode."""
         reason, priority = self.op.reason, self.op.priority
         jobs = [
             [structs.replace(op, reason=op.reason or reason, priority=priority) for op in job] for job in spread.jobs
@@ -78,18 +78,18 @@ class Many(base.Unit[base.Op, Facts]):
         return Facts(jobs, dict(spread.stay), list(spread.lines))
 
     def submitted(self, facts: Facts, *, title: str, hook: base.Hooks | None = None) -> base.Plan:
-        """Return the plan that submits the jobs; its result says what stays."""
+        """Return the plan that submits the jobs; its result lists the instances that stay."""
 
         async def warn() -> None:
-            for name, why in facts.stay.items():
-                self.environment.log.warning(f"instance {name} stays: {why}")
+            for name, reason in facts.stay.items():
+                self.environment.log.warning(f"instance {name} stays: {reason}")
 
         warnings = base.Procedure("only writes warnings to the job's log", warn)
-        said = [f"job: {', '.join(op.summary + _to(op) for op in job)}" for job in facts.jobs]
-        stays = [f"instance {name} stays: {why}" for name, why in facts.stay.items()]
+        jobs = [f"job: {', '.join(op.summary + _to(op) for op in job)}" for job in facts.jobs]
+        stays = [f"instance {name} stays: {reason}" for name, reason in facts.stay.items()]
         return base.Plan(
-            lines=[title, *facts.lines, *said, *stays],
-            steps=[*base.noted(facts.lines), base.Step(title, (warnings,))],
+            lines=[title, *facts.lines, *jobs, *stays],
+            steps=[*base.log_steps(facts.lines), base.Step(title, (warnings,))],
             jobs=facts.jobs,
             result=lambda: {"stay": facts.stay},
             hooks=hook,
@@ -102,13 +102,13 @@ def _to(op: opcodes.AnyOpcode) -> str:
 
 
 def ordered(snapshot: states.Snapshot, uuids: Sequence[str]) -> list[instance.Instance]:
-    """Return instances, those first that need most memory: what is large finds no room in the end."""
+    """Return instances, those with the most memory first, because large instances fit last."""
     vms = [snapshot.instances[uuid] for uuid in uuids]
     return sorted(vms, key=lambda vm: (-relocation.need(snapshot, vm, runs=True).memory, vm.name))
 
 
-def replaced(vm: instance.Instance, node: str, *, early: bool) -> opcodes.AnyOpcode:
-    """Return the opcode that gives mirrored disks another secondary node."""
+def replace_secondary(vm: instance.Instance, node: str, *, early: bool) -> opcodes.AnyOpcode:
+    """Return the opcode that changes the secondary node of mirrored disks."""
     return opcodes.decode(
         {
             "OP_ID": "OP_INSTANCE_REPLACE_DISKS",
@@ -122,5 +122,5 @@ def replaced(vm: instance.Instance, node: str, *, early: bool) -> opcodes.AnyOpc
 
 
 def of_copy(need: builtin_allocator.Need) -> builtin_allocator.Need:
-    """Return what a copy of the disks asks for."""
+    """Return the need of a copy of the disks."""
     return builtin_allocator.Need(memory=0, disk=need.disk, networks=need.networks, ignored=need.ignored, copy=True)

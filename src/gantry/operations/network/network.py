@@ -155,7 +155,7 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
         return base.Plan(
             lines=[f"change network {net.name}", *_differences(net, new), *subnets.describe(net, new)],
             changes=[states.Put(changed)],
-            hooks=hook_environment.of_network(snapshot, net, path="network-modify", wanted=changed),
+            hooks=hook_environment.of_network(snapshot, net, path="network-modify", planned=changed),
             result=lambda: views.with_subnets(snapshot, changed),
         )
 

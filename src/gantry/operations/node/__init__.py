@@ -1,1 +1,1 @@
-"""Nodes: added, removed, evacuated; their flags, storage and part among the master candidates."""
+"""Units that add, remove, change and evacuate nodes; their storage, and the pool of master candidates."""

@@ -1,4 +1,4 @@
-"""Nodes: take a machine into the cluster, send one out (contracts/cluster-design.md#node-flags)."""
+"""Units that add a machine to the cluster and remove a node (contracts/cluster-design.md#node-flags)."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from gantry.state import ssconf
 
 @dataclass
 class _Newcomer:
-    """What the steps of an addition learn of the node, for the last transaction."""
+    """What the steps of an addition learn about the node, for the last transaction."""
 
     status: calls.NodeStatus | None = None
     trusted: bool = False
 
 
 class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
-    """Takes a machine in: a certificate against its join token, a group, the authority's key for a candidate."""
+    """Adds a machine: signs a certificate for its join token, and sends a candidate the authority's key."""
 
     OPCODE = opcodes.NodeAdd
     status: calls.NodeStatus | None = None
@@ -40,23 +40,23 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         return min(snapshot.nodegroups.values(), key=lambda group: (group.name != "default", group.name))
 
     async def inspect(self, snapshot: states.Snapshot) -> None:
-        """Ask nothing: the machine is no node yet."""
+        """Ask nothing: the machine has not joined yet."""
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the node, let it join; then record what it told of itself, as a candidate where one is needed."""
+        """Put the node and let it join; then record what it reports, as a candidate if the pool needs one."""
         del facts
         op, inputs = self.op, self.environment.inputs
         if ("nodes", op.node_name) in snapshot.names:
-            raise errors.ExistsError(f"node {op.node_name} is part of the cluster already")
+            raise errors.ExistsError(f"node {op.node_name} is already part of the cluster")
         if not op.join_token:
             raise errors.InvalidError(
-                f"no join token of node {op.node_name} is given",
+                f"node {op.node_name} needs a join token",
                 hint=enroll.TOKEN_HINT,
             )
         address = str(ranges.parse_address(op.primary_ip))
         for other in snapshot.nodes.values():
             if (other.primary_ip, other.port) == (address, op.port):
-                raise errors.NotUniqueError(f"address {address} port {op.port} is that of node {other.name}")
+                raise errors.NotUniqueError(f"node {other.name} already has address {address} port {op.port}")
         new = cluster.Node(
             uuid=inputs.uuid(),
             name=op.node_name,
@@ -76,20 +76,20 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
         async def enroll_node() -> None:
             await self._join(target)
 
-        async def look() -> None:
-            await self._look(target, newcomer)
+        async def query_node() -> None:
+            await self._query(target, newcomer)
 
         warning = f"{target.name} was not notified that it left"
         leave = base.Command(target, calls.NodeLeave(), errors.RemoteError, warning)
         enrollment = base.Procedure("waits for the node to restart with its certificate", enroll_node)
-        query = base.Procedure("its answer becomes part of the node's record", look)
-        join = base.Step(f"give {new.name} its certificate", (enrollment,), (leave,))
-        resources = base.Step(f"ask {new.name} for its resources and give it the cluster's files", (query,))
+        query = base.Procedure("the answer becomes part of the node's record", query_node)
+        join = base.Step(f"send {new.name} its certificate", (enrollment,), (leave,))
+        resources = base.Step(f"ask {new.name} for its resources and send it the cluster's files", (query,))
         return base.Plan(
             lines=[f"add node {new.name} at {address}"],
             changes=[states.Put(new)],
             steps=[join, resources],
-            finish=lambda newest: self._finish(newest, new.uuid, newcomer),
+            finish=lambda current: self._finish(current, new.uuid, newcomer),
             hooks=hook_environment.of_node_add(snapshot, new),
         )
 
@@ -104,64 +104,66 @@ class NodeAdd(base.Unit[opcodes.NodeAdd, None]):
             sleep=environment.sleep,
         )
 
-    async def _look(self, target: targets.Target, newcomer: "_Newcomer") -> None:
+    async def _query(self, target: targets.Target, newcomer: "_Newcomer") -> None:
         nodes = self.environment.nodes
         newcomer.status = await nodes.call(target, accelerators.question(self.environment.snapshot().the_cluster))
-        # What is sent when the state changes may have come before the node had its certificate.
+        # Files that were sent when the state changed may have arrived before the node had its certificate.
         await nodes.call(target, calls.WriteSsconf(values=ssconf.values(self.environment.snapshot())))
         newcomer.trusted = self.op.master_capable and candidate_pool.missing(self.environment.snapshot()) > 0
         if newcomer.trusted:
-            await candidate_pool.give_papers(self.environment, target)
+            await candidate_pool.send_secrets(self.environment, target)
 
-    def _finish(self, newest: states.Snapshot, uuid: str, newcomer: "_Newcomer") -> list[states.Change]:
-        node = accelerators.told(newest.nodes[uuid], newcomer.status)
-        candidate = newcomer.trusted and candidate_pool.missing(newest) > 0
+    def _finish(self, current: states.Snapshot, uuid: str, newcomer: "_Newcomer") -> list[states.Change]:
+        node = accelerators.with_status(current.nodes[uuid], newcomer.status)
+        candidate = newcomer.trusted and candidate_pool.missing(current) > 0
         now = self.environment.inputs.now
         return [states.Put(base.changed(node, now, master_candidate=candidate, joining=False))]
 
 
 class NodeRemove(base.Planned[opcodes.NodeRemove]):
-    """Sends a node out that runs no instances and is not the master."""
+    """Removes a node that runs no instances and is not the master."""
 
     OPCODE = opcodes.NodeRemove
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the node, and the pool of candidates."""
+        """Take the node and the pool of candidates."""
         node = snapshot.node(self.op.node_name).uuid
         return {(lock.Level.NODE, node): lock.Mode.EXCLUSIVE, candidate_pool.POOL: lock.Mode.EXCLUSIVE}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Fill its place among the candidates and delete the node, then tell it; one that does not hear is reported.
+        """Replace it as a candidate, delete it, then notify it; if it does not answer, log a warning.
 
-        It hears of it when that is stored, and not before: it forgets the cluster, which no undo brings back.
+        The node is notified only after the deletion is stored: it then forgets the cluster, which cannot be undone.
         """
         del facts
         node = snapshot.node(self.op.node_name)
         if node.uuid == snapshot.the_cluster.master_node:
-            raise errors.WrongStateError(f"node {node.name} is the master", hint="fail the master role over first")
+            raise errors.WrongStateError(
+                f"node {node.name} is the master", hint="run gnt-cluster master-failover on another node"
+            )
         vms = sorted(snapshot.instances[uuid].name for uuid in snapshot.on_node.get(node.uuid) or ())
         if vms:
             raise errors.WrongStateError(
                 f"node {node.name} is the primary node of instance {', '.join(vms[:5])}",
-                hint="remove or move them first",
+                hint="remove or move these instances first",
             )
         copies = sorted(snapshot.instances[uuid].name for uuid in snapshot.copies_on.get(node.uuid) or ())
         if copies:
             raise errors.WrongStateError(
                 f"node {node.name} is the secondary node of instance {', '.join(copies[:5])}",
-                hint="gnt-instance replace-disks -n OTHER_NODE gives each another one",
+                hint="gnt-instance replace-disks -n OTHER_NODE changes the secondary node of an instance",
             )
         target = snapshot.target(node)
-        gone = states.Delete("nodes", node.uuid)
-        # What the state would refuse in the end is refused before anything is done.
-        snapshot.apply([gone], serial=snapshot.serial)
+        deletion = states.Delete("nodes", node.uuid)
+        # What the state would refuse at the end is refused before anything is done.
+        snapshot.apply([deletion], serial=snapshot.serial)
         promotion = candidate_pool.Promotion(self.environment, without=[node.uuid])
         warning = f"{target.name} was removed, but was not notified that it left"
         leave = base.Command(target, calls.NodeLeave(), errors.GantryError, warning)
         return base.Plan(
             lines=[f"remove node {node.name}"],
             steps=[promotion.step] if node.master_candidate else [],
-            finish=lambda newest: [gone, *promotion.changes(newest)],
+            finish=lambda current: [deletion, *promotion.changes(current)],
             after=[base.Step(f"let {node.name} leave the cluster", (leave,))],
             hooks=hook_environment.of_node_remove(snapshot, node),
         )

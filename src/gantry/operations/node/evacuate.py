@@ -1,4 +1,4 @@
-"""OP_NODE_EVACUATE and OP_NODE_MIGRATE: what a node has of instances moves away, by jobs of their own (``spread``)."""
+"""OP_NODE_EVACUATE and OP_NODE_MIGRATE: move the instances of a node away, by separate jobs (``multi_move``)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,16 +14,16 @@ from gantry.state import snapshot as states
 
 
 class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
-    """Empties a node."""
+    """Moves all instances and copies away from a node."""
 
     OPCODE = opcodes.NodeEvacuate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the nodes that may take something; the jobs lock the instances."""
+        """Share the possible target nodes; the jobs lock the instances."""
         return _nodes(snapshot, self.op.node_name, self.op.remote_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
-        """Choose places for all that is there."""
+        """Choose nodes for everything on the node."""
         op, node = self.op, snapshot.node(self.op.node_name)
         node_choice.refuse_both(op.remote_node, op.iallocator)
         first = list(snapshot.on_node.get(node.uuid) or ()) if op.mode != "secondary-only" else []
@@ -42,8 +42,8 @@ class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
             _leave(snapshot, spread, vm, both=both, early=op.early_release)
         for vm in spreads.ordered(snapshot, second):
             need = relocation.need(snapshot, vm, runs=False, disks=True)
-            if to := spread.place(vm, spreads.of_copy(need), where=lambda _: True):
-                spread.jobs.append([spreads.replaced(vm, to.name, early=op.early_release)])
+            if target := spread.choose(vm, spreads.of_copy(need), where=lambda _: True):
+                spread.jobs.append([spreads.replace_secondary(vm, target.name, early=op.early_release)])
         return self.to_jobs(spread)
 
     def plan(self, snapshot: states.Snapshot, facts: spreads.Facts) -> base.Plan:
@@ -52,16 +52,16 @@ class NodeEvacuate(spreads.Many[opcodes.NodeEvacuate]):
 
 
 class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
-    """Migrates all that runs on a node."""
+    """Migrates all running instances of a node."""
 
     OPCODE = opcodes.NodeMigrate
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the nodes that may take something; the jobs lock the instances."""
+        """Share the possible target nodes; the jobs lock the instances."""
         return _nodes(snapshot, self.op.node_name, self.op.target_node)
 
     async def inspect(self, snapshot: states.Snapshot) -> spreads.Facts:
-        """Choose places for all that is to run there."""
+        """Choose nodes for all instances whose admin state is up."""
         op, node = self.op, snapshot.node(self.op.node_name)
         node_choice.refuse_both(op.target_node, op.iallocator)
         if node.offline:
@@ -75,25 +75,27 @@ class NodeMigrate(spreads.Many[opcodes.NodeMigrate]):
         ]
         chooser = node_choice.Allocation(self.environment, snapshot, named=op.iallocator)
         spread = await _spread(chooser, snapshot, node, target=op.target_node, vms=spreads.ordered(snapshot, up))
-        how = {"mode": op.mode, "live": op.live, "ignore_ipolicy": op.ignore_ipolicy}
+        options = {"mode": op.mode, "live": op.live, "ignore_ipolicy": op.ignore_ipolicy}
         for vm in spreads.ordered(snapshot, up):
-            _leave(snapshot, spread, vm, program="" if op.target_node else chooser.program, how=how)
+            _leave(snapshot, spread, vm, program="" if op.target_node else chooser.program, options=options)
         return self.to_jobs(spread)
 
     def plan(self, snapshot: states.Snapshot, facts: spreads.Facts) -> base.Plan:
         """Submit the jobs."""
         node = snapshot.node(self.op.node_name)
         return self.submitted(
-            facts, title=f"migrate all from node {node.name}", hook=hook_environment.of_node_migrate(snapshot, node)
+            facts,
+            title=f"migrate all instances from node {node.name}",
+            hook=hook_environment.of_node_migrate(snapshot, node),
         )
 
 
 def _nodes(snapshot: states.Snapshot, name: str, other: str | None) -> lock.LockSet:
     node = snapshot.node(name)
     if other and snapshot.node(other).uuid == node.uuid:
-        raise errors.WrongStateError(f"node {node.name} is the one that is to be left")
+        raise errors.WrongStateError(f"node {node.name} is to be emptied, so it cannot be the target")
     names = {node.uuid, snapshot.node(other).uuid} if other else {lock.ALL_NAMES}
-    return {(lock.Level.NODE, one): lock.Mode.SHARED for one in names}
+    return {(lock.Level.NODE, node_uuid): lock.Mode.SHARED for node_uuid in names}
 
 
 async def _spread(
@@ -104,13 +106,13 @@ async def _spread(
     target: str | None,
     vms: Sequence[instance.Instance],
 ) -> spreads.Spread:
-    """Ask the nodes that may take something: the one named, or all others of the group."""
+    """Ask the possible targets: the requested node, or all other nodes of the group."""
     if target:
-        others = [snapshot.node(target)]
+        target_nodes = [snapshot.node(target)]
     else:
         members = sorted(snapshot.nodes_in.get(node.group) or ())
-        others = [snapshot.nodes[uuid] for uuid in members if uuid != node.uuid]
-    return spreads.Spread(snapshot, await chooser.statuses(others, units=relocation.units(*vms)))
+        target_nodes = [snapshot.nodes[uuid] for uuid in members if uuid != node.uuid]
+    return spreads.Spread(snapshot, await chooser.statuses(target_nodes, units=relocation.units(*vms)))
 
 
 def _leave(
@@ -121,28 +123,28 @@ def _leave(
     both: bool = False,
     early: bool = False,
     program: str = "",
-    how: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> None:
-    """Add the job that takes an instance off its primary node, ``both`` its disks too."""
+    """Add the job that moves an instance off its primary node, with ``both`` its disks too."""
     if vm.admin_state is instance.AdminState.OFFLINE:
-        spread.stay[vm.name] = "it is marked offline"
+        spread.stay[vm.name] = "the instance is marked offline"
     elif vm.secondary_nodes:
-        job = [_moved(snapshot, vm, None, how)]
+        job = [_moved(snapshot, vm, None, options)]
         if both:
             need = relocation.need(snapshot, vm, runs=False, disks=True)
-            second = spread.place(vm, spreads.of_copy(need), where=lambda _: True)
+            second = spread.choose(vm, spreads.of_copy(need), where=lambda _: True)
             if second is None:
                 return
-            job.append(spreads.replaced(vm, second.name, early=early))
+            job.append(spreads.replace_secondary(vm, second.name, early=early))
         spread.jobs.append(job)
     elif vm.disk_template not in relocation.ANYWHERE:
-        spread.stay[vm.name] = "its disks are on this node alone; gnt-instance move copies them while it stands still"
+        spread.stay[vm.name] = "its disks exist on this node alone; gnt-instance move copies them while it is stopped"
     elif program:
-        spread.jobs.append([_moved(snapshot, vm, None, {**(how or {}), "iallocator": program})])
+        spread.jobs.append([_moved(snapshot, vm, None, {**(options or {}), "iallocator": program})])
     else:
         need = relocation.need(snapshot, vm, runs=vm.admin_state is instance.AdminState.UP)
-        if chosen := spread.place(vm, need, where=lambda node: _allowed(snapshot, vm, node)):
-            spread.jobs.append([_moved(snapshot, vm, chosen.name, how)])
+        if chosen := spread.choose(vm, need, where=lambda node: _allowed(snapshot, vm, node)):
+            spread.jobs.append([_moved(snapshot, vm, chosen.name, options)])
 
 
 def _allowed(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Node) -> bool:
@@ -151,12 +153,12 @@ def _allowed(snapshot: states.Snapshot, vm: instance.Instance, node: cluster.Nod
 
 
 def _moved(
-    snapshot: states.Snapshot, vm: instance.Instance, target: str | None, how: Mapping[str, object] | None
+    snapshot: states.Snapshot, vm: instance.Instance, target: str | None, options: Mapping[str, object] | None
 ) -> opcodes.AnyOpcode:
-    """Return the opcode that moves an instance: a migration, or a failover from a node that is offline."""
+    """Return the opcode that moves an instance: a migration, or a failover from an offline node."""
     if snapshot.nodes[vm.primary_node].offline:
         return opcodes.InstanceFailover(instance_name=vm.name, target_node=target)
-    if how is None:
+    if options is None:
         return opcodes.InstanceMigrate(instance_name=vm.name, target_node=target, allow_failover=True)
-    given = {name: value for name, value in how.items() if value is not None}
-    return structs.replace(opcodes.InstanceMigrate(instance_name=vm.name, target_node=target), **given)
+    set_options = {name: value for name, value in options.items() if value is not None}
+    return structs.replace(opcodes.InstanceMigrate(instance_name=vm.name, target_node=target), **set_options)

@@ -1,7 +1,7 @@
-"""OP_CLUSTER_REPAIR_STORAGE: a volume group that has just lost a disk is repaired.
+"""OP_CLUSTER_REPAIR_STORAGE: repair a volume group that has just lost a disk.
 
-The watcher submits it again and again, with what the last one found out; ``model.repair`` decides. Volumes on the lost
-disk are gone with it, so mirrored disks go on with their peer until ``replace-disks`` makes the copy anew.
+The watcher submits it repeatedly, with the previous result; ``model.repair`` decides. Volumes on a lost disk
+are lost, so mirrored disks continue with their peer until ``replace-disks`` recreates the copy.
 
 See contracts/cluster-design.md#lvm-self-repair.
 """
@@ -17,14 +17,14 @@ from gantry.state import snapshot as states
 
 @dataclass(frozen=True)
 class Facts:
-    """The decision, and the groups that have lost something on the node that it names."""
+    """The decision, and the volume groups that have lost something on the affected node."""
 
     decision: repair.Decision
     broken: Sequence[tuple[targets.Target, calls.VolumeGroup]]
 
 
 class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
-    """Looks at the volume groups of all nodes, and repairs one at most; the result is what to say the next time."""
+    """Checks the volume groups of all nodes, and repairs one at most; the result is the input of the next check."""
 
     OPCODE = opcodes.ClusterRepairStorage
 
@@ -33,13 +33,13 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
         return {(lock.Level.NODE, lock.ALL_NAMES): lock.Mode.SHARED}
 
     async def inspect(self, snapshot: states.Snapshot) -> Facts:
-        """Ask all nodes that are online; one that does not answer has nothing inconsistent as far as is known."""
+        """Ask all online nodes; a node that does not answer counts as consistent."""
         used = {*templates.IN_VOLUME_GROUPS} & {*snapshot.the_cluster.enabled_disk_templates}
         nodes = [node for node in snapshot.nodes.values() if used and node.vm_capable and not node.offline]
-        where = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
+        online = [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
         broken = [
             (answer.target, group)
-            for answer in await self.environment.nodes.fan_out(where, calls.VgList())
+            for answer in await self.environment.nodes.fan_out(online, calls.VgList())
             for group in answer.value or ()
             if group.missing
         ]
@@ -47,7 +47,7 @@ class ClusterRepairStorage(base.Unit[opcodes.ClusterRepairStorage, Facts]):
         return Facts(repair.decide(whole_before=self.op.whole_before, broken=names), broken)
 
     def plan(self, snapshot: states.Snapshot, facts: Facts) -> base.Plan:
-        """Reduce the groups of the one node that lost a disk; of anything else, tell."""
+        """Reduce the groups of the node that lost a disk; otherwise only log the decision."""
         del snapshot
         names = ", ".join(f"{group.name} on {target.name}" for target, group in facts.broken)
         repairs = facts.decision.deed is repair.Deed.REPAIR

@@ -1,4 +1,4 @@
-"""Storage of nodes: its volumes and room, volume groups repaired, disks of running instances looked after."""
+"""Units for the storage of nodes: list volumes and free space, repair volume groups, check disks of instances."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,32 +20,32 @@ def _shared(snapshot: states.Snapshot, names: Iterable[str]) -> lock.LockSet:
     return {(lock.Level.NODE, snapshot.node(name).uuid): lock.Mode.SHARED for name in names}
 
 
-def _asked(snapshot: states.Snapshot, names: Sequence[str]) -> list[targets.Target]:
-    """Return where to ask: the nodes named, or all that have instances, by name."""
+def _targets(snapshot: states.Snapshot, names: Sequence[str]) -> list[targets.Target]:
+    """Return the targets to ask, by name: the named nodes, or all vm_capable nodes."""
     nodes = [snapshot.node(name) for name in names] or [node for node in snapshot.nodes.values() if node.vm_capable]
     return [snapshot.target(node) for node in sorted(nodes, key=lambda node: node.name)]
 
 
-def _check_fields(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
-    if wrong := [name for name in wanted if name not in known]:
-        raise parameters.unknown("field", wrong, known)
-    return wanted or known
+def _check_fields(requested: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    if unknown := [name for name in requested if name not in known]:
+        raise parameters.unknown("field", unknown, known)
+    return requested or known
 
 
 class NodeQueryvols(base.Unit[opcodes.NodeQueryvols, list[Row]]):
-    """Lists the logical volumes of the cluster's volume groups, with the instances that they belong to."""
+    """Lists the logical volumes of the cluster's volume groups, with their instances."""
 
     OPCODE = opcodes.NodeQueryvols
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the nodes that are named."""
+        """Share the named nodes."""
         return _shared(snapshot, self.op.nodes)
 
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
-        """Ask each node for its groups, and for the volumes in them."""
+        """Ask each node for its volume groups, and for the volumes in them."""
         fields, owners = _check_fields(self.op.output_fields, VOLUME_FIELDS), disk_spec.owners_of_volumes(snapshot)
         rows = []
-        for answer in await self.environment.nodes.fan_out(_asked(snapshot, self.op.nodes), calls.VgList()):
+        for answer in await self.environment.nodes.fan_out(_targets(snapshot, self.op.nodes), calls.VgList()):
             if answer.value is None:
                 self.environment.log.warning(f"node {answer.target.name} does not answer: {answer.error}")
             for group in answer.value or ():
@@ -72,37 +72,46 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
     OPCODE = opcodes.NodeQueryStorage
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Share the nodes that are named."""
+        """Share the named nodes."""
         return _shared(snapshot, self.op.nodes)
 
     async def inspect(self, snapshot: states.Snapshot) -> list[Row]:
         """Ask the nodes."""
         fields = _check_fields(self.op.output_fields, STORAGE_FIELDS)
         kind = self.op.storage_type or _first_kind(snapshot)
-        where = _asked(snapshot, self.op.nodes)
-        listed = await (self._groups(where, kind) if kind.startswith("lvm-") else self._folders(where, kind))
-        wanted = [row for row in listed if self.op.name in (None, row["name"])]
-        return [[row[name] for name in fields] for row in wanted]
+        node_targets = _targets(snapshot, self.op.nodes)
+        listed = await (
+            self._groups(node_targets, kind) if kind.startswith("lvm-") else self._folders(node_targets, kind)
+        )
+        matching = [row for row in listed if self.op.name in (None, row["name"])]
+        return [[row[name] for name in fields] for row in matching]
 
-    async def _groups(self, where: list[targets.Target], kind: str) -> list[dict[str, object]]:
+    async def _groups(self, node_targets: list[targets.Target], kind: str) -> list[dict[str, object]]:
         rows = []
-        for answer in await self.environment.nodes.fan_out(where, calls.VgList()):
+        for answer in await self.environment.nodes.fan_out(node_targets, calls.VgList()):
             for group in answer.value or ():
                 if kind == "lvm-vg":
                     rows.append(_row(answer.target, kind, group.name, size=group.size, free=group.free))
                 else:
                     rows += [
-                        _row(answer.target, kind, one.name, size=one.size, free=one.free, allocatable=one.allocatable)
-                        for one in group.physical
+                        _row(
+                            answer.target,
+                            kind,
+                            physical.name,
+                            size=physical.size,
+                            free=physical.free,
+                            allocatable=physical.allocatable,
+                        )
+                        for physical in group.physical
                     ]
         return rows
 
-    async def _folders(self, where: list[targets.Target], kind: str) -> list[dict[str, object]]:
+    async def _folders(self, node_targets: list[targets.Target], kind: str) -> list[dict[str, object]]:
         ask = calls.NodeInfo(storage=(calls.StorageUnit(kind=kind),))
         return [
-            _row(answer.target, kind, place.path, size=place.total, free=place.free)
-            for answer in await self.environment.nodes.fan_out(where, ask)
-            for place in (answer.value.storage if answer.value else ())
+            _row(answer.target, kind, storage.path, size=storage.total, free=storage.free)
+            for answer in await self.environment.nodes.fan_out(node_targets, ask)
+            for storage in (answer.value.storage if answer.value else ())
         ]
 
     def plan(self, snapshot: states.Snapshot, facts: list[Row]) -> base.Plan:
@@ -111,7 +120,7 @@ class NodeQueryStorage(base.Unit[opcodes.NodeQueryStorage, list[Row]]):
 
 
 def _first_kind(snapshot: states.Snapshot) -> str:
-    """Return the kind of storage unit that the first enabled template draws from."""
+    """Return the type of storage unit that the first enabled template uses."""
     for template in snapshot.the_cluster.enabled_disk_templates:
         if template in templates.IN_VOLUME_GROUPS:
             return "lvm-vg"
@@ -135,7 +144,7 @@ def _row(
 
 
 class NodeModifyStorage(base.Unit[opcodes.NodeModifyStorage, calls.PhysicalVolume]):
-    """Keeps new volumes off a physical volume, or lets them use it; those that are there stay."""
+    """Forbids or allows new volumes on a physical volume; existing volumes stay."""
 
     OPCODE = opcodes.NodeModifyStorage
 
@@ -144,28 +153,30 @@ class NodeModifyStorage(base.Unit[opcodes.NodeModifyStorage, calls.PhysicalVolum
         return {(lock.Level.NODE, snapshot.node(self.op.node_name).uuid): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> calls.PhysicalVolume:
-        """Find the physical volume; raises NotFoundError with those there are."""
+        """Return the physical volume; raises NotFoundError with the existing ones."""
         target = snapshot.target(snapshot.node(self.op.node_name))
         groups = await self.environment.nodes.call(target, calls.VgList())
-        known = {one.name: one for group in groups for one in group.physical}
+        known = {physical.name: physical for group in groups for physical in group.physical}
         if self.op.name not in known:
             raise errors.NotFoundError(
                 f"node {target.name} has no physical volume {self.op.name}",
-                hint=f"there are {', '.join(sorted(known)) or 'none'}",
+                hint=f"its physical volumes: {', '.join(sorted(known)) or 'none'}",
             )
         return known[self.op.name]
 
     def plan(self, snapshot: states.Snapshot, facts: calls.PhysicalVolume) -> base.Plan:
-        """Change it, unless it is so already."""
-        target, wanted = snapshot.target(snapshot.node(self.op.node_name)), self.op.changes.allocatable
-        change, back = (calls.PvChange(device=facts.name, allocatable=value) for value in (wanted, facts.allocatable))
-        text = f"{'let new volumes use' if wanted else 'keep new volumes off'} {facts.name} on {target.name}"
-        steps = [base.call_step(text, target, change, back)] if wanted != facts.allocatable else []
-        return base.Plan(lines=[step.text for step in steps] or [f"{facts.name} is so already"], steps=steps)
+        """Change the physical volume, unless it already has the requested setting."""
+        target, allocatable = snapshot.target(snapshot.node(self.op.node_name)), self.op.changes.allocatable
+        change, undo = (
+            calls.PvChange(device=facts.name, allocatable=value) for value in (allocatable, facts.allocatable)
+        )
+        text = f"{'allow' if allocatable else 'forbid'} new volumes on {facts.name} of {target.name}"
+        steps = [base.call_step(text, target, change, undo)] if allocatable != facts.allocatable else []
+        return base.Plan(lines=[step.text for step in steps] or [f"{facts.name} already has this setting"], steps=steps)
 
 
 class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
-    """Takes missing physical volumes out of a volume group (contracts/cluster-design.md#lvm-self-repair)."""
+    """Removes missing physical volumes from a volume group (contracts/cluster-design.md#lvm-self-repair)."""
 
     OPCODE = opcodes.RepairNodeStorage
 
@@ -174,58 +185,62 @@ class RepairNodeStorage(base.Unit[opcodes.RepairNodeStorage, int]):
         return {(lock.Level.NODE, snapshot.node(self.op.node_name).uuid): lock.Mode.EXCLUSIVE}
 
     async def inspect(self, snapshot: states.Snapshot) -> int:
-        """Count the physical volumes that are missing; volumes of disks without another copy stand in the way."""
+        """Return the number of missing physical volumes; refuse if disks without another copy are on them."""
         node = snapshot.node(self.op.node_name)
         groups = await self.environment.nodes.call(snapshot.target(node), calls.VgList())
-        found = next((group for group in groups if group.name == self.op.name), None)
-        if found is None:
+        volume_group = next((group for group in groups if group.name == self.op.name), None)
+        if volume_group is None:
             raise errors.NotFoundError(f"node {node.name} has no volume group {self.op.name}")
-        if found.missing and not self.op.ignore_consistency:
+        if volume_group.missing and not self.op.ignore_consistency:
             ask = calls.LvList(group=self.op.name)
-            lost = {one.name for one in await self.environment.nodes.call(snapshot.target(node), ask) if one.partial}
-            if alone := sorted(_only_here(snapshot, node, self.op.name, lost)):
+            lost = {
+                volume.name
+                for volume in await self.environment.nodes.call(snapshot.target(node), ask)
+                if volume.partial
+            }
+            if affected := sorted(_only_here(snapshot, node, self.op.name, lost)):
                 raise errors.WrongStateError(
-                    f"{', '.join(alone)} has its only copy of a disk on what is missing of volume group "
+                    f"{', '.join(affected)} has its only copy of a disk on missing volumes of volume group "
                     f"{self.op.name} on node {node.name}",
-                    hint="--ignore-consistency gives it up",
+                    hint="--ignore-consistency abandons these disks",
                 )
-        return found.missing
+        return volume_group.missing
 
     def plan(self, snapshot: states.Snapshot, facts: int) -> base.Plan:
-        """Reduce the group, if something of it is missing."""
+        """Reduce the group if a part of it is missing."""
         node, name = snapshot.node(self.op.node_name), self.op.name
-        gone: list[str] = []
+        lost: list[str] = []
 
         async def reduce() -> None:
-            taken = await self.environment.nodes.call(snapshot.target(node), calls.VgReduce(group=name, force=True))
-            gone.extend(one for one in taken if one not in gone)
+            removed = await self.environment.nodes.call(snapshot.target(node), calls.VgReduce(group=name, force=True))
+            lost.extend(volume for volume in removed if volume not in lost)
             # Monitoring looks for this line (contracts/cluster-design.md#lvm-self-repair).
             self.environment.log.warning(
-                f"lvm-repair node={node.name} group={name} missing={facts} lost={','.join(gone)}"
+                f"lvm-repair node={node.name} group={name} missing={facts} lost={','.join(lost)}"
             )
 
         text = f"remove {facts} missing physical volumes from volume group {name} on {node.name}"
-        action = base.Procedure("its answer is the result of the opcode", reduce)
+        action = base.Procedure("the answer is the result of the opcode", reduce)
         steps = [base.Step(text, (action,))] if facts else []
         return base.Plan(
-            lines=[text if facts else f"nothing of volume group {name} on {node.name} is missing"],
+            lines=[text if facts else f"volume group {name} on {node.name} is complete"],
             steps=steps,
-            result=lambda: gone,
+            result=lambda: lost,
         )
 
 
 def _only_here(snapshot: states.Snapshot, node: cluster.Node, group: str, lost: set[str]) -> set[str]:
-    """Return the instances that have lost volumes on a node, and no copy elsewhere; and disks without an instance."""
+    """Return the instances, and disks without an instance, that have lost volumes on a node and no copy elsewhere."""
     here = [snapshot.instances[uuid] for uuid in snapshot.on_node.get(node.uuid) or ()]
-    loose = [snapshot.disks[uuid] for uuid in snapshot.disks_on.get(node.uuid) or ()]
-    alone = [(f"instance {vm.name}", vm.disks) for vm in here if not vm.secondary_nodes]
-    alone += [(f"disk {one.uuid}", (one.disk,)) for one in loose if not one.disk.mirror]
-    return {what for what, held in alone if any((group, name) in disk_spec.volumes_of(held) for name in lost)}
+    detached = [snapshot.disks[uuid] for uuid in snapshot.disks_on.get(node.uuid) or ()]
+    owners = [(f"instance {vm.name}", vm.disks) for vm in here if not vm.secondary_nodes]
+    owners += [(f"disk {entry.uuid}", (entry.disk,)) for entry in detached if not entry.disk.mirror]
+    return {owner for owner, disks in owners if any((group, name) in disk_spec.volumes_of(disks) for name in lost)}
 
 
 @dataclass(frozen=True)
 class Faults:
-    """What is wrong with disks: nodes that do not answer and why, instances, and volumes that are gone, by instance."""
+    """Problems of disks: nodes that do not answer and why, instances, and missing volumes by instance."""
 
     silent: dict[str, str]
     inactive: list[str]
@@ -233,7 +248,7 @@ class Faults:
 
 
 class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
-    """Looks for disks of running instances that are not active, or gone."""
+    """Checks the disks of instances whose admin state is up: not active, or missing."""
 
     OPCODE = opcodes.GroupVerifyDisks
 
@@ -242,22 +257,24 @@ class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
         group = snapshot.group(self.op.group_name)
         return {
             (lock.Level.GROUP, group.uuid): lock.Mode.SHARED,
-            **{(lock.Level.INSTANCE, vm.uuid): lock.Mode.SHARED for vm in _wanted(snapshot, group)},
+            **{(lock.Level.INSTANCE, vm.uuid): lock.Mode.SHARED for vm in _instances_up(snapshot, group)},
         }
 
     async def inspect(self, snapshot: states.Snapshot) -> Faults:
-        """Ask each node for all disks that it should have active."""
+        """Ask each node for all disks that should be active there."""
         faults = Faults({}, [], {})
-        vms = _wanted(snapshot, snapshot.group(self.op.group_name))
+        vms = _instances_up(snapshot, snapshot.group(self.op.group_name))
         for uuid in sorted({node for vm in vms for node in vm.nodes}, key=lambda uuid: snapshot.nodes[uuid].name):
             node = snapshot.nodes[uuid]
-            kept = [(vm, disk) for vm in vms if uuid in vm.nodes for disk in fill.fill(snapshot, vm, node=uuid).disks]
-            ask = calls.BlockdevStatus(disks=tuple(disk for _, disk in kept))
+            expected = [
+                (vm, disk) for vm in vms if uuid in vm.nodes for disk in fill.fill(snapshot, vm, node=uuid).disks
+            ]
+            ask = calls.BlockdevStatus(disks=tuple(disk for _, disk in expected))
             (answer,) = await self.environment.nodes.fan_out([snapshot.target(node)], ask)
             if answer.value is None:
                 faults.silent[node.name] = str(answer.error)
                 continue
-            for (vm, disk), state in zip(kept, answer.value, strict=True):
+            for (vm, disk), state in zip(expected, answer.value, strict=True):
                 if state is None:
                     faults.missing.setdefault(vm.name, []).append((node.name, f"disk/{disk.index}"))
                 elif not state.active and vm.name not in faults.inactive:
@@ -265,12 +282,12 @@ class GroupVerifyDisks(base.Unit[opcodes.GroupVerifyDisks, Faults]):
         return faults
 
     def plan(self, snapshot: states.Snapshot, facts: Faults) -> base.Plan:
-        """Change nothing; the result is what is wrong (contracts/opcodes.md#results)."""
+        """Change nothing; the result is the faults (contracts/opcodes.md#results)."""
         return base.Plan(result=lambda: [facts.silent, sorted(facts.inactive), facts.missing])
 
 
-def _wanted(snapshot: states.Snapshot, group: cluster.NodeGroup) -> list[instance.Instance]:
-    """Return the instances of a node group that should run, by name."""
+def _instances_up(snapshot: states.Snapshot, group: cluster.NodeGroup) -> list[instance.Instance]:
+    """Return the instances of a node group whose admin state is up, by name."""
     here = [uuid for node in snapshot.nodes_in.get(group.uuid) or () for uuid in snapshot.on_node.get(node) or ()]
     vms = [snapshot.instances[uuid] for uuid in here]
     up = [vm for vm in vms if vm.admin_state is instance.AdminState.UP and vm.disks]
@@ -278,7 +295,7 @@ def _wanted(snapshot: states.Snapshot, group: cluster.NodeGroup) -> list[instanc
 
 
 class ClusterVerifyDisks(base.Planned[opcodes.ClusterVerifyDisks]):
-    """Submits the look at the disks of each node group, a job each."""
+    """Submits a job for each node group that checks its disks."""
 
     OPCODE = opcodes.ClusterVerifyDisks
 
@@ -287,11 +304,11 @@ class ClusterVerifyDisks(base.Planned[opcodes.ClusterVerifyDisks]):
         return {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Leave it to the jobs."""
+        """Submit the jobs."""
         del facts
         named = [snapshot.group(self.op.group_name)] if self.op.group_name else [*snapshot.nodegroups.values()]
         names = sorted(group.name for group in named)
         return base.Plan(
-            lines=[f"look at the disks of node group {name}" for name in names],
+            lines=[f"verify the disks of node group {name}" for name in names],
             jobs=[[opcodes.GroupVerifyDisks(group_name=name, reason=self.op.reason)] for name in names],
         )

@@ -1,1 +1,1 @@
-"""OS definitions: which nodes have them, and whether an instance can be installed with one."""
+"""OS definitions: the nodes that have them, and checks before an OS is installed."""

@@ -1,1 +1,1 @@
-"""Where an instance goes: the built-in allocator and allocator programs."""
+"""Choosing nodes for instances: the built-in allocator and allocator programs."""

@@ -1,8 +1,8 @@
-"""What is said to an allocator program and what it answers (contracts/iallocator.md#request). Pure.
+"""Requests to allocator programs, and their answers (contracts/iallocator.md#request). Pure.
 
-A request is one JSON document: the cluster, its groups, nodes and instances, and what is asked for. The answer is one
-too: ``success``, ``info`` and ``result``. ``node_choice`` asks the nodes for what only they know and runs the program.
-Sizes are MiB. An answer that is not of this form, or names what is not there, is refused with what is wrong about it.
+A request is one JSON document: the cluster, its groups, nodes and instances, and the request proper. The answer is also
+one document: ``success``, ``info``, ``result``. ``node_choice`` asks the nodes for their status and runs the program.
+Sizes are MiB. An answer that is not of this form, or names unknown objects, is refused with the reason.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,8 +21,8 @@ VERSION = 2
 Json = dict[str, object]
 
 
-def document(state: states.Snapshot, live: Mapping[str, calls.NodeStatus | None], asked: Json) -> bytes:
-    """Return a whole request; ``live`` is what the nodes say, by UUID, ``asked`` is from one of the functions below."""
+def document(state: states.Snapshot, live: Mapping[str, calls.NodeStatus | None], request: Json) -> bytes:
+    """Return a whole document; ``live`` is the nodes' status by UUID, ``request`` is from a function below."""
     owner = state.the_cluster
     return msgspec.json.encode(
         {
@@ -34,18 +34,18 @@ def document(state: states.Snapshot, live: Mapping[str, calls.NodeStatus | None]
             "nodegroups": {uuid: _group(state, group) for uuid, group in state.nodegroups.items()},
             "nodes": {node.name: _node(state, node, live.get(uuid)) for uuid, node in state.nodes.items()},
             "instances": {vm.name: _instance(state, vm) for vm in state.instances.values()},
-            "request": asked,
+            "request": request,
         }
     )
 
 
-def _policy(holds: cluster.Policy) -> Json:
+def _policy(filled: cluster.Policy) -> Json:
     return {
-        "minmax": [{"min": bounds.min, "max": bounds.max} for bounds in holds.minmax],
-        "std": holds.std,
-        "disk-templates": list(holds.disk_templates),
-        "vcpu-ratio": holds.vcpu_ratio,
-        "spindle-ratio": holds.spindle_ratio,
+        "minmax": [{"min": bounds.min, "max": bounds.max} for bounds in filled.minmax],
+        "std": filled.std,
+        "disk-templates": list(filled.disk_templates),
+        "vcpu-ratio": filled.vcpu_ratio,
+        "spindle-ratio": filled.spindle_ratio,
     }
 
 
@@ -65,7 +65,7 @@ def _node(state: states.Snapshot, node: cluster.Node, status: calls.NodeStatus |
         "tags": list(node.tags),
         "primary_ip": node.primary_ip,
         "secondary_ip": node.secondary_ip or node.primary_ip,
-        # One that is asked in vain has no room that anybody could tell of.
+        # A node that does not answer has no known free space.
         "offline": node.offline or (node.vm_capable and status is None),
         "drained": node.drained,
         "master_candidate": node.master_candidate,
@@ -82,7 +82,7 @@ def _node(state: states.Snapshot, node: cluster.Node, status: calls.NodeStatus |
         for vm in (state.instances[uuid] for uuid in state.on_node.get(node.uuid) or ())
     ]
     up = [backend for vm, backend in backends if vm.admin_state is instance.AdminState.UP]
-    storage = max(status.storage, key=lambda one: one.free, default=None)
+    storage = max(status.storage, key=lambda unit: unit.free, default=None)
     return static | {
         "total_memory": status.memory_total,
         "reserved_memory": status.memory_node,
@@ -99,12 +99,12 @@ def _node(state: states.Snapshot, node: cluster.Node, status: calls.NodeStatus |
 
 
 def _space(template: str, sizes: Sequence[int]) -> int:
-    """Return what the disks of an instance take on a node."""
+    """Return the disk space that the disks of an instance take on a node, in MiB."""
     return sum(sizes) + (templates.META_SIZE * len(sizes) if template == "drbd" else 0)
 
 
 def shape(state: states.Snapshot, vm: instance.Instance) -> Json:
-    """Return what is told of an instance, and asked for a new one."""
+    """Return the description of an instance, existing or requested."""
     backend = parameters.fill_backend(state.the_cluster, vm)
     plugs = [fill.fill_nic(state.the_cluster, index, nic, net=None) for index, nic in enumerate(vm.nics)]
     return {
@@ -142,18 +142,18 @@ def _instance(state: states.Snapshot, vm: instance.Instance) -> Json:
 def allocate(
     state: states.Snapshot, vm: instance.Instance, *, mirrored: bool = False, group: str | None = None
 ) -> Json:
-    """Ask for the nodes of an instance to be: one, or two where its disks are ``mirrored``."""
+    """Request the nodes for a new instance: one, or two if its disks are ``mirrored``."""
     more: Json = {"group_name": group} if group else {"group_name": None}
     return shape(state, vm) | more | {"type": "allocate", "name": vm.name, "required_nodes": 2 if mirrored else 1}
 
 
 def allocate_many(state: states.Snapshot, vms: Sequence[instance.Instance], *, mirrored: bool = False) -> Json:
-    """Ask for the nodes of several instances to be."""
+    """Request the nodes for several new instances."""
     return {"type": "multi-allocate", "instances": [allocate(state, vm, mirrored=mirrored) for vm in vms]}
 
 
 def relocate(vm: instance.Instance, *, leaves: Sequence[str]) -> Json:
-    """Ask for a node in the place of those, by name, that an instance ``leaves``."""
+    """Request a node that replaces those, by name, that an instance ``leaves``."""
     space = _space(vm.disk_template, [disk.size for disk in vm.disks])
     return {
         "type": "relocate",
@@ -165,12 +165,12 @@ def relocate(vm: instance.Instance, *, leaves: Sequence[str]) -> Json:
 
 
 def evacuate(names: Sequence[str], *, mode: str) -> Json:
-    """Ask how instances leave their node; ``mode`` is that of the opcode."""
+    """Request the moves of instances away from their node; ``mode`` is that of the opcode."""
     return {"type": "node-evacuate", "instances": list(names), "evac_mode": mode}
 
 
 def change_group(names: Sequence[str], *, groups: Sequence[str]) -> Json:
-    """Ask how instances come to one of several node groups (UUIDs)."""
+    """Request the moves of instances to one of several node groups (UUIDs)."""
     return {"type": "change-group", "instances": list(names), "target_groups": list(groups)}
 
 
@@ -200,7 +200,7 @@ class _Moves(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Moves:
-    """What brings instances elsewhere: jobs of opcodes, why some stay, and what is said of the others."""
+    """Moves of instances: jobs of opcodes, the instances that stay with the reason, and lines for the log."""
 
     jobs: Sequence[Sequence[opcodes.AnyOpcode]]
     stay: Mapping[str, str]
@@ -208,54 +208,54 @@ class Moves:
 
 
 def _result(raw: bytes, *, program: str) -> tuple[bytes, str]:
-    """Return the result of an answer and what is said with it; raises NoRoomError for a refusal."""
+    """Return the result of an answer and its ``info``; raises NoRoomError for a refusal."""
     try:
         answer = msgspec.json.decode(raw, type=_Answer)
     except msgspec.MsgspecError as error:
         raise _bad(program, str(error), raw) from None
     if not answer.success:
-        raise errors.NoRoomError(f"allocator {program} finds no place: {answer.info or 'it does not say why'}")
-    found = bytes(answer.result) or bytes(answer.nodes)
-    if not found:
+        raise errors.NoRoomError(f"allocator {program} found no node: {answer.info or 'without a reason'}")
+    result = bytes(answer.result) or bytes(answer.nodes)
+    if not result:
         raise _bad(program, "it has no result", raw)
-    return found, answer.info
+    return result, answer.info
 
 
-def _bad(program: str, why: str, raw: bytes) -> errors.EnvironmentFaultError:
-    shown = " ".join(raw[:200].decode(errors="replace").split())
+def _bad(program: str, reason: str, raw: bytes) -> errors.EnvironmentFaultError:
+    beginning = " ".join(raw[:200].decode(errors="replace").split())
     return errors.EnvironmentFaultError(
-        f"what allocator {program} answers cannot be used: {why}", hint=f"it begins with: {shown or 'nothing'}"
+        f"the answer of allocator {program} is invalid: {reason}", hint=f"it begins with: {beginning or 'nothing'}"
     )
 
 
 def nodes(
-    raw: bytes, state: states.Snapshot, *, program: str, count: int, but: Collection[str] = ()
+    raw: bytes, state: states.Snapshot, *, program: str, count: int, excluded: Collection[str] = ()
 ) -> tuple[list[cluster.Node], str]:
-    """Return the nodes that an answer names, and what is said with it; ``but`` are UUIDs that it may not name."""
+    """Return the nodes in an answer, and its ``info``; ``excluded`` are UUIDs that it may not contain."""
     result, info = _result(raw, program=program)
     try:
         names = msgspec.json.decode(result, type=list[str])
-        found = [state.node(name) for name in names]
+        chosen = [state.node(name) for name in names]
     except msgspec.MsgspecError as error:
         raise _bad(program, str(error), raw) from None
     except errors.NotFoundError as error:
         raise _bad(program, error.message, raw) from None
-    if len(found) != count or len({node.uuid for node in found}) != count:
-        raise _bad(program, f"{count} nodes were asked for, it names {len(found)}", raw)
-    if wrong := [node.name for node in found if node.uuid in but]:
-        raise _bad(program, f"{wrong[0]} is a node that the instance has already", raw)
-    return found, info
+    if len(chosen) != count or len({node.uuid for node in chosen}) != count:
+        raise _bad(program, f"{count} nodes were requested, it names {len(chosen)}", raw)
+    if refused := [node.name for node in chosen if node.uuid in excluded]:
+        raise _bad(program, f"the instance already has node {refused[0]}", raw)
+    return chosen, info
 
 
 def moves(raw: bytes, *, program: str) -> Moves:
     """Return the jobs of an answer to ``evacuate`` or ``change_group``."""
     result, info = _result(raw, program=program)
     try:
-        found = msgspec.json.decode(result, type=_Moves)
-        jobs = [[opcodes.decode(op) for op in job] for job in found.jobs]
+        answer = msgspec.json.decode(result, type=_Moves)
+        jobs = [[opcodes.decode(op) for op in job] for job in answer.jobs]
     except msgspec.MsgspecError as error:
         raise _bad(program, str(error), raw) from None
     except errors.InvalidError as error:
         raise _bad(program, error.message, raw) from None
-    lines = [f"{one.instance} goes to {', '.join(one.nodes)}" for one in found.moved]
-    return Moves(jobs, {one.instance: one.why for one in found.failed}, [f"allocator {program}: {info}", *lines])
+    lines = [f"{move.instance} goes to {', '.join(move.nodes)}" for move in answer.moved]
+    return Moves(jobs, {stay.instance: stay.why for stay in answer.failed}, [f"allocator {program}: {info}", *lines])

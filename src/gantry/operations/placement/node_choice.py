@@ -1,7 +1,7 @@
-"""Who decides where an instance goes: the built-in allocator (``builtin_allocator``), or a program of the site's.
+"""Which allocator chooses nodes: the built-in allocator (``builtin_allocator``), or a program of the site.
 
-Shared by the units that place instances. A request names an allocator, ``.`` or nothing is the cluster's own, and where
-that has none the built-in one decides, which has the name ``BUILT_IN``. The answers come with lines that explain them,
+Shared by the units that place instances. A request names an allocator; ``.`` or an empty name is the cluster's default,
+and without a default the built-in allocator, named ``BUILT_IN``, decides. The choice comes with lines that explain it,
 for the job's log and for a dry run.
 """
 
@@ -20,32 +20,32 @@ BUILT_IN = "gantry"
 
 @dataclass(frozen=True)
 class Choice:
-    """The nodes chosen, the primary one first, and why."""
+    """The chosen nodes, the primary node first, and why."""
 
     nodes: Sequence[cluster.Node]
     why: Sequence[str] = ()
 
 
 def program(snapshot: states.Snapshot, named: str | None) -> str:
-    """Return the allocator program that a request asks for; empty for the built-in allocator."""
-    wanted = snapshot.the_cluster.default_iallocator if named in (None, "", ".") else named
-    return "" if wanted == BUILT_IN else str(wanted)
+    """Return the allocator program that a request selects; empty for the built-in allocator."""
+    name = snapshot.the_cluster.default_iallocator if named in (None, "", ".") else named
+    return "" if name == BUILT_IN else str(name)
 
 
 class Allocation:
-    """Asks for places in the name of one opcode."""
+    """Chooses nodes for one opcode."""
 
     def __init__(self, environment: base.Environment, snapshot: states.Snapshot, *, named: str | None = None) -> None:
         self._environment = environment
         self._snapshot = snapshot
         self.program = program(snapshot, named)
 
-    async def ask(self, asked: iallocator.Json) -> bytes:
-        """Return the program's answer to a request; it is told of the whole cluster."""
+    async def ask(self, request: iallocator.Json) -> bytes:
+        """Return the program's answer to a request, which gets a description of the whole cluster."""
         snapshot = self._snapshot
-        request = iallocator.document(snapshot, await self.statuses(snapshot.nodes.values()), asked)
+        document = iallocator.document(snapshot, await self.statuses(snapshot.nodes.values()), request)
         options = [f"--{name}={value}" for name, value in snapshot.the_cluster.default_iallocator_params.items()]
-        return await self._environment.run_allocator(self.program, request, options)
+        return await self._environment.run_allocator(self.program, document, options)
 
     async def statuses(
         self,
@@ -54,9 +54,9 @@ class Allocation:
         *,
         units: tuple[calls.StorageUnit, ...] | None = None,
     ) -> builtin_allocator.Statuses:
-        """Ask nodes for their room; those that the configuration keeps the instance off are not asked."""
+        """Ask nodes for their status, except for nodes that the configuration forbids for the need."""
         snapshot, known = self._snapshot, list(nodes)
-        asked = [
+        targets_to_ask = [
             snapshot.target(node)
             for node in known
             if node.vm_capable
@@ -64,46 +64,46 @@ class Allocation:
             and not (need and builtin_allocator.static_unfit(snapshot, node, need))
         ]
         ask = calls.NodeInfo() if units is None else calls.NodeInfo(storage=units)
-        answers = await self._environment.nodes.fan_out(asked, ask)
-        silent: builtin_allocator.Statuses = {node.uuid: None for node in known}
-        return silent | {answer.target.uuid: answer.value for answer in answers}
+        answers = await self._environment.nodes.fan_out(targets_to_ask, ask)
+        unknown: builtin_allocator.Statuses = {node.uuid: None for node in known}
+        return unknown | {answer.target.uuid: answer.value for answer in answers}
 
     async def choose(
         self,
         need: builtin_allocator.Need,
         groups: Sequence[cluster.NodeGroup],
         *,
-        but: Collection[str] = (),
+        excluded: Collection[str] = (),
         reasons: Sequence[str] = (),
         units: tuple[calls.StorageUnit, ...] | None = None,
     ) -> Choice:
-        """Let the built-in allocator take one node of groups, none of ``but`` (UUIDs); raises NoRoomError.
+        """Let the built-in allocator choose a node of the groups, except ``excluded`` (UUIDs); raises NoRoomError.
 
-        Some nodes are asked, and more only when none of those fits: a large cluster is not asked as a whole.
+        Asks some of the nodes, and more only if none of them fits, so that a large cluster is not asked as a whole.
         """
         snapshot, statuses = self._snapshot, builtin_allocator.Statuses()
         for tier in builtin_allocator.tiers(snapshot, groups):
-            left = [uuid for uuid in tier if uuid not in but]
-            while left:
-                count = len(statuses) or builtin_allocator.ASKED
-                some = builtin_allocator.sample(left, count, below=self._environment.inputs.below)
-                found = await self.statuses([snapshot.nodes[uuid] for uuid in some], need, units=units)
-                statuses |= found
-                if builtin_allocator.fitting(snapshot, found, need):
+            remaining = [uuid for uuid in tier if uuid not in excluded]
+            while remaining:
+                count = len(statuses) or builtin_allocator.SAMPLE_SIZE
+                batch = builtin_allocator.sample(remaining, count, below=self._environment.inputs.below)
+                batch_statuses = await self.statuses([snapshot.nodes[uuid] for uuid in batch], need, units=units)
+                statuses |= batch_statuses
+                if builtin_allocator.fitting(snapshot, batch_statuses, need):
                     chosen = builtin_allocator.choose(snapshot, statuses, need)
                     return Choice([chosen], builtin_allocator.explain(snapshot, statuses, need, chosen=chosen))
         return Choice([builtin_allocator.choose(snapshot, statuses, need, reasons=reasons)])
 
     async def relocate(self, vm: instance.Instance, need: builtin_allocator.Need, *, leaves: str) -> Choice:
-        """Choose a node in an instance's group in the place of the one (a UUID) that it leaves; raises NoRoomError."""
+        """Choose a node of the instance's group that replaces the node (a UUID) that it leaves; raises NoRoomError."""
         snapshot = self._snapshot
         if self.program:
-            asked = iallocator.relocate(vm, leaves=[snapshot.nodes[leaves].name])
-            raw = await self.ask(asked)
-            found, said = iallocator.nodes(raw, snapshot, program=self.program, count=1, but=vm.nodes)
-            return Choice(found, [f"allocator {self.program} takes {found[0].name}: {said}"])
+            request = iallocator.relocate(vm, leaves=[snapshot.nodes[leaves].name])
+            raw = await self.ask(request)
+            nodes, reason = iallocator.nodes(raw, snapshot, program=self.program, count=1, excluded=vm.nodes)
+            return Choice(nodes, [f"allocator {self.program} chose {nodes[0].name}: {reason}"])
         group = snapshot.nodegroups[snapshot.nodes[vm.primary_node].group]
-        return await self.choose(need, [group], but=vm.nodes)
+        return await self.choose(need, [group], excluded=vm.nodes)
 
 
 def open_groups(
@@ -113,20 +113,20 @@ def open_groups(
     *,
     forbidden: Callable[[cluster.NodeGroup], Sequence[str]] | None = None,
 ) -> tuple[list[cluster.NodeGroup], list[str]]:
-    """Return which node groups an instance may go to, and why not to the others."""
-    good, reasons = [], []
-    for group in sorted(named, key=lambda one: one.name):
-        broken = forbidden(group) if forbidden else parameter_levels.violations(snapshot, vm, group=group.uuid)
+    """Return the node groups that an instance may go to, and the reasons against the other groups."""
+    open_groups, reasons = [], []
+    for group in sorted(named, key=lambda group: group.name):
+        violations = forbidden(group) if forbidden else parameter_levels.violations(snapshot, vm, group=group.uuid)
         if group.alloc_policy is cluster.AllocPolicy.UNALLOCABLE:
-            reasons.append(f"node group {group.name}: it takes only instances that name their node")
-        elif broken:
-            reasons.append(f"node group {group.name}: its policy forbids it, {', '.join(broken)}")
+            reasons.append(f"node group {group.name}: it is unallocable, so the node must be specified")
+        elif violations:
+            reasons.append(f"node group {group.name}: its instance policy forbids it: {', '.join(violations)}")
         else:
-            good.append(group)
-    return good, reasons
+            open_groups.append(group)
+    return open_groups, reasons
 
 
 def refuse_both(target: str | None, named: str | None) -> None:
     """Refuse a node together with an allocator."""
     if target and named and named != ".":
-        raise errors.InvalidError("a node and an allocator exclude each other", hint="name one of them")
+        raise errors.InvalidError("a node and an allocator exclude each other", hint="specify only one of them")

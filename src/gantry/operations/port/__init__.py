@@ -1,1 +1,1 @@
-"""Ports of networks and their addresses."""
+"""Units for ports of networks and their addresses."""

@@ -1,7 +1,7 @@
-"""Ports: make, change and remove them; ``port_addresses`` says which addresses they get.
+"""Units that add, change and remove ports; ``port_addresses`` determines their addresses.
 
-A port is stored with its addresses by one transaction, so that it has them or is not there. Others take addresses of
-the network at the same time; what is picked here is held from the turn of the loop in which the plan is made.
+One transaction stores a port with its addresses, so both exist or neither. Other opcodes allocate addresses of the
+network at the same time; addresses chosen here are held from the event loop turn that makes the plan.
 
 See contracts/neutron-api.md#ports.
 """
@@ -21,11 +21,11 @@ from gantry.state import snapshot as states
 Op = TypeVar("Op", opcodes.PortSetParams, opcodes.PortRemove)
 
 _PLAIN = ("name", "device_id", "device_owner", "admin_state_up", "description", "tags")
-"""What of a port is stored as it is given."""
+"""The fields of a port that are stored unchanged."""
 
 
 def _shared(networks: Iterable[str]) -> dict[tuple[lock.Level, str], lock.Mode]:
-    """Take networks so that their subnets stay what they are."""
+    """Share networks so that their subnets do not change."""
     return {(lock.Level.NETWORK, uuid): lock.Mode.SHARED for uuid in networks}
 
 
@@ -39,7 +39,7 @@ def _port(snapshot: states.Snapshot, name: str) -> network.Port:
 
 
 class PortAdd(base.Planned[opcodes.PortAdd]):
-    """Makes ports with their addresses."""
+    """Adds ports with their addresses."""
 
     OPCODE = opcodes.PortAdd
     BRIEF = True
@@ -53,7 +53,7 @@ class PortAdd(base.Planned[opcodes.PortAdd]):
         del facts
         inputs, ledger = self.environment.inputs, self.environment.ledger
         macs, allocations = nics.Macs(snapshot, inputs, held=ledger.macs), ledger.allocations(snapshot)
-        made: dict[str, network.Port] = {}
+        ports_by_uuid: dict[str, network.Port] = {}
         for spec in self.op.ports:
             net = snapshot.network(spec.network)
             mac = macs.take(spec.mac or "auto", net)
@@ -67,24 +67,24 @@ class PortAdd(base.Planned[opcodes.PortAdd]):
                 mtime=inputs.now,
                 **{name: getattr(spec, name) for name in _PLAIN},
             )
-            if port.uuid in snapshot.ports or port.uuid in snapshot.nics or port.uuid in made:
+            if port.uuid in snapshot.ports or port.uuid in snapshot.nics or port.uuid in ports_by_uuid:
                 raise errors.ExistsError(f"port {port.uuid} exists already")
-            made[port.uuid] = port
-        ports = list(made.values())
+            ports_by_uuid[port.uuid] = port
+        ports = list(ports_by_uuid.values())
         return base.Plan(
-            lines=[f"create port {_told(snapshot, port)}" for port in ports],
+            lines=[f"create port {_describe(snapshot, port)}" for port in ports],
             changes=[states.Put(port) for port in ports],
             result=lambda: [views.row(views.PORT, snapshot, port) for port in ports],
         )
 
 
-def _told(snapshot: states.Snapshot, port: network.Port) -> str:
+def _describe(snapshot: states.Snapshot, port: network.Port) -> str:
     addresses = ", ".join(port.ip) or "no address"
     return f"{port.name or port.uuid} in network {snapshot.networks[port.network].name}: {port.mac}, {addresses}"
 
 
 class _OfPort(base.Planned[Op]):
-    """What is done with one port."""
+    """Base of the units that change or remove one port."""
 
     BRIEF = True
 
@@ -100,25 +100,26 @@ class PortSetParams(_OfPort[opcodes.PortSetParams]):
     OPCODE = opcodes.PortSetParams
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the port as it shall be; nothing is stored if it is like that already."""
+        """Put the changed port; nothing is stored if nothing changes."""
         del facts
         op, inputs, old = self.op, self.environment.inputs, _port(snapshot, self.op.port)
-        given = {name: value for name in _PLAIN if (value := getattr(op, name)) is not None}
+        fields = {name: value for name in _PLAIN if (value := getattr(op, name)) is not None}
         net = snapshot.networks[old.network]
         macs = nics.Macs(snapshot, inputs, held=self.environment.ledger.macs)
         mac = old.mac if op.mac in (None, old.mac) else macs.take(str(op.mac), net)
-        new = structs.replace(old, mac=mac, **given)
+        new = structs.replace(old, mac=mac, **fields)
         picker = port_addresses.Picker(net, self.environment.ledger.allocations(snapshot, owner=old.uuid))
-        asked = picker.again(old.ip) if op.fixed is None and mac != old.mac else op.fixed
-        if asked is not None:
-            new = structs.replace(new, ip=picker.pick(asked, mac=mac, owner=new.device_owner, held=old.ip))
+        requested = picker.specs_of(old.ip) if op.fixed is None and mac != old.mac else op.fixed
+        if requested is not None:
+            new = structs.replace(new, ip=picker.pick(requested, mac=mac, owner=new.device_owner, current=old.ip))
         if new == old:
             return base.Plan(
-                lines=[f"port {old.uuid} is like this already"], result=lambda: views.row(views.PORT, snapshot, old)
+                lines=[f"nothing changes: port {old.uuid} already has these settings"],
+                result=lambda: views.row(views.PORT, snapshot, old),
             )
         changed = base.changed(new, inputs.now)
         return base.Plan(
-            lines=[f"change port {old.uuid}: {_told(snapshot, new)}"],
+            lines=[f"change port {old.uuid}: {_describe(snapshot, new)}"],
             changes=[states.Put(changed)],
             result=lambda: views.row(views.PORT, snapshot, changed),
         )
@@ -133,4 +134,6 @@ class PortRemove(_OfPort[opcodes.PortRemove]):
         """Delete the port."""
         del facts
         port = _port(snapshot, self.op.port)
-        return base.Plan(lines=[f"remove port {_told(snapshot, port)}"], changes=[states.Delete("ports", port.uuid)])
+        return base.Plan(
+            lines=[f"remove port {_describe(snapshot, port)}"], changes=[states.Delete("ports", port.uuid)]
+        )

@@ -1,8 +1,8 @@
-"""Which addresses a port gets, by what is asked for and what the subnets of its network are.
+"""The addresses of a port, by the request and the subnets of its network.
 
-A port that asks for nothing gets one address of each IP version, from the first subnet with room. From each subnet
-whose guests make their own it gets what its guest will make of its MAC address, whatever else is asked for, unless that
-is to have no address at all. Called by the units of ports; pure but for the picks of its plan.
+A port without a request gets one address of each IP version, from the first subnet with a free one. From each subnet
+whose guests configure themselves (SLAAC) it also gets the address that its guest derives from its MAC address, unless
+the request is for no address at all. Called by the units of ports; pure except for the allocations of its plan.
 
 See contracts/neutron-api.md#ports.
 """
@@ -16,101 +16,106 @@ from gantry.model import network, opcodes
 from gantry.operations.network import guest_options, subnets
 
 ROUTERS = "network:router_"
-"""What the ``device_owner`` of a router's port begins with: a router makes no addresses itself."""
+"""The prefix of a router port's ``device_owner``: a router does not configure addresses itself."""
 
 CLAIMS = "kubernetes:"
-"""What that of a port begins with that stands for a claim: it is what was asked for and no more, never a gateway."""
+"""The prefix of a claim port's ``device_owner``: it gets exactly the requested address, never a gateway."""
 
 Choice = Sequence[driver.SubnetAddress | driver.SpecificAddress]
-"""One address of a port: the requests that are tried in turn while there is no room."""
+"""One address of a port: requests that are tried in order until one finds a free address."""
 
 
 class Picker:
-    """Picks addresses in one network for the ports of one plan."""
+    """Allocates addresses in one network for the ports of one plan."""
 
     def __init__(self, net: network.Network, allocations: driver.Allocations) -> None:
         self._net = net
         self._allocations = allocations
 
     def pick(
-        self, asked: Sequence[opcodes.FixedSpec] | None, *, mac: str, owner: str, held: Sequence[str] = ()
+        self, requested: Sequence[opcodes.FixedSpec] | None, *, mac: str, owner: str, current: Sequence[str] = ()
     ) -> tuple[str, ...]:
-        """Return the addresses of a port whose device owner is ``owner``; None asks for what a port gets by itself.
+        """Return the addresses of a port whose device owner is ``owner``; None requests the default addresses.
 
-        Of those ``held`` the ones asked for stay, and one of a subnet of which any is asked for; others are given back.
+        Of the ``current`` addresses, those requested stay, and one for each request of any address of its subnet;
+        the others are released.
         Raises InvalidError, NotFoundError, NotUniqueError, WrongStateError, NoRoomError, BusyError.
         """
-        makes = not owner.startswith((ROUTERS, CLAIMS))
+        configures_itself = not owner.startswith((ROUTERS, CLAIMS))
         is_claim = owner.startswith(CLAIMS)
-        wanted = (
-            self._by_itself() if asked is None else [self._choice(one, makes, gateway=not is_claim) for one in asked]
+        choices = (
+            self._defaults()
+            if requested is None
+            else [self._choice(spec, configures_itself, gateway=not is_claim) for spec in requested]
         )
-        if makes and asked != ():
-            wanted += [[_specific(address)] for address in self._made(mac)]
-        wanted = [choice for choice in wanted if choice]
-        # Those that are named go first, so that no pool picks one of them.
-        order = sorted(range(len(wanted)), key=lambda place: isinstance(wanted[place][0], driver.SubnetAddress))
-        left = list(held)
-        found = {place: self._kept(wanted[place], left) for place in order}
-        for ip in left:
+        if configures_itself and requested != ():
+            choices += [[_specific(address)] for address in self._automatic(mac)]
+        choices = [choice for choice in choices if choice]
+        # Specific addresses go first, so that no pool allocates one of them.
+        order = sorted(range(len(choices)), key=lambda index: isinstance(choices[index][0], driver.SubnetAddress))
+        remaining = list(current)
+        addresses = {index: self._kept(choices[index], remaining) for index in order}
+        for ip in remaining:
             self._allocations.release(self._net, ip)
-        for place in order:
-            found[place] = found[place] or self._first(wanted[place])
-        return tuple(found[place] for place in range(len(wanted)))
+        for index in order:
+            addresses[index] = addresses[index] or self._first(choices[index])
+        return tuple(addresses[index] for index in range(len(choices)))
 
-    def again(self, ips: Sequence[str]) -> list[opcodes.FixedSpec]:
-        """Return what asks for addresses that a port has; for what its guest made, for whatever that makes now."""
-        homes = [(ip, self._containing(ranges.parse_address(ip))) for ip in ips]
+    def specs_of(self, ips: Sequence[str]) -> list[opcodes.FixedSpec]:
+        """Return requests for a port's present addresses; a self-configured address is requested without its value."""
+        subnet_of = [(ip, self._containing(ranges.parse_address(ip))) for ip in ips]
         return [
-            opcodes.FixedSpec(subnet=home.uuid, ip="" if guest_options.is_automatic(home) else ip) for ip, home in homes
+            opcodes.FixedSpec(subnet=subnet.uuid, ip="" if guest_options.is_automatic(subnet) else ip)
+            for ip, subnet in subnet_of
         ]
 
-    def _by_itself(self) -> list[Choice]:
-        told = [one for one in self._net.subnets if one.pools and not guest_options.is_automatic(one)]
-        of_family = [[one for one in told if _cidr(one).family is family] for family in ranges.Family]
-        return [[driver.SubnetAddress(one.uuid) for one in some] for some in of_family]
+    def _defaults(self) -> list[Choice]:
+        pooled = [subnet for subnet in self._net.subnets if subnet.pools and not guest_options.is_automatic(subnet)]
+        by_family = [[subnet for subnet in pooled if _cidr(subnet).family is family] for family in ranges.Family]
+        return [[driver.SubnetAddress(subnet.uuid) for subnet in family_subnets] for family_subnets in by_family]
 
-    def _made(self, mac: str) -> Iterator[ranges.Address]:
-        return (automatic.address(_cidr(one), mac) for one in self._net.subnets if guest_options.is_automatic(one))
+    def _automatic(self, mac: str) -> Iterator[ranges.Address]:
+        automatic_subnets = (subnet for subnet in self._net.subnets if guest_options.is_automatic(subnet))
+        return (automatic.address(_cidr(subnet), mac) for subnet in automatic_subnets)
 
-    def _choice(self, one: opcodes.FixedSpec, makes: bool, *, gateway: bool) -> Choice:
-        """Return what one thing asked for is; nothing where the port's guest makes the address itself."""
-        address = ranges.parse_address(one.ip) if one.ip else None
-        home = subnets.find(self._net, one.subnet) if one.subnet else self._containing(address)
-        if guest_options.is_automatic(home) and makes:
+    def _choice(self, spec: opcodes.FixedSpec, configures_itself: bool, *, gateway: bool) -> Choice:
+        """Return the choice for one request; empty if the port's guest configures that address itself."""
+        address = ranges.parse_address(spec.ip) if spec.ip else None
+        subnet = subnets.find(self._net, spec.subnet) if spec.subnet else self._containing(address)
+        if guest_options.is_automatic(subnet) and configures_itself:
             if address is None:
                 return []
             raise errors.InvalidError(
-                f"address {address} cannot be asked for: guests of subnet {home.uuid} ({home.cidr}) make their own"
+                f"address {address} cannot be requested: guests of subnet {subnet.uuid} ({subnet.cidr}) make their own"
             )
         if address is None:
-            return [driver.SubnetAddress(home.uuid)]
-        if not _has(home, address):
-            raise errors.InvalidError(f"address {address} is not in subnet {home.uuid} ({home.cidr})")
+            return [driver.SubnetAddress(subnet.uuid)]
+        if not _has(subnet, address):
+            raise errors.InvalidError(f"address {address} is not in subnet {subnet.uuid} ({subnet.cidr})")
         return [_specific(address, gateway=gateway)]
 
     def _containing(self, address: ranges.Address | None) -> network.Subnet:
         if address is None:
-            raise errors.InvalidError("an address that is asked for needs a subnet, an address or both")
+            raise errors.InvalidError("a requested address needs a subnet, an address or both")
         for subnet in self._net.subnets:
             if _has(subnet, address):
                 return subnet
         known = ", ".join(subnet.cidr for subnet in self._net.subnets) or "none"
         raise errors.InvalidError(f"address {address} is outside every subnet of network {self._net.name} ({known})")
 
-    def _kept(self, choice: Choice, left: list[str]) -> str:
-        """Take what fits out of the addresses that a port has; empty if none does."""
+    def _kept(self, choice: Choice, remaining: list[str]) -> str:
+        """Remove and return an address that fits the choice from the remaining addresses; empty if none fits."""
         for request in choice:
-            for ip in left:
+            for ip in remaining:
                 if self._fits(request, ranges.parse_address(ip)):
-                    left.remove(ip)
+                    remaining.remove(ip)
                     return ip
         return ""
 
     def _fits(self, request: driver.SubnetAddress | driver.SpecificAddress, address: ranges.Address) -> bool:
         if isinstance(request, driver.SpecificAddress):
             return request.address == address
-        return any(one.uuid == request.subnet and _has(one, address) for one in self._net.subnets)
+        return any(subnet.uuid == request.subnet and _has(subnet, address) for subnet in self._net.subnets)
 
     def _first(self, choice: Choice) -> str:
         for request in choice[:-1]:

@@ -279,7 +279,7 @@ async def _ask(source: Source, state: states.Snapshot, what: str, objects: Seque
     """Ask the nodes that the rows depend on for what the live fields need."""
     if what == "node":
         some = [one for one in objects if isinstance(one, cluster.Node) and one.vm_capable]
-        ask = calls.NodeInfo(storage=disk_spec.places(state))
+        ask = calls.NodeInfo(storage=disk_spec.cluster_units(state))
         answers = await source.nodes.fan_out([state.target(one) for one in some], ask)
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
     nodes = sorted(state.nodes.values(), key=_nice_name)

@@ -1,1 +1,1 @@
-"""Segment ranges, and which segment a network gets."""
+"""Units for segment ranges, and the choice of a network's segment."""

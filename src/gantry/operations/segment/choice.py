@@ -1,7 +1,7 @@
-"""Which segment a network gets: the one that its opcode names, or the next free one.
+"""The segment of a network: the one that its opcode names, or the next free id.
 
-``network`` asks, for a network that is made and for one that is changed. Who names an id may take one that is in no
-range, or in another project's: only administrators can (contracts/segment-ranges.md#explicit-ids).
+Called by ``network``, for a new and for a changed network. An explicit id may be outside all ranges, or in the range of
+another project: only administrators may name ids (contracts/segment-ranges.md#explicit-ids).
 
 See contracts/segment-ranges.md#allocation.
 """
@@ -23,9 +23,9 @@ def chosen(
     *,
     project: str,
 ) -> network.Segment | None:
-    """Return the segment that an opcode asks for, None if for none; InvalidError, NoRoomError, NotUniqueError.
+    """Return the requested segment, None without a request; raises InvalidError, NoRoomError, NotUniqueError.
 
-    The ledger holds it as soon as the plan that has it is carried out, in the same turn of the loop.
+    The ledger holds the segment as soon as its plan is carried out, in the same turn of the event loop.
     """
     if not (op.network_type or op.physical_network or op.segment is not None or op.segmented):
         return None
@@ -35,30 +35,30 @@ def chosen(
     if op.segment is None:
         return ledger.pick(snapshot.the_cluster, wish, project=project)
     if not op.network_type:
-        raise errors.InvalidError(f"segment {op.segment} is named without its network type", hint="name both")
+        raise errors.InvalidError(f"segment {op.segment} needs a network type", hint="specify both")
     segments.check_place(op.network_type, op.physical_network)
     segments.checked_run(op.network_type, op.segment, maximum=op.segment)
-    wanted = network.Segment(
+    segment = network.Segment(
         network_type=op.network_type, physical_network=op.physical_network, segmentation_id=op.segment
     )
-    ledger.check_free(snapshot, wanted)
-    return wanted
+    ledger.check_free(snapshot, segment)
+    return segment
 
 
 def _check(ledger: ledgers.Segments, snapshot: states.Snapshot, wish: ledgers.Request) -> None:
-    """Refuse a type that does not exist, and a physical network that nothing names: it would be a slip of the pen."""
+    """Refuse a type that does not exist, and an unknown physical network: probably a typing error."""
     physical = wish.physical_network
     if wish.network_type:
         segments.check_place(wish.network_type, physical or ("?" if wish.network_type == "vlan" else ""))
     if physical and not (ledger.is_known(("vlan", physical)) or physical in snapshot.the_cluster.physical_networks):
         raise errors.InvalidError(
             f"physical network {physical} is not known",
-            hint="name it in network_vlan_ranges of segments.ini, or create a segment range of it",
+            hint="add it to network_vlan_ranges in segments.ini, or create a segment range in it",
         )
 
 
 def text(segment: network.Segment | None) -> str:
-    """Return a segment in the words of a dry run."""
+    """Return a segment as text for a dry run."""
     if segment is None:
         return "none"
     where = f" of physical network {segment.physical_network}" if segment.physical_network else ""
@@ -68,12 +68,14 @@ def text(segment: network.Segment | None) -> str:
 def changed(
     environment: base.Environment, snapshot: states.Snapshot, net: network.Network, op: opcodes.NetworkSetParams
 ) -> network.Segment | None:
-    """Return the segment that a network has after a change: its own, where that is what the opcode asks for."""
+    """Return a network's segment after a change: the present one if that matches the request."""
     own, wish = net.segment, ledgers.Request(op.network_type, op.physical_network)
-    asked = op.network_type or op.physical_network or op.segment is not None
-    if asked and op.segmented is False:
-        raise errors.InvalidError(f"network {net.name} is to have a segment and none", hint="ask for one of both")
-    if not asked and op.segmented is None:
+    requested = op.network_type or op.physical_network or op.segment is not None
+    if requested and op.segmented is False:
+        raise errors.InvalidError(
+            f"network {net.name} cannot have a segment and no segment", hint="request only one of both"
+        )
+    if not requested and op.segmented is None:
         return own
     fits = own and op.segment in (None, own.segmentation_id) and wish.fits((own.network_type, own.physical_network))
     if fits and op.segmented is not False:

@@ -1,11 +1,11 @@
-"""Segment ranges: make, change and remove them while all runs (contracts/segment-ranges.md#purpose).
+"""Units that add, change and remove segment ranges at run time (contracts/segment-ranges.md#purpose).
 
-Those of the configuration file are read-only here; ``daemons.segments`` brings them. While the feature is off
-(``Cluster.segment_ranges``) nobody makes any.
+Ranges of the configuration file are read-only here; ``daemons.segments`` adds them. While the feature is off
+(``Cluster.segment_ranges``), no ranges can be added.
 
-What two requests might both do to one place, overlap or pull a range away from under a network, is decided under the
-place's lock, and by the ledger's held ids against networks that are just being created: they take no lock here, so
-that one with slow hooks holds up nobody.
+Conflicts between two requests for one scope (overlaps, removing a range that a network uses) are prevented by the lock
+of the scope. Networks that are just being created take no lock here, so that a network with slow hooks delays no other
+job; the ledger's held ids prevent conflicts with them.
 """
 
 from collections.abc import Iterable
@@ -20,112 +20,125 @@ from gantry.state import snapshot as states
 
 Op = TypeVar("Op", opcodes.SegmentRangeSetParams, opcodes.SegmentRangeRemove)
 
-SHOWN = 5
-"""How many ranges a message names that stand against a request."""
+MAX_LISTED = 5
+"""The maximum number of conflicting ranges in a message."""
 
 
 def _locks(keys: Iterable[ledgers.Scope]) -> lock.LockSet:
-    """Take places; their locks have names, as places have no UUID."""
+    """Take scopes (type and physical network); their locks have names, because scopes have no UUID."""
     return {(lock.Level.NETWORK, "/".join(("segments", *filter(None, key)))): lock.Mode.EXCLUSIVE for key in keys}
 
 
 def _check_enabled(snapshot: states.Snapshot) -> None:
     if not snapshot.the_cluster.segment_ranges:
         raise errors.WrongStateError(
-            "segment ranges cannot be changed here: only those of segments.ini apply",
-            hint="gnt-cluster modify --segment-ranges yes turns the feature on",
+            "segment ranges cannot be changed: only those of segments.ini apply",
+            hint="gnt-cluster modify --segment-ranges yes enables managed segment ranges",
         )
 
 
-def _called(one: network.SegmentRange) -> str:
-    return f"{one.name} ({one.uuid})" if one.name else one.uuid
+def _label(segment_range: network.SegmentRange) -> str:
+    return f"{segment_range.name} ({segment_range.uuid})" if segment_range.name else segment_range.uuid
 
 
-def _told(one: network.SegmentRange) -> str:
-    """Return a range in the words of a dry run."""
-    where = f" of physical network {one.physical_network}" if one.physical_network else ""
-    whose = f"project {one.project}" if one.project else "everybody"
-    return f"{one.network_type} {one.minimum} to {one.maximum}{where}, for {whose}"
+def _describe(segment_range: network.SegmentRange) -> str:
+    """Return a range as text for a dry run."""
+    physical = segment_range.physical_network
+    where = f" of physical network {physical}" if physical else ""
+    users = f"project {segment_range.project}" if segment_range.project else "all projects"
+    return f"{segment_range.network_type} {segment_range.minimum} to {segment_range.maximum}{where}, for {users}"
 
 
-def _row(one: network.SegmentRange) -> dict[str, object]:
+def _row(segment_range: network.SegmentRange) -> dict[str, object]:
     """Return a range as the result of a job, by the names of the query fields."""
-    return {name: getattr(one, name) for name in one.__struct_fields__}
+    return {name: getattr(segment_range, name) for name in segment_range.__struct_fields__}
 
 
 def _check_apart(
-    environment: base.Environment, snapshot: states.Snapshot, one: network.SegmentRange, *others: network.SegmentRange
+    environment: base.Environment,
+    snapshot: states.Snapshot,
+    new: network.SegmentRange,
+    *added: network.SegmentRange,
 ) -> None:
-    """Refuse a range that shares an id with another one, of the state or of ``others``; default ones do not count."""
-    run = ledgers.run_of(one)
-    claims = environment.ledger.segments.ids_of(one).overlapping(run)
-    found = [snapshot.segmentranges[claim.key] for claim in claims if claim.key != one.uuid]
-    found += [it for it in others if ledgers.scope_of(it) == ledgers.scope_of(one) and ledgers.run_of(it).overlaps(run)]
-    if found:
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    """Refuse a range that shares an id with a range in the state or in ``added``; default ranges do not count."""
+    run = ledgers.run_of(new)
+    claims = environment.ledger.segments.ids_of(new).overlapping(run)
+    overlaps = [snapshot.segmentranges[claim.key] for claim in claims if claim.key != new.uuid]
+    overlaps += [
+        other
+        for other in added
+        if ledgers.scope_of(other) == ledgers.scope_of(new) and ledgers.run_of(other).overlaps(run)
+    ]
+    if overlaps:
+        more = f" and {len(overlaps) - MAX_LISTED} more" if len(overlaps) > MAX_LISTED else ""
         raise errors.NotUniqueError(
-            f"{one.network_type} {one.minimum} to {one.maximum} overlaps segment range "
-            + ", ".join(f"{_called(it)}: {it.minimum} to {it.maximum}" for it in found[:SHOWN])
+            f"{new.network_type} {new.minimum} to {new.maximum} overlaps segment range "
+            + ", ".join(f"{_label(other)}: {other.minimum} to {other.maximum}" for other in overlaps[:MAX_LISTED])
             + more,
-            hint="choose ids that are in none, or change that range",
+            hint="choose ids that are not in any range, or change that range",
         )
 
 
 def _check_unused(
-    environment: base.Environment, snapshot: states.Snapshot, one: network.SegmentRange, gone: Iterable[ranges.Range]
+    environment: base.Environment,
+    snapshot: states.Snapshot,
+    segment_range: network.SegmentRange,
+    removed: Iterable[ranges.Range],
 ) -> None:
-    """Refuse that a range loses ids which a network has, or a running job is about to give to one."""
-    place = environment.ledger.segments.ids_of(one)
-    for run in gone:
-        used = next(place.used.used_runs(run), None)
+    """Refuse to remove ids that a network has, or that a running job is about to allocate."""
+    space = environment.ledger.segments.ids_of(segment_range)
+    label = _label(segment_range)
+    for run in removed:
+        used = next(space.used.used_runs(run), None)
         if used is not None:
-            holder = snapshot.segments[(*ledgers.scope_of(one), used.first)]
+            owner = snapshot.segments[(*ledgers.scope_of(segment_range), used.first)]
             raise errors.WrongStateError(
-                f"segment range {_called(one)} is in use: network {snapshot.networks[holder].name} has id {used.first}",
+                f"segment range {label} is in use: network {snapshot.networks[owner].name} has id {used.first}",
                 hint=f"remove the network first, or keep {used.first} in the range",
             )
-        held = next(filter(run.__contains__, place.held), None)
-        if held is not None:
+        held_id = next(filter(run.__contains__, space.held), None)
+        if held_id is not None:
+            job = space.held[held_id]
             raise errors.WrongStateError(
-                f"segment range {_called(one)} is in use: job {place.held[held]}, still running, takes id {held}",
-                hint=f"gnt-job watch {place.held[held]} shows how it ends",
+                f"segment range {label} is in use: running job {job} allocates id {held_id}",
+                hint=f"gnt-job watch {job} shows how the job ends",
             )
 
 
 class SegmentRangeAdd(base.Planned[opcodes.SegmentRangeAdd]):
-    """Makes segment ranges."""
+    """Adds segment ranges."""
 
     OPCODE = opcodes.SegmentRangeAdd
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the places."""
+        """Take the scopes."""
         return _locks((spec.network_type, spec.physical_network) for spec in self.op.ranges)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the ranges; their ids may be in use, whoever's networks have them."""
+        """Put the ranges; networks of any project may already use their ids."""
         del facts
         _check_enabled(snapshot)
-        made: list[network.SegmentRange] = []
+        added: list[network.SegmentRange] = []
         for spec in self.op.ranges:
-            one = _made(spec, self.environment.inputs)
-            if one.uuid in snapshot.segmentranges or any(one.uuid == other.uuid for other in made):
-                raise errors.ExistsError(f"segment range {one.uuid} exists already")
-            _check_apart(self.environment, snapshot, one, *made)
-            made.append(one)
+            new = _new_range(spec, self.environment.inputs)
+            if new.uuid in snapshot.segmentranges or any(new.uuid == other.uuid for other in added):
+                raise errors.ExistsError(f"segment range {new.uuid} exists already")
+            _check_apart(self.environment, snapshot, new, *added)
+            added.append(new)
         return base.Plan(
-            lines=[f"create segment range {one.name or one.uuid}: {_told(one)}" for one in made],
-            changes=[states.Put(one) for one in made],
-            result=lambda: [*map(_row, made)],
+            lines=[f"create segment range {new.name or new.uuid}: {_describe(new)}" for new in added],
+            changes=[states.Put(new) for new in added],
+            result=lambda: [*map(_row, added)],
         )
 
 
-def _made(spec: opcodes.SegmentRangeSpec, inputs: base.Inputs) -> network.SegmentRange:
-    """Return a new range; InvalidError if there can be none such."""
+def _new_range(spec: opcodes.SegmentRangeSpec, inputs: base.Inputs) -> network.SegmentRange:
+    """Return a new range; raises InvalidError for invalid fields."""
     segments.check_place(spec.network_type, spec.physical_network)
     segments.checked_run(spec.network_type, spec.minimum, maximum=spec.maximum)
     if not (spec.shared or spec.project):
-        raise errors.InvalidError("a segment range that is not shared needs a project", hint="name it with --project")
+        raise errors.InvalidError("a segment range that is not shared needs a project", hint="add --project")
     return network.SegmentRange(
         uuid=spec.uuid or inputs.uuid(),
         name=spec.name,
@@ -143,24 +156,24 @@ def _made(spec: opcodes.SegmentRangeSpec, inputs: base.Inputs) -> network.Segmen
 
 
 class _OfRange(base.Planned[Op]):
-    """What is done with one segment range, which is none of the configuration file."""
+    """Base of the units that change or remove one segment range that is not from the configuration file."""
 
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the place."""
+        """Take the scope."""
         return _locks([ledgers.scope_of(snapshot.segment_range(self.op.range))])
 
     def _own(self, snapshot: states.Snapshot) -> network.SegmentRange:
-        """Return the range; WrongStateError while the feature is off, InvalidError for one of the file."""
+        """Return the range; raises WrongStateError while the feature is off, InvalidError for a default range."""
         _check_enabled(snapshot)
-        one = snapshot.segment_range(self.op.range)
-        if one.default:
+        segment_range = snapshot.segment_range(self.op.range)
+        if segment_range.default:
             raise errors.InvalidError(
-                f"segment range {_called(one)} is a default one, which is read-only",
+                f"segment range {_label(segment_range)} is a default range, which is read-only",
                 hint="change segments.ini on the master and restart gantry-masterd",
             )
-        return one
+        return segment_range
 
 
 class SegmentRangeSetParams(_OfRange[opcodes.SegmentRangeSetParams]):
@@ -169,16 +182,16 @@ class SegmentRangeSetParams(_OfRange[opcodes.SegmentRangeSetParams]):
     OPCODE = opcodes.SegmentRangeSetParams
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the range as it becomes; a request that changes nothing counts as a change, as clients know it."""
+        """Put the changed range; for clients, a request without a difference also counts as a change."""
         del facts
-        one = self._own(snapshot)
+        old = self._own(snapshot)
         fields = ("name", "minimum", "maximum", "description", "tags")
-        given = {name: value for name in fields if (value := getattr(self.op, name)) is not None}
-        new = base.changed(one, self.environment.inputs.now, **given)
+        fields_set = {name: value for name in fields if (value := getattr(self.op, name)) is not None}
+        new = base.changed(old, self.environment.inputs.now, **fields_set)
         run = segments.checked_run(new.network_type, new.minimum, maximum=new.maximum)
         _check_apart(self.environment, snapshot, new)
-        _check_unused(self.environment, snapshot, one, ledgers.run_of(one).minus(run))
-        line = f"change segment range {_called(one)}: {_told(new)}"
+        _check_unused(self.environment, snapshot, old, ledgers.run_of(old).minus(run))
+        line = f"change segment range {_label(old)}: {_describe(new)}"
         return base.Plan(lines=[line], changes=[states.Put(new)], result=lambda: _row(new))
 
 
@@ -190,7 +203,7 @@ class SegmentRangeRemove(_OfRange[opcodes.SegmentRangeRemove]):
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Delete the range."""
         del facts
-        one = self._own(snapshot)
-        _check_unused(self.environment, snapshot, one, [ledgers.run_of(one)])
-        line = f"remove segment range {_called(one)}"
-        return base.Plan(lines=[line], changes=[states.Delete("segmentranges", one.uuid)])
+        segment_range = self._own(snapshot)
+        _check_unused(self.environment, snapshot, segment_range, [ledgers.run_of(segment_range)])
+        line = f"remove segment range {_label(segment_range)}"
+        return base.Plan(lines=[line], changes=[states.Delete("segmentranges", segment_range.uuid)])

@@ -139,7 +139,7 @@ RESOURCE = resource.Resource(
         resource.Refusal(
             errors.InvalidError, 400, "AllocationOnAutoAddressSubnet",
             "IPv6 address {ip} cannot be directly assigned to a port on subnet {subnet} as the subnet is configured "
-            "for automatic addresses", r"address (?P<ip>\S+) cannot be asked for: guests of subnet (?P<subnet>\S+)",
+            "for automatic addresses", r"address (?P<ip>\S+) cannot be requested: guests of subnet (?P<subnet>\S+)",
         ),
         resource.Refusal(
             errors.InvalidError, 400, "InvalidIpForNetwork",
