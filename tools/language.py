@@ -35,8 +35,6 @@ PENDING: tuple[str, ...] = (
     "src/gantry/kubernetes/apiserver/admission.py",
     "src/gantry/kubernetes/controllers/templates.py",
     "src/gantry/model",
-    "src/gantry/node/hypervisors",
-    "src/gantry/node/membership",
     "src/gantry/operations/network",
     "src/gantry/operations/query",
     "src/gantry/rpc",

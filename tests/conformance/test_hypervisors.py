@@ -325,7 +325,7 @@ async def test_what_runs_at_the_target_is_not_overrun_and_what_waits_there_is_no
         await case.other.accept(vm, info, address="127.0.0.1", mirror=False)
     with pytest.raises(errors.WrongStateError, match="vm1"):
         await case.other.start(vm, paused=False)
-    with pytest.raises(errors.InvalidError, match="no migration info"):
+    with pytest.raises(errors.InvalidError, match="the migration info is not valid"):
         await case.other.accept(vm, "{}", address="127.0.0.1", mirror=False)
 
 

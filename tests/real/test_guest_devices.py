@@ -55,7 +55,7 @@ async def test_memory_is_taken_and_given_back_but_never_below_what_the_guest_use
     found = await node.kvm.info("vm1")
     assert found is not None
     assert found.memory == 112
-    with pytest.raises(errors.WrongStateError, match=r"be left with 64 MiB; \d+ MiB is the least"):
+    with pytest.raises(errors.WrongStateError, match=r"be reduced to 64 MiB; the minimum is now \d+ MiB"):
         await node.kvm.balloon(vm, 64)
     for outside in (63, 129):
         with pytest.raises(errors.InvalidError, match="can have 64 to 128 MiB"):

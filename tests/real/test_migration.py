@@ -45,7 +45,7 @@ async def test_it_runs_on_one_node_alone_and_both_tell_where_a_migration_stands(
     source = await lab.up()
     target = lab.nodes[1]
     await lab.send(source, target, bandwidth=1)
-    with pytest.raises(errors.WrongStateError, match="has not left"):
+    with pytest.raises(errors.WrongStateError, match="still runs on node"):
         await source.kvm.finalize_source(lab.instance(source), success=True)
     with pytest.raises(errors.WrongStateError, match="has not arrived"):
         await target.kvm.finalize_target(lab.instance(target), success=True)
@@ -57,7 +57,7 @@ async def test_it_runs_on_one_node_alone_and_both_tell_where_a_migration_stands(
         node.restart()
     assert (await state(source), await state(target)) == ("migrated", "arrived")
     assert [one.name for one in await target.kvm.running()] == []
-    with pytest.raises(errors.WrongStateError, match="a migration of instance vm1 waits on node node2"):
+    with pytest.raises(errors.WrongStateError, match="a migration of instance vm1 to node node2 is not finished"):
         await target.kvm.start(lab.instance(target), paused=False)
     before = len(lab.written(source))
     await target.kvm.finalize_target(lab.instance(target), success=False)

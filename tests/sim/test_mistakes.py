@@ -216,14 +216,14 @@ def reservations_go_before_the_guest(patch: pytest.MonkeyPatch) -> None:
 
 def frames_are_appended_twice(patch: pytest.MonkeyPatch) -> None:
     async def append(self: replica.Replica, call: calls.JournalAppend) -> calls.CandidateState:
-        async with self._owned():
-            known = await self._known()
-            self._check_epoch(known, call.epoch)
+        async with self._locked():
+            contents = await self._contents()
+            self._check_epoch(contents, call.epoch)
             line = call.frame.encode()
             if not self._disk.exists(self._folders.config):
-                return self._state(known.end)
-            end = frames.follow(known.end, line) if call.previous == known.end.digest else known.end
-            self._copy = await self._append(known, end, line=line)
+                return self._state(contents.end)
+            end = frames.follow(contents.end, line) if call.previous == contents.end.digest else contents.end
+            self._cached = await self._append(contents, end, line=line)
             return self._state(end)
 
     patch.setattr(replica.Replica, "append", append)

@@ -57,7 +57,7 @@ def test_memory_is_what_the_hypervisor_has_that_the_kernel_runs_on() -> None:
         machine.processes.programs["xl"] = xl
 
         async def look(hypervisor: bytes) -> tuple[int, int]:
-            for path, content in ((node_info.MEMORY, MEMORY), (requirements.BELOW, hypervisor)):
+            for path, content in ((node_info.MEMORY, MEMORY), (requirements.HYPERVISOR_TYPE, hypervisor)):
                 await machine.disk.make_directory(path.rpartition("/")[0])
                 await machine.disk.write(path, content)
             accelerators = accelerator_probe.Accelerators(machine, where, bootid="")

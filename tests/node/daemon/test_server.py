@@ -305,7 +305,7 @@ async def test_a_master_that_was_replaced_can_look_but_start_nothing(cluster: Cl
         new.fence(lambda: 4, heard.append)
         await new.call(cluster.target, calls.WriteSsconf(values={"master_node": "node2"}))
         assert heard == []
-        with pytest.raises(errors.FencedError, match=r"epoch 3 has passed.* takes node2 for the master"):
+        with pytest.raises(errors.FencedError, match=r"epoch 3 has passed.* name node2 as the master"):
             await old.call(cluster.target, calls.InstanceStart(instance=vm))
         assert len(heard) == 1
         assert await old.call(cluster.target, listing) == ()

@@ -76,8 +76,8 @@ async def test_a_script_that_fails_leaves_nothing_and_is_quoted(node: Node) -> N
     ("given", "said"),
     [
         ({"init_script": "/nothing"}, "/nothing start of instance vm1 failed"),
-        ({"init_script": "relative"}, "'relative' is no path from the root of the disk"),
-        ({"init_script": "/../bin/sh"}, "is no path from the root of the disk"),
+        ({"init_script": "relative"}, "'relative' is not an absolute path inside the disk"),
+        ({"init_script": "/../bin/sh"}, "is not an absolute path inside the disk"),
     ],
 )
 async def test_a_script_that_is_not_there_is_refused(node: Node, given: dict[str, calls.Value], said: str) -> None:
@@ -93,7 +93,7 @@ async def test_a_disk_without_a_file_system_and_an_instance_without_a_disk_are_r
     os.truncate(vm.disks[0].logical_id[1], 16 << 20)
     with pytest.raises(errors.HypervisorError, match="disk 0 of instance vm1 cannot be mounted on node node1"):
         await node.chroot.start(vm, paused=False)
-    with pytest.raises(errors.InvalidError, match="vm1 needs a disk"):
+    with pytest.raises(errors.InvalidError, match="vm1 has no disk"):
         await node.chroot.start(samples.instance("chroot", hvparams=vm.hvparams), paused=False)
     assert node.remains() == []
 
@@ -116,13 +116,15 @@ async def test_what_has_no_processors_cannot_pause_move_or_take_devices(node: No
     with pytest.raises(errors.WrongStateError, match="cannot start paused"):
         await node.chroot.start(vm, paused=True)
     await node.chroot.start(vm, paused=False)
-    with pytest.raises(errors.WrongStateError, match="vm1 cannot be migrated: chroot has no memory of its own"):
+    with pytest.raises(
+        errors.WrongStateError, match="vm1 cannot be migrated: hypervisor chroot does not support migration"
+    ):
         await node.chroot.migration_info(vm)
-    with pytest.raises(errors.HypervisorError, match="chroot cannot hold it to 8 MiB"):
+    with pytest.raises(errors.HypervisorError, match="chroot cannot limit the memory to 8 MiB"):
         await node.chroot.balloon(vm, 8)
-    with pytest.raises(errors.HypervisorError, match="chroot cannot show disk 0 to what runs"):
+    with pytest.raises(errors.HypervisorError, match="chroot cannot add disk 0 while the instance runs"):
         await node.chroot.plug_disk(vm, vm.disks[0])
-    with pytest.raises(errors.HypervisorError, match="chroot cannot give up the disk that it runs on"):
+    with pytest.raises(errors.HypervisorError, match="chroot cannot remove the first disk"):
         await node.chroot.unplug_disk(vm, vm.disks[0])
     found = await node.chroot.info(NAME)
     assert found is not None

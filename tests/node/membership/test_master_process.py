@@ -30,22 +30,22 @@ def _holder(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 
 async def test_without_a_daemon_there_is_nothing_to_end(tmp_path: Path) -> None:
-    assert await master_process.stop(RealRuntime(), str(tmp_path), patience=1) is False
+    assert await master_process.stop(RealRuntime(), str(tmp_path), timeout_seconds=1) is False
     (tmp_path / "lock").write_text("1\n")
-    assert await master_process.stop(RealRuntime(), str(tmp_path), patience=1) is False
+    assert await master_process.stop(RealRuntime(), str(tmp_path), timeout_seconds=1) is False
 
 
 async def test_a_daemon_is_ended_and_its_end_awaited(tmp_path: Path) -> None:
     process = _holder(tmp_path, "gantry-masterd")
-    assert await master_process.stop(RealRuntime(), str(tmp_path), patience=5) is True
+    assert await master_process.stop(RealRuntime(), str(tmp_path), timeout_seconds=5) is True
     assert process.wait(10) == -15
 
 
 async def test_a_process_that_is_no_master_daemon_is_left_alone(tmp_path: Path) -> None:
     process = _holder(tmp_path)
     try:
-        with pytest.raises(errors.EnvironmentFaultError, match=f"held by process {process.pid}, which is no"):
-            await master_process.stop(RealRuntime(), str(tmp_path), patience=0.2)
+        with pytest.raises(errors.EnvironmentFaultError, match=f"locked by process {process.pid}, which is not"):
+            await master_process.stop(RealRuntime(), str(tmp_path), timeout_seconds=0.2)
         assert process.poll() is None
     finally:
         process.kill()

@@ -176,7 +176,7 @@ def test_a_frame_is_not_taken_by_a_machine_without_a_copy(pair: Pair) -> None:
 def test_what_is_no_frame_is_refused(pair: Pair, spoiled: bytes) -> None:
     pair.replicated(1)
     end = pair.at_node(pair.copy.status())
-    with pytest.raises(errors.ProtocolError, match="no whole frame"):
+    with pytest.raises(errors.ProtocolError, match="the frame is incomplete or damaged"):
         pair.at_node(pair.copy.append(append(end.digest, line=spoiled)))
 
 
@@ -195,7 +195,7 @@ def test_a_master_of_an_earlier_epoch_is_refused(pair: Pair) -> None:
 def test_files_of_a_running_master_daemon_are_not_touched(pair: Pair) -> None:
     pair.replicated(2)
     store = pair.at_node(transaction.Store.open(pair.node, WHERE))
-    with pytest.raises(errors.WrongStateError, match="a master daemon works on the state of node1"):
+    with pytest.raises(errors.WrongStateError, match="a master daemon runs on node1"):
         pair.at_node(pair.copy.append(append("", serial=9)))
     config = pair.node.disk.read(WHERE.config).decode()
     with pytest.raises(errors.WrongStateError, match="a master daemon"):
@@ -299,7 +299,7 @@ def test_a_part_that_does_not_follow_is_refused_and_the_whole_can_begin_again(pa
         "older": msgspec.structs.replace(parts[0], epoch=2),
     }
     kind = errors.WrongStateError if wrong == "older" else errors.ProtocolError
-    with pytest.raises(kind, match="epoch 2 has passed" if wrong == "older" else "without the one before it"):
+    with pytest.raises(kind, match="epoch 2 has passed" if wrong == "older" else "is not the expected next part"):
         pair.at_node((pair.fresh() if wrong == "restarted" else pair.copy).store(bad[wrong]))
     assert pair.at_node(pair.copy.status()).serial == 0
     for part in parts:
@@ -311,7 +311,7 @@ def test_a_configuration_that_did_not_come_as_it_was_sent_is_none(pair: Pair) ->
     pair.replicated(1)
     config = pair.node.disk.read(WHERE.config).decode()
     spoiled = msgspec.structs.replace(stored(config), config=config.replace("node1", "node9"))
-    with pytest.raises(errors.ProtocolError, match="its checksum does not fit"):
+    with pytest.raises(errors.ProtocolError, match="its checksum does not match"):
         pair.at_node(pair.copy.store(spoiled))
     assert pair.at_node(pair.copy.status()).serial == 2
 
@@ -320,7 +320,7 @@ def test_a_configuration_that_did_not_come_as_it_was_sent_is_none(pair: Pair) ->
 def test_a_checkpoint_writes_files_of_the_queue_and_no_others(pair: Pair, name: str) -> None:
     pair.replicated(1)
     config = pair.node.disk.read(WHERE.config).decode()
-    with pytest.raises(errors.ProtocolError, match="is no file of the queue"):
+    with pytest.raises(errors.ProtocolError, match="is not a file of the queue"):
         pair.at_node(pair.copy.store(stored(config, {name: ""})))
     assert pair.at_node(pair.copy.status()).serial == 2
 
@@ -346,11 +346,11 @@ def test_a_frame_whose_sync_failed_is_on_the_disk_before_it_is_reported(seed: in
         pair.node.disk.fail_sync = True
         with pytest.raises(errors.StorageError, match="cannot be written"):
             pair.at_node(pair.copy.append(append(end.digest, serial=4)))
-        with pytest.raises(errors.StorageError, match="cannot be brought to its disk"):
+        with pytest.raises(errors.StorageError, match="cannot be synced to its disk"):
             pair.at_node(pair.copy.status())
         pair.node.disk.fail_sync = False
         # the kernel tells a sync of all which syncs of files have failed since the one before it
-        with pytest.raises(errors.StorageError, match="cannot be brought to its disk"):
+        with pytest.raises(errors.StorageError, match="cannot be synced to its disk"):
             pair.at_node(pair.copy.status())
         told = pair.at_node(pair.copy.status())
         world.crash("node1")

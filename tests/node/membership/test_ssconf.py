@@ -27,7 +27,7 @@ async def test_values_are_files_that_everybody_may_read_and_nobody_write(
 
 @pytest.mark.parametrize("key", ["", "../x", "a/b", "A", "x" * 65, "a b"])
 async def test_a_key_that_is_none_writes_nothing(files: ssconf.Files, folders: paths.Paths, key: str) -> None:
-    with pytest.raises(errors.InvalidError, match="is no ssconf key"):
+    with pytest.raises(errors.InvalidError, match="is not a valid ssconf key"):
         await files.write({"good": "1", key: "2"})
     assert files.read("good") == ""
 
@@ -49,7 +49,7 @@ async def test_only_the_clusters_own_files_can_be_uploaded(files: ssconf.Files, 
     status = os.stat(f"{folders.certificates}/authority.key")
     assert status.st_mode & 0o777 == 0o600
     for name in ("node.pem", "../etc/passwd", "", "certs/authority.key"):
-        with pytest.raises(errors.InvalidError, match="is no file that a node takes"):
+        with pytest.raises(errors.InvalidError, match="is not the name of a cluster file"):
             await files.upload(name, "x")
     await files.forget()
     assert not {"users", "ssconf"} & set(os.listdir(folders.lib))
@@ -86,7 +86,7 @@ async def test_a_file_that_changed_lines_do_not_lead_to_is_left_and_asked_for(fi
 
 
 async def test_changed_lines_of_a_key_that_is_none_are_refused(files: ssconf.Files) -> None:
-    with pytest.raises(errors.InvalidError, match="is no ssconf key"):
+    with pytest.raises(errors.InvalidError, match="is not a valid ssconf key"):
         await files.update(calls.UpdateSsconf(digests={"../x": ""}))
 
 

@@ -170,7 +170,7 @@ def there_and_back(xen: Lab, vm: calls.Instance, saved: Path) -> None:
     reception = xen.call(node, calls.InstanceAccept(instance=vm, info=info, address=node.address))
     asyncio.run(come(xen, saved, reception))
     lab.until(lambda: state(xen, vm) == "arrived", "it did not arrive")
-    with pytest.raises(errors.WrongStateError, match="a migration of instance vm1 waits on node node1"):
+    with pytest.raises(errors.WrongStateError, match="a migration of instance vm1 to node node1 is not finished"):
         xen.call(node, calls.InstanceStart(instance=vm))
     for _ in range(2):
         xen.call(node, calls.InstanceFinalizeMigrationDst(instance=vm, success=True))

@@ -57,7 +57,8 @@ class Handlers:
         table.add(calls.JournalFetch, lambda call: self._replica.following(call.after))
         table.add(calls.NodeDemote, self._node_demote)
         table.add(
-            calls.StopMaster, lambda call: master_process.stop(self._runtime, self._queue, patience=call.patience)
+            calls.StopMaster,
+            lambda call: master_process.stop(self._runtime, self._queue, timeout_seconds=call.patience),
         )
         table.add(calls.OsDiagnose, self._os_diagnose)
         table.add(calls.OsValidate, self._os_validate)

@@ -1,1 +1,1 @@
-"""The hypervisors: a module or a folder for each."""
+"""The hypervisors: a module or a package for each."""

@@ -1,14 +1,15 @@
-"""The hypervisor ``chroot``: an instance is a folder tree on its first disk, with programs of the node's own kernel.
+"""The hypervisor ``chroot``: an instance is a folder tree on its first disk, whose programs run on the node's kernel.
 
     <instances>/chroot/<name>/
         record          a Record in JSON
-        root            where the first disk is mounted
-        ended           alone: how an instance ended that nobody stopped (calls.Ending)
+        root            the mount point of the first disk
+        ended           only this file, after an instance ended that ``stop`` did not stop (calls.Ending)
 
-Starting mounts the disk and runs the parameter ``init_script`` inside, with the word ``start``; stopping runs it with
-``stop``, and what still runs inside then is killed. It runs as long as its disk is mounted. Such an instance shares the
-node's processors, memory and network: its NICs are nobody's, nothing is plugged in, and it cannot be moved while it
-runs. That is little protection: an instance is as trustworthy as a user of the node who is root.
+Starting mounts the disk and runs the script in the parameter ``init_script`` inside, with the argument ``start``.
+Stopping runs the script with ``stop``, then kills the processes that still run inside. An instance counts as running
+while its disk is mounted. The instance shares the node's processors, memory and network: its NICs have no effect,
+devices cannot be plugged in, and it cannot be migrated. The isolation is weak: trust an instance no more than a user
+who is root on the node.
 """
 
 import asyncio
@@ -26,26 +27,26 @@ from gantry.runtime import interface, paths
 
 NAME = "chroot"
 MOUNTS = "/proc/self/mounts"
-# seconds: what a script may take to start or stop an instance where the caller gives no time
-SCRIPT_LIMIT = 60.0
-FREE_LIMIT = 10.0
-POLL = 0.1
+SCRIPT_TIMEOUT_SECONDS = 60.0
+"""For a program or the init script, unless the caller has a timeout of its own."""
+UNMOUNT_TIMEOUT_SECONDS = 10.0
+POLL_SECONDS = 0.1
 
 
 class Record(msgspec.Struct, frozen=True):
-    """An instance whose disk is mounted."""
+    """An instance whose disk was mounted to start the instance."""
 
     instance: calls.Instance
 
 
 class Chroot:
-    """The hypervisor ``chroot`` of one node; ``parts`` has the drivers of its disks."""
+    """The hypervisor ``chroot`` of a node; ``parts`` has the drivers of its disks."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, parts: drivers.Registry) -> None:
         self._clock = runtime.clock
         self._disk = runtime.disk
         self._tools = programs.Programs(runtime)
-        self._parts = parts
+        self._drivers = parts
         self._folder = f"{folders.instances}/{NAME}"
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -63,13 +64,13 @@ class Chroot:
             return None
 
     async def validate(self, hvparams: Mapping[str, calls.Value]) -> None:
-        """Check that the init script is a path from the disk's root."""
+        """Check that the init script is an absolute path inside the disk."""
         script = str(hvparams.get("init_script", ""))
         if not script.startswith("/") or ".." in script.split("/"):
-            raise errors.InvalidError(f"init_script: {script!r} is no path from the root of the disk")
+            raise errors.InvalidError(f"init_script: {script!r} is not an absolute path inside the disk")
 
     async def start(self, instance: calls.Instance, *, paused: bool) -> None:
-        """Mount the first disk and run the init script, unless it is mounted; nothing stays when that fails."""
+        """Mount the first disk and run the init script, unless the disk is mounted; undo everything after a failure."""
         if paused:
             raise errors.WrongStateError(f"instance {instance.name} cannot start paused: {NAME} has no processors")
         async with self._locks[instance.name]:
@@ -77,7 +78,9 @@ class Chroot:
                 return
             await self.validate(instance.hvparams)
             if not instance.disks:
-                raise errors.InvalidError(f"instance {instance.name} needs a disk: {NAME} runs what is on the first")
+                raise errors.InvalidError(
+                    f"instance {instance.name} has no disk: {NAME} needs a first disk with the instance's system"
+                )
             await self._forget(instance.name)
             root = self._root(instance.name)
             await self._disk.make_directory(root, mode=0o700)
@@ -85,65 +88,67 @@ class Chroot:
             await self._disk.write(f"{self._folder}/{instance.name}/record", record, sync=False)
             try:
                 await self._mount(instance, root)
-                await self._run_script(instance, "start", timeout=SCRIPT_LIMIT)
+                await self._run_script(instance, "start", timeout=SCRIPT_TIMEOUT_SECONDS)
             except errors.GantryError:
                 await self._end(instance.name)
                 raise
 
     async def _mount(self, instance: calls.Instance, root: str) -> None:
         disk = instance.disks[0]
-        path = self._parts.disk_path(disk)
+        path = self._drivers.disk_path(disk)
         options = ",".join(("nodev", disk.mode, *(() if path.startswith("/dev/") else ("loop",))))
         await self._succeed(
-            "mount", "-o", options, "--", path, root, what=f"disk 0 of instance {instance.name} cannot be mounted"
+            "mount", "-o", options, "--", path, root, failure=f"disk 0 of instance {instance.name} cannot be mounted"
         )
 
-    async def _run_script(self, instance: calls.Instance, word: str, *, timeout: float) -> None:
+    async def _run_script(self, instance: calls.Instance, action: str, *, timeout: float) -> None:
         script = str(instance.hvparams["init_script"])
         await self._succeed(
-            "chroot", self._root(instance.name), script, word,
-            what=f"{script} {word} of instance {instance.name} failed", timeout=timeout,
+            "chroot", self._root(instance.name), script, action,
+            failure=f"{script} {action} of instance {instance.name} failed", timeout=timeout,
         )  # fmt: skip
 
-    async def _succeed(self, *arguments: str, what: str, timeout: float = SCRIPT_LIMIT) -> None:
+    async def _succeed(self, *arguments: str, failure: str, timeout: float = SCRIPT_TIMEOUT_SECONDS) -> None:
         package = "util-linux" if arguments[0] == "mount" else "coreutils"
         try:
-            done = await self._tools.run(*arguments, package=package, timeout=timeout)
+            process = await self._tools.run(*arguments, package=package, timeout=timeout)
         except TimeoutError:
-            raise errors.HypervisorError(f"{what} on node {self._parts.node}: no end within {timeout:.0f} s") from None
-        if done.code:
-            raise errors.HypervisorError(f"{what} on node {self._parts.node}: {programs.failure_reason(done)}")
+            raise errors.HypervisorError(
+                f"{failure} on node {self._drivers.node}: timed out after {timeout:.0f} s"
+            ) from None
+        if process.code:
+            raise errors.HypervisorError(f"{failure} on node {self._drivers.node}: {programs.failure_reason(process)}")
 
     async def _end(self, name: str) -> None:
-        """Kill what runs inside, unmount, forget; HypervisorError while something keeps the disk."""
-        root, limit = self._root(name), self._clock.monotonic() + FREE_LIMIT
+        """Kill the processes inside, unmount the disk, delete the record; HypervisorError if the disk stays in use."""
+        root, limit = self._root(name), self._clock.monotonic() + UNMOUNT_TIMEOUT_SECONDS
         while self._mounted(name):
             await self._tools.run("fuser", "-k", "-M", "-m", root, package="psmisc")
-            done = await self._tools.run("umount", "--recursive", root, package="util-linux")
+            process = await self._tools.run("umount", "--recursive", root, package="util-linux")
             if self._mounted(name):
                 if self._clock.monotonic() >= limit:
                     raise errors.HypervisorError(
-                        f"{root} on node {self._parts.node} stays: {programs.failure_reason(done)}"
+                        f"{root} on node {self._drivers.node} cannot be unmounted: {programs.failure_reason(process)}"
                     )
-                await self._clock.sleep(POLL)
+                await self._clock.sleep(POLL_SECONDS)
         await self._forget(name)
 
     async def _forget(self, name: str) -> None:
-        if self._mounted(name):  # what is below would be the disk's
-            raise errors.HypervisorError(f"{self._root(name)} on node {self._parts.node} is mounted")
+        if self._mounted(name):  # the files below would be those of the disk
+            raise errors.HypervisorError(f"{self._root(name)} on node {self._drivers.node} is still mounted")
         await self._disk.remove_tree(f"{self._folder}/{name}")
 
     async def stop(self, name: str, *, timeout: float) -> None:
-        """Run the init script with ``stop`` for ``timeout`` seconds, kill what is left, unmount."""
+        """Run the init script with ``stop`` for ``timeout`` seconds, kill the remaining processes, unmount."""
         async with self._locks[name]:
             record = self._record(name)
             if record is not None and self._mounted(name) and timeout > 0:
-                with contextlib.suppress(errors.HypervisorError):  # it had its time; what is left is killed
+                with contextlib.suppress(errors.HypervisorError):  # _end kills the remaining processes
                     await self._run_script(record.instance, "stop", timeout=timeout)
             await self._end(name)
 
     async def reboot(self, name: str, *, kind: str, timeout: float) -> None:
-        """Run the init script with ``stop`` (not for ``hard``), kill what is left, run it with ``start``."""
+        """Run the init script with ``stop`` (except for ``hard``), kill the remaining processes, start again."""
         instance = self._running(name)
         await self.stop(name, timeout=timeout if kind == "soft" else 0.0)
         await self.start(instance, paused=False)
@@ -151,18 +156,18 @@ class Chroot:
     def _running(self, name: str) -> calls.Instance:
         record = self._record(name)
         if record is None or not self._mounted(name):
-            raise errors.HypervisorError(f"instance {name} does not run on node {self._parts.node}")
+            raise errors.HypervisorError(f"instance {name} does not run on node {self._drivers.node}")
         return record.instance
 
     async def info(self, name: str) -> calls.RunningInstance | None:
-        """Describe an instance; what is left of one whose disk somebody unmounted is cleared away."""
+        """Describe an instance; clean up after an instance whose disk something else has unmounted."""
         record = self._record(name)
         if record is None:
             return None
         if not self._mounted(name):
             if not self._locks[name].locked():
                 async with self._locks[name]:
-                    await self._bury(name)
+                    await self._record_ending(name)
             return None
         return calls.RunningInstance(
             name=name,
@@ -173,7 +178,7 @@ class Chroot:
             state="running",
         )
 
-    async def _bury(self, name: str) -> None:
+    async def _record_ending(self, name: str) -> None:
         record = self._record(name)
         if record is None or self._mounted(name):
             return
@@ -188,12 +193,12 @@ class Chroot:
         return self._disk.names(self._folder) if self._disk.exists(self._folder) else []
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """List what runs."""
-        found = [await self.info(name) for name in self._names()]
-        return tuple(one for one in found if one is not None)
+        """Return the running instances."""
+        instances = [await self.info(name) for name in self._names()]
+        return tuple(instance for instance in instances if instance is not None)
 
     async def endings(self) -> tuple[calls.Ending, ...]:
-        """List instances whose disk somebody unmounted."""
+        """Return the endings of instances whose disk something else has unmounted."""
         await self.running()
         files = [f"{self._folder}/{name}/ended" for name in self._names()]
         return tuple(
@@ -201,92 +206,96 @@ class Chroot:
         )
 
     async def console(self, name: str) -> calls.Console:
-        """Tell how to get a shell inside."""
+        """Return how to get a shell inside."""
         try:
             self._running(name)
         except errors.HypervisorError as error:
             return calls.Console(instance=name, kind="message", message=error.message)
-        return calls.Console(instance=name, kind=NAME, host=self._parts.node, command=("chroot", self._root(name)))
+        return calls.Console(instance=name, kind=NAME, host=self._drivers.node, command=("chroot", self._root(name)))
 
     async def verify(self) -> list[str]:
-        """Return no complaints: the programs it needs are on every system."""
+        """Return no faults: every system has the required programs."""
         return []
 
     async def memory(self) -> tuple[int, int] | None:
-        """Return None."""
+        """Return None: the node's kernel manages the memory."""
         return None
 
-    def _refuse(self, name: str, what: str) -> errors.GantryError:
+    def _unsupported(self, name: str, action: str) -> errors.GantryError:
         self._running(name)
-        return errors.HypervisorError(f"instance {name}: {NAME} cannot {what}")
+        return errors.HypervisorError(f"instance {name}: {NAME} cannot {action}")
 
     async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
-        """Do nothing: it has the node's network."""
+        """Do nothing: the instance uses the node's network."""
         del nic
         self._running(instance.name)
 
     async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
-        """Do nothing: it has the node's network."""
+        """Do nothing: the instance uses the node's network."""
 
     async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
-        """Return False: it runs without that NIC."""
+        """Return False: the instance runs without NICs."""
         del nic
         self._running(instance.name)
         return False
 
     async def plug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
         """Raise HypervisorError."""
-        raise self._refuse(instance.name, f"show disk {disk.index} to what runs; it waits for the next start")
+        raise self._unsupported(
+            instance.name, f"add disk {disk.index} while the instance runs; the disk is used from the next start"
+        )
 
     async def unplug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
-        """Raise HypervisorError for the disk that it runs on; others it never had."""
+        """Raise HypervisorError for the mounted disk; do nothing for other disks, which are not in use."""
         if self._mounted(instance.name) and self._running(instance.name).disks[0].uuid == disk.uuid:
-            raise self._refuse(instance.name, "give up the disk that it runs on")
+            raise self._unsupported(instance.name, "remove the first disk while the instance runs")
 
     async def resize_disk(self, instance: calls.Instance, disk: calls.Disk) -> bool:
-        """Return False: the file system inside is its owner's to grow."""
+        """Return False: the instance's administrator grows the file system."""
         del disk
         self._running(instance.name)
         return False
 
     async def balloon(self, instance: calls.Instance, memory: int) -> int:
-        """Raise HypervisorError: it has the node's memory."""
-        raise self._refuse(instance.name, f"hold it to {memory} MiB")
+        """Raise HypervisorError: the instance uses the node's memory without a limit."""
+        raise self._unsupported(instance.name, f"limit the memory to {memory} MiB")
 
     async def migration_info(self, instance: calls.Instance) -> str:
         """Raise WrongStateError."""
         self._running(instance.name)
         raise errors.WrongStateError(
-            f"instance {instance.name} cannot be migrated: {NAME} has no memory of its own to send",
-            hint=f"gnt-instance failover {instance.name} stops and starts it",
+            f"instance {instance.name} cannot be migrated: hypervisor {NAME} does not support migration",
+            hint=f"use gnt-instance failover {instance.name}, which stops and starts it",
         )
 
     async def accept(self, instance: calls.Instance, info: str, *, address: str, mirror: bool) -> calls.Reception:
         """Raise WrongStateError."""
         del info, address, mirror
-        raise errors.WrongStateError(f"instance {instance.name} cannot arrive: {NAME} does not migrate")
+        raise errors.WrongStateError(
+            f"instance {instance.name} cannot be migrated: hypervisor {NAME} does not support migration"
+        )
 
     async def migrate(self, instance: calls.Instance, reception: calls.Reception, *, live: bool) -> None:
         """Raise HypervisorError."""
         del reception, live
-        raise self._refuse(instance.name, "migrate")
+        raise self._unsupported(instance.name, "migrate")
 
     async def migration_status(self, instance: calls.Instance, *, wait: float) -> calls.MigrationStatus:
-        """Return that there is none."""
+        """Return that there is no migration."""
         del wait
         self._running(instance.name)
         return calls.MigrationStatus(status="none")
 
     async def cancel_migration(self, instance: calls.Instance) -> calls.MigrationStatus:
-        """Return that there is none."""
+        """Return that there is no migration."""
         return await self.migration_status(instance, wait=0.0)
 
     async def finalize_source(self, instance: calls.Instance, *, success: bool) -> None:
-        """Raise WrongStateError for ``success``: it has not left."""
+        """Raise WrongStateError for ``success``, because the instance still runs here."""
         if success and self._mounted(instance.name):
-            raise errors.WrongStateError(f"instance {instance.name} has not left node {self._parts.node}")
+            raise errors.WrongStateError(f"instance {instance.name} still runs on node {self._drivers.node}")
 
     async def finalize_target(self, instance: calls.Instance, *, success: bool) -> None:
-        """Do nothing to what runs; HypervisorError for ``success`` without it."""
+        """Change nothing; HypervisorError for ``success`` if the instance does not run here."""
         if success:
             self._running(instance.name)

@@ -1,10 +1,10 @@
-"""The fake hypervisor: instances that are files. For tests, benchmarks, simulations and trying things out.
+"""The fake hypervisor, whose guests are files, for tests, benchmarks, simulations and experiments.
 
-    <instances>/fake/<name>      what runs, a Guest in JSON
+    <instances>/fake/<name>      a guest that "runs", a Guest in JSON
 
-Starting writes the file, stopping removes it, so that what "runs" survives a restart of the node daemon as real
-guests do. Nothing is synced: a machine that crashes loses its guests. A migration takes as many looks at its status as
-a guest has steps to send; the two nodes never meet, the master carries all that goes between them.
+Starting writes the file, stopping removes it, so that guests survive a restart of the node daemon like real ones.
+Nothing is synced: a machine that crashes loses its guests. A migration is complete after ``STEPS`` queries of its
+status. The two nodes do not communicate; the master passes the guest from one to the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ NAME = "fake"
 MIB = 1 << 20
 STEPS = 2
 PORT = 8102
-ONLY_HERE = ("incoming", "arrived")
+INCOMING_STATES = ("incoming", "arrived")
 
 
 class Guest(msgspec.Struct, frozen=True):
-    """A guest that pretends to run; ``least`` and ``most`` bound its memory, ``sent`` counts steps of a migration."""
+    """A guest that pretends to run; ``most`` is its maximum memory in MiB, ``sent`` counts steps of a migration."""
 
     running: calls.RunningInstance
     nics: tuple[calls.Nic, ...] = ()
@@ -33,8 +33,8 @@ class Guest(msgspec.Struct, frozen=True):
     sent: int = 0
     status: str = "none"
 
-    def told(self) -> calls.MigrationStatus:
-        """Return how far its migration is."""
+    def progress(self) -> calls.MigrationStatus:
+        """Return the progress of its migration."""
         if self.status == "none":
             return calls.MigrationStatus(status="none")
         total = self.running.memory * MIB
@@ -59,14 +59,14 @@ class Fake:
         return f"{self._folder}/{name}"
 
     async def validate(self, hvparams: Mapping[str, calls.Value]) -> None:
-        """Accept everything: the master has checked names and types."""
+        """Accept all parameters: the master has checked names and types."""
 
     async def start(self, instance: calls.Instance, *, paused: bool) -> None:
-        """Write the instance's file unless it is there."""
+        """Write the instance's file unless it exists."""
         present = self._guest(instance.name)
         if present is not None:
-            if present.running.state in ONLY_HERE:
-                raise errors.WrongStateError(f"a migration of instance {instance.name} waits here")
+            if present.running.state in INCOMING_STATES:
+                raise errors.WrongStateError(f"a migration of instance {instance.name} to this node is not finished")
             return
         memory = int(instance.beparams.get("maxmem", 0))
         running = calls.RunningInstance(
@@ -95,10 +95,10 @@ class Fake:
             await self._disk.remove(self._path(name))
 
     async def reboot(self, name: str, *, kind: str, timeout: float) -> None:
-        """Do nothing to an instance that runs."""
-        self._needed(name)
+        """Check that the instance runs."""
+        self._existing(name)
 
-    def _needed(self, name: str) -> Guest:
+    def _existing(self, name: str) -> Guest:
         guest = self._guest(name)
         if guest is None:
             raise errors.HypervisorError(f"instance {name} does not run", hint="start it")
@@ -106,111 +106,111 @@ class Fake:
 
     async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
         """Add the NIC to the instance's file."""
-        await self._write(_with_nics(self._needed(instance.name), nic, nic))
+        await self._write(_with_nics(self._existing(instance.name), nic, nic))
 
     async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
-        """Take the NIC out of the instance's file."""
+        """Remove the NIC from the instance's file."""
         guest = self._guest(instance.name)
         if guest is not None:
             await self._write(_with_nics(guest, nic))
 
     async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
         """Replace the NIC in the instance's file."""
-        guest = self._needed(instance.name)
-        if nic.uuid not in {one.uuid for one in guest.nics}:
+        guest = self._existing(instance.name)
+        if nic.uuid not in {each.uuid for each in guest.nics}:
             return False
         await self._write(_with_nics(guest, nic, nic))
         return True
 
     async def plug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
         """Add the disk to the instance's file."""
-        await self._write(_with_disks(self._needed(instance.name), disk, disk))
+        await self._write(_with_disks(self._existing(instance.name), disk, disk))
 
     async def unplug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
-        """Take the disk out of the instance's file."""
+        """Remove the disk from the instance's file."""
         guest = self._guest(instance.name)
         if guest is not None:
             await self._write(_with_disks(guest, disk))
 
     async def resize_disk(self, instance: calls.Instance, disk: calls.Disk) -> bool:
         """Replace the disk in the instance's file."""
-        guest = self._needed(instance.name)
-        if disk.uuid not in {one.uuid for one in guest.disks}:
+        guest = self._existing(instance.name)
+        if disk.uuid not in {each.uuid for each in guest.disks}:
             return False
         await self._write(_with_disks(guest, disk, disk))
         return True
 
     async def balloon(self, instance: calls.Instance, memory: int) -> int:
-        """Write the memory down."""
-        guest, least = self._needed(instance.name), int(instance.beparams["minmem"])
-        if not least <= memory <= guest.most:
+        """Write the amount of memory to the instance's file."""
+        guest, minimum = self._existing(instance.name), int(instance.beparams["minmem"])
+        if not minimum <= memory <= guest.most:
             raise errors.InvalidError(
-                f"instance {instance.name} can have {least} to {guest.most} MiB while it runs, not {memory}"
+                f"instance {instance.name} can have {minimum} to {guest.most} MiB while it runs, not {memory}"
             )
         running = msgspec.structs.replace(guest.running, memory=memory)
         await self._write(msgspec.structs.replace(guest, running=running))
         return memory
 
     async def migration_info(self, instance: calls.Instance) -> str:
-        """Return the instance's file."""
-        return msgspec.json.encode(self._needed(instance.name)).decode()
+        """Return the content of the instance's file."""
+        return msgspec.json.encode(self._existing(instance.name)).decode()
 
     async def accept(self, instance: calls.Instance, info: str, *, address: str, mirror: bool) -> calls.Reception:
-        """Write the file of an instance that comes from elsewhere."""
+        """Write the file of an instance that arrives from another node."""
         present = self._guest(instance.name)
-        if present is not None and present.running.state not in ONLY_HERE:
-            raise errors.ExistsError(f"instance {instance.name} runs here already")
+        if present is not None and present.running.state not in INCOMING_STATES:
+            raise errors.ExistsError(f"instance {instance.name} already runs on this node")
         try:
             sent = msgspec.json.decode(info, type=Guest)
         except msgspec.MsgspecError as error:
-            raise errors.InvalidError(f"instance {instance.name}: this is no migration info: {error}") from None
+            raise errors.InvalidError(f"instance {instance.name}: the migration info is not valid: {error}") from None
         await self._write(_in_state(msgspec.structs.replace(sent, sent=0, status="none"), "incoming"))
         return calls.Reception(host=address, port=PORT, secret=instance.uuid, disk_port=PORT + 1 if mirror else 0)
 
     async def migrate(self, instance: calls.Instance, reception: calls.Reception, *, live: bool) -> None:
-        """Begin to count."""
-        guest = self._needed(instance.name)
+        """Begin to count steps."""
+        guest = self._existing(instance.name)
         if guest.status in ("active", "completed"):
             return
         changed = msgspec.structs.replace(guest, sent=0, status="active")
         await self._write(_in_state(changed, "migrating" if live else "paused"))
 
     async def migration_status(self, instance: calls.Instance, *, wait: float) -> calls.MigrationStatus:
-        """Count, and return how far that is; nobody waits here."""
-        guest = self._needed(instance.name)
+        """Count a step and return the progress, without waiting."""
+        guest = self._existing(instance.name)
         if guest.status == "active":
             guest = msgspec.structs.replace(guest, sent=guest.sent + 1)
             if guest.sent == STEPS:
                 guest = _in_state(msgspec.structs.replace(guest, status="completed"), "migrated")
             await self._write(guest)
-        return guest.told()
+        return guest.progress()
 
     async def cancel_migration(self, instance: calls.Instance) -> calls.MigrationStatus:
-        """Stop counting."""
-        guest = self._needed(instance.name)
+        """Stop counting steps."""
+        guest = self._existing(instance.name)
         if guest.status == "active":
             guest = _in_state(msgspec.structs.replace(guest, status="cancelled"), "running")
             await self._write(guest)
-        return guest.told()
+        return guest.progress()
 
     async def finalize_source(self, instance: calls.Instance, *, success: bool) -> None:
-        """Remove the file of an instance that has left, or let it go on."""
+        """Remove the file of an instance that has been migrated, or let it continue."""
         guest = self._guest(instance.name)
         if guest is None:
             return
         if not success:
             await self._write(_in_state(msgspec.structs.replace(guest, status="none"), "running"))
         elif guest.status != "completed":
-            raise errors.WrongStateError(f"instance {instance.name} has not left", hint="it still runs here")
+            raise errors.WrongStateError(f"instance {instance.name} still runs on this node: it has not been migrated")
         else:
             await self.stop(instance.name, timeout=0)
 
     async def finalize_target(self, instance: calls.Instance, *, success: bool) -> None:
-        """Let an instance go on here, or remove its file. That all of it has arrived is the master's word alone."""
+        """Let an instance continue here, or remove its file; only the master knows whether it has arrived."""
         guest = self._guest(instance.name)
         if success:
-            await self._write(_in_state(self._needed(instance.name), "running"))
-        elif guest is not None and guest.running.state in ONLY_HERE:
+            await self._write(_in_state(self._existing(instance.name), "running"))
+        elif guest is not None and guest.running.state in INCOMING_STATES:
             await self.stop(instance.name, timeout=0)
 
     async def info(self, name: str) -> calls.RunningInstance | None:
@@ -219,21 +219,21 @@ class Fake:
         return guest.running if guest else None
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """Read all files."""
+        """Return the guests in all files, without incoming ones."""
         names = self._disk.names(self._folder) if self._disk.exists(self._folder) else []
-        found = [await self.info(name) for name in names if not name.startswith(".")]
-        return tuple(one for one in found if one is not None and one.state not in ONLY_HERE)
+        instances = [await self.info(name) for name in names if not name.startswith(".")]
+        return tuple(each for each in instances if each is not None and each.state not in INCOMING_STATES)
 
     async def endings(self) -> tuple[calls.Ending, ...]:
-        """Return nothing: these do not die."""
+        """Return nothing: these guests do not end by themselves."""
         return ()
 
     async def console(self, name: str) -> calls.Console:
-        """Say that there is none."""
+        """Return the message that there is no console."""
         return calls.Console(instance=name, kind="message", message="a fake instance has no console")
 
     async def verify(self) -> list[str]:
-        """Return no complaints."""
+        """Return no faults."""
         return []
 
     async def memory(self) -> tuple[int, int] | None:
@@ -241,13 +241,13 @@ class Fake:
         return None
 
 
-def _others(devices: Sequence[guest_slots.Device], gone: guest_slots.Device) -> tuple[guest_slots.Device, ...]:
-    return tuple(one for one in devices if one.uuid != gone.uuid)
+def _without(devices: Sequence[guest_slots.Device], removed: guest_slots.Device) -> tuple[guest_slots.Device, ...]:
+    return tuple(device for device in devices if device.uuid != removed.uuid)
 
 
-def _with_nics(guest: Guest, nic: calls.Nic, *instead: calls.Nic) -> Guest:
-    return msgspec.structs.replace(guest, nics=(*_others(guest.nics, nic), *instead))
+def _with_nics(guest: Guest, nic: calls.Nic, *replacement: calls.Nic) -> Guest:
+    return msgspec.structs.replace(guest, nics=(*_without(guest.nics, nic), *replacement))
 
 
-def _with_disks(guest: Guest, disk: calls.Disk, *instead: calls.Disk) -> Guest:
-    return msgspec.structs.replace(guest, disks=(*_others(guest.disks, disk), *instead))
+def _with_disks(guest: Guest, disk: calls.Disk, *replacement: calls.Disk) -> Guest:
+    return msgspec.structs.replace(guest, disks=(*_without(guest.disks, disk), *replacement))

@@ -1,1 +1,1 @@
-"""A node's part in its cluster: joining it, the master it obeys, its copy of the state, ssconf files."""
+"""A node's membership of its cluster: joining, the fence against former masters, the state's replica, ssconf files."""

@@ -1,13 +1,13 @@
-"""Joining a cluster, and leaving it.
+"""Joins a cluster, and leaves it.
 
     lib/join-token                              one line; exists while the node has no cluster
-    lib/certs/bootstrap.pem bootstrap.key       what the node shows until it joins
-    lib/certs/node.key authority.pem member.json node.pem       written in this order: node.pem makes a member
+    lib/certs/bootstrap.pem bootstrap.key       the node's certificate until it joins
+    lib/certs/node.key authority.pem member.json node.pem       written in this order; a node with node.pem has joined
 
-All have mode 0600. An administrator carries the token to the master. The master calls over the certificate in it
-(nobody else can hold its key), shows the secret, and gets a certificate request: ``Join``. It comes back with
-certificate and authority: ``Enrol``. From then on the node demands the cluster's certificate from whoever calls.
-``NodeLeave`` forgets all of it and makes a new token.
+All have mode 0600. An administrator copies the token to the master. The master connects to the node, checks the node's
+certificate against the token (only the node has the key), and sends the token's secret with ``Join``; the answer is a
+certificate request. Then the master sends certificate and authority with ``Enrol``. From then on the node demands the
+cluster's certificate from all clients. ``NodeLeave`` deletes all of these files and creates a new token.
 """
 
 import hmac
@@ -23,12 +23,12 @@ from gantry.runtime import interface, paths
 logger = logging.getLogger(__name__)
 
 SECRET_BYTES = 32
-# A guess has a chance of 2**-256; what is counted is for the administrator to see, not to lock the master out.
 WARN_EVERY = 10
+"""Wrong secrets per warning. They are counted only for the administrator: a guess succeeds with probability 2**-256."""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the node is in its cluster."""
+    """The node's identity in its cluster."""
 
     cluster: str
     node: str
@@ -37,10 +37,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Enrolment:
-    """Certificates and token of one node.
+    """The certificates and the token of a node.
 
-    ``secure=False`` gives TLS contexts without certificates: a simulated disk has no files that ``ssl`` could load, and
-    a simulated network looks at none.
+    ``secure=False`` creates TLS contexts without certificates: a simulated disk has no files that ``ssl`` could load,
+    and a simulated network does not use certificates.
     """
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, secure: bool = True) -> None:
@@ -50,7 +50,7 @@ class Enrolment:
         self._folder = folders.certificates
         self._secure = secure
         self._tls: ssl.SSLContext | None = None
-        self._asked: tuple[Member, bytes] | None = None
+        self._pending: tuple[Member, bytes] | None = None
         self._refused = 0
 
     def _path(self, name: str) -> str:
@@ -58,24 +58,24 @@ class Enrolment:
 
     @property
     def joined(self) -> bool:
-        """Tell whether the node belongs to a cluster."""
+        """Return whether the node belongs to a cluster."""
         return self._disk.exists(self._path("node.pem"))
 
     def member(self) -> Member | None:
-        """Return who the node is in its cluster."""
+        """Return the node's identity in its cluster; None without a cluster."""
         if not self.joined:
             return None
         return msgspec.json.decode(self._disk.read(self._path("member.json")), type=Member)
 
     async def prepare(self) -> None:
-        """Make certificate and token for a node that has no cluster and neither of them."""
+        """Create certificate and token if the node has no cluster and lacks either of them."""
         await self._disk.make_directory(self._folder, mode=0o700)
         ready = self._disk.exists(self._token) and self._disk.exists(self._path("bootstrap.pem"))
         if not self.joined and not ready:
             await self._make_token()
 
     def context(self) -> ssl.SSLContext:
-        """Return the TLS context that the node is to serve with until it leaves; joining changes it in place."""
+        """Return the TLS context for the node's server until the node leaves; joining changes the context in place."""
         if not self._secure:
             self._tls = security.unchecked_context(ssl.PROTOCOL_TLS_SERVER)
         elif self.joined:
@@ -87,10 +87,10 @@ class Enrolment:
         return self._tls
 
     async def _make_token(self) -> None:
-        own = security.make_bootstrap(self._runtime.host, self._runtime.clock.now())
-        token = security.JoinToken(self._runtime.random.token(SECRET_BYTES).hex(), own.certificate.decode())
-        await self._write("bootstrap.key", own.key)
-        await self._write("bootstrap.pem", own.certificate)
+        bootstrap = security.make_bootstrap(self._runtime.host, self._runtime.clock.now())
+        token = security.JoinToken(self._runtime.random.token(SECRET_BYTES).hex(), bootstrap.certificate.decode())
+        await self._write("bootstrap.key", bootstrap.key)
+        await self._write("bootstrap.pem", bootstrap.certificate)
         await self._disk.write(self._token, token.encode().encode() + b"\n", mode=0o600)
         logger.info("this node has no cluster; its join token is in %s", self._token)
 
@@ -103,25 +103,25 @@ class Enrolment:
             return
         self._refused += 1
         if self._refused % WARN_EVERY == 1:
-            logger.warning("a wrong join secret was shown, %d so far", self._refused)
+            logger.warning("a client sent a wrong join secret, %d in all", self._refused)
         raise errors.InvalidError(
-            "the secret is not the one in this node's join token", hint=f"use the line that is in {self._token} there"
+            "the secret is not the one in this node's join token", hint=f"use the line in {self._token} on the node"
         )
 
     async def join(self, call: calls.Join) -> str:
-        """Answer the first half: a certificate request for a key made now."""
+        """Answer the first call: create a key and return a certificate request for it."""
         self._check_secret(call.secret)
         key, request = security.make_request(call.node)
         member = Member(cluster=call.cluster, node=call.node, uuid=call.uuid, address=call.address)
-        self._asked = member, key
+        self._pending = member, key
         return request.decode()
 
     async def enrol(self, call: calls.Enrol) -> None:
-        """Answer the second half: store what came, and turn the server's context into a member's."""
+        """Answer the second call: store the certificates, and make the server's context demand the cluster's."""
         self._check_secret(call.secret)
-        if self._asked is None:
-            raise errors.WrongStateError("no certificate was asked for", hint="start joining again")
-        member, key = self._asked
+        if self._pending is None:
+            raise errors.WrongStateError("this node has not requested a certificate", hint="start joining again")
+        member, key = self._pending
         certificate, authority = call.certificate.encode(), call.authority.encode()
         try:
             security.check_enrolment(security.Pair(certificate, key), authority)
@@ -135,11 +135,11 @@ class Enrolment:
             await self._disk.remove(path)
         if self._secure and self._tls is not None:
             security.require_authority(self._tls, self._path("node.pem"), self._path("node.key"), authority=authority)
-        self._asked = None
+        self._pending = None
         logger.info("joined cluster %s as %s", member.cluster, member.node)
 
     async def leave(self) -> None:
-        """Forget the cluster; the next ``prepare`` makes a new token."""
+        """Delete the certificates; the next ``prepare`` creates a new token."""
         await self._disk.remove(self._path("node.pem"))
         await self._disk.remove_tree(self._folder)
         self._refused = 0

@@ -1,13 +1,13 @@
-"""Which master a node obeys: that of the highest epoch it has heard of (explanation/state.md#epochs).
+"""The fence against former masters: a node obeys the master with the highest epoch seen (explanation/state.md#epochs).
 
-    lib/epoch       that epoch, one number; on stable storage before a call of that master is carried out
-    lib/promise     the epoch that was promised last, and to whom; on stable storage before it is told
-    lib/given-up    epoch and serial of the furthest copy of the state that the node gave up; there before it is gone
+    lib/epoch       that epoch, a number; on stable storage before a call of that master is carried out
+    lib/promise     the last promised epoch and the node it was promised to; on stable storage before the answer
+    lib/given-up    highest epoch and serial of the replicas that the node has deleted; written before the deletion
 
-``daemon.server`` asks before each call of a member. Every confirmed master has a higher epoch than all before, and its
-calls carry it (``rpc.client``). So a master that was replaced can start nothing on a node that its successor has
-called. One that is about to be confirmed asks for a promise first: two that do so at once cannot both have that of a
-majority.
+``daemon.server`` asks the fence before each call. Every confirmed master has a higher epoch than all before, and each
+of its calls has that epoch (``rpc.client``). So a former master cannot start anything on a node that its successor has
+called. A node that wants to become master requests promises first: two nodes at the same time cannot both have the
+promises of a majority.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from gantry.runtime import interface, paths
 
 
 class Fence:
-    """The highest epoch on one node."""
+    """The highest epoch, the last promise and the deleted replicas of a node."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, files: ssconf.Files) -> None:
         self._disk = runtime.disk
@@ -31,7 +31,7 @@ class Fence:
         self._given_up_path = f"{folders.lib}/given-up"
         self._files = files
         self._seen: int | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     def epoch(self) -> int:
         """Return the highest epoch seen, 0 before the first."""
@@ -41,9 +41,9 @@ class Fence:
         return self._seen
 
     async def admit(self, epoch: int, *, fenced: bool) -> None:
-        """Note a higher epoch; FencedError for a lower one, if the call is of the kind that is ``fenced``."""
+        """Record a higher epoch; FencedError for a lower epoch if the call is ``fenced``."""
         if epoch > self.epoch():
-            async with self._turn:
+            async with self._lock:
                 if epoch > self.epoch():
                     await self._disk.write(self._path, b"%d\n" % epoch, mode=0o444)
                     self._seen = epoch
@@ -51,12 +51,12 @@ class Fence:
             self.check(epoch)
 
     def check_promise(self, epoch: int) -> None:
-        """Raise PromisedError for an epoch below the one that was promised last."""
+        """Raise PromisedError for an epoch below the last promised epoch."""
         promised = self.promised()
         if epoch < promised.epoch:
             raise errors.PromisedError(
-                f"{self._host} has promised epoch {promised.epoch} to {promised.node}, and takes nothing of {epoch}",
-                hint="a master that is confirmed again gets a higher one, if that node has not begun",
+                f"{self._host} has promised epoch {promised.epoch} to {promised.node}, and refuses epoch {epoch}",
+                hint=f"a master that is confirmed again gets a higher epoch, unless {promised.node} is master by then",
             )
 
     def check(self, epoch: int, *, at_least: int = 0) -> None:
@@ -66,39 +66,42 @@ class Fence:
             master = self._files.read("master_node")
             raise errors.FencedError(
                 f"epoch {epoch} has passed: {self._host} obeys a master that was confirmed later, in epoch {seen}, "
-                f"and takes {master or 'nobody yet'} for the master",
-                hint="this master has been replaced: stop it, and give commands on the new one",
+                f"and its ssconf files name {master or 'no node'} as the master",
+                hint="this master has been replaced: stop it, and run commands on the new master",
             )
 
     def promised(self) -> calls.Promised:
-        """Return what was promised last."""
+        """Return the last promise."""
         if not self._disk.exists(self._promise_path):
             return calls.Promised()
         return msgspec.json.decode(self._disk.read(self._promise_path), type=calls.Promised)
 
-    async def promise(self, wanted: calls.Promised) -> bool:
-        """Promise an epoch that is above all that were heard of or promised; the same again is the same promise."""
-        async with self._turn:
-            if wanted == self.promised():
+    async def promise(self, request: calls.Promised) -> bool:
+        """Promise an epoch above all seen and promised ones and return True; also for a repetition of the last promise.
+
+        Return False for any other epoch.
+        """
+        async with self._lock:
+            if request == self.promised():
                 return True
-            if wanted.epoch <= max(self.epoch(), self.promised().epoch):
+            if request.epoch <= max(self.epoch(), self.promised().epoch):
                 return False
-            await self._disk.write(self._promise_path, msgspec.json.encode(wanted), mode=0o444)
+            await self._disk.write(self._promise_path, msgspec.json.encode(request), mode=0o444)
             return True
 
     def given_up(self) -> tuple[int, int]:
-        """Return epoch and serial of the furthest copy that was given up."""
+        """Return the highest epoch and serial of the replicas that were deleted."""
         if not self._disk.exists(self._given_up_path):
             return 0, 0
         return msgspec.json.decode(self._disk.read(self._given_up_path), type=tuple[int, int])
 
     async def give_up(self, epoch: int, serial: int) -> None:
-        """Note that a copy is about to go: whoever wants to be master must have all that it had."""
+        """Record that a replica is about to be deleted: a new master must have all of its records."""
         if (epoch, serial) > self.given_up():
             await self._disk.write(self._given_up_path, msgspec.json.encode((epoch, serial)), mode=0o444)
 
     async def forget(self) -> None:
-        """Obey anybody again: the node has left its cluster."""
+        """Delete epoch, promise and deleted replicas, because the node leaves its cluster."""
         self._seen = None
         for path in (self._path, self._promise_path, self._given_up_path):
             if self._disk.exists(path):

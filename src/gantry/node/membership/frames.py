@@ -1,9 +1,9 @@
-"""What a node reads of the journal's frames: whether one is whole, and how far it reaches. Pure.
+"""Checks the journal's frames on a node: whether a frame is complete, and the position after it. Pure.
 
 A frame is one line, ``<crc32 of the JSON, 8 hexadecimal digits> <length of the JSON> <JSON>``, the JSON
 ``{"previous": <SHA-256 of the line before>, "records": [{"serial", "epoch", "changes", ...}, ...]}``, a change
-``["put", kind, object]`` or ``["delete", kind, key]``. A node copies frames verbatim and understands no more of them
-than this, and which jobs they put and archive.
+``["put", kind, object]`` or ``["delete", kind, key]``. A node copies frames verbatim; it interprets only this and the
+jobs that they put and archive.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _LINE = re.compile(rb"([0-9a-f]{8}) ([1-9][0-9]{0,11}) (.*)\n", re.DOTALL)
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a copy ends: last serial, chain hash, epoch, highest job number. Also ``config.data``'s own words."""
+    """The end of a replica: last serial, chain hash, epoch, highest job number. ``config.data`` has the same fields."""
 
     serial: int = 0
     digest: str = ""
@@ -26,7 +26,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 START = Position()
-"""Where a copy ends that holds nothing."""
+"""The end of an empty replica."""
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -60,23 +60,23 @@ _CHECKPOINT = msgspec.json.Decoder(_Checkpoint)
 
 
 def checkpoint(data: bytes) -> Position:
-    """Return the position that a ``config.data`` stands for; ValueError when it is none."""
+    """Return the position of a ``config.data``; ValueError if the data is not a configuration."""
     try:
         return _CHECKPOINT.decode(data).journal
     except msgspec.DecodeError as error:
-        raise ValueError(f"no configuration: {error}") from None
+        raise ValueError(f"not a configuration: {error}") from None
 
 
 def follow(end: Position, line: bytes) -> Position:
-    """Return the position after a frame that continues a copy ending at ``end``; ValueError when it does not."""
-    found = _LINE.fullmatch(line)
-    if not found or len(found[3]) != int(found[2]) or zlib.crc32(found[3]) != int(found[1], 16):
-        raise ValueError("no whole frame")
+    """Return the position after a frame; ValueError if the frame does not continue a replica that ends at ``end``."""
+    match = _LINE.fullmatch(line)
+    if not match or len(match[3]) != int(match[2]) or zlib.crc32(match[3]) != int(match[1], 16):
+        raise ValueError("the frame is incomplete or damaged")
     try:
-        body = _BODY.decode(found[3])
+        body = _BODY.decode(match[3])
         jobs = [_job(change) for record in body.records for change in record.changes]
     except msgspec.DecodeError as error:
-        raise ValueError(f"a frame of another version: {error}") from None
+        raise ValueError(f"the frame is from another version: {error}") from None
     serials = [record.serial for record in body.records]
     if body.previous != end.digest or serials != list(range(end.serial + 1, end.serial + 1 + len(serials))):
         raise ValueError("the frame does not follow the one before it")
@@ -89,7 +89,7 @@ def follow(end: Position, line: bytes) -> Position:
 
 
 def jobs(line: bytes) -> Iterator[tuple[int, bytes | None]]:
-    """Yield what a whole frame says of jobs, in order: number and new content, None for one that is archived."""
+    """Yield the job changes of a complete frame in order: number and new content, None for an archived job."""
     for record in _BODY.decode(line[line.index(b"{") :]).records:
         for verb, kind, value in record.changes:
             if kind == "jobs" and verb == "put":
@@ -99,7 +99,7 @@ def jobs(line: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 
 def previous(line: bytes) -> str | None:
-    """Return the chain hash that a frame follows, without checking the frame; None for what is no frame."""
+    """Return the chain hash of the frame before a frame, without checking the frame; None if it is not a frame."""
     try:
         return _HEAD.decode(line[line.index(b"{") :]).previous
     except (ValueError, msgspec.DecodeError):

@@ -1,7 +1,7 @@
-"""The master daemon of this machine as its node daemon sees it: a process that holds the queue's lock.
+"""Stops the master daemon on this machine, which is the process that holds the queue's lock.
 
-``stop`` ends it when another node becomes the master (call StopMaster). Whoever holds the lock wrote its process id
-into the file; a process that is no master daemon is never signalled.
+The call StopMaster uses it when another node becomes the master. The process that holds the lock has written its id to
+the lock file; only a process that is a master daemon gets a signal.
 """
 
 import logging
@@ -12,35 +12,38 @@ from gantry.runtime import interface, paths
 
 logger = logging.getLogger(__name__)
 
-POLL = 0.02
+POLL_SECONDS = 0.02
 
 
-async def stop(runtime: interface.Runtime, queue: str, *, patience: float) -> bool:
-    """End the daemon that holds the lock of the folder ``queue`` and return when it is gone; False when none does.
+async def stop(runtime: interface.Runtime, queue: str, *, timeout_seconds: float) -> bool:
+    """End the master daemon that holds the lock of the folder ``queue``; return whether there was such a daemon.
 
-    Raises EnvironmentFaultError when it cannot be ended.
+    ``timeout_seconds`` is the time for each of both signals. EnvironmentFaultError if the daemon does not end.
     """
     path = f"{queue}/lock"
-    pid = await _holder(runtime, path, patience)
+    pid = await _holder(runtime, path, timeout_seconds)
     if pid is None:
         return False
     for number in (signal.SIGTERM, signal.SIGKILL):
-        logger.warning("the master daemon, process %d, gets signal %d: another node becomes the master", pid, number)
+        logger.warning("stopping the master daemon, process %d, by signal %d: another node is now master", pid, number)
         try:
             runtime.processes.signal(pid, number)
         except ProcessLookupError:
             logger.info("process %d has ended", pid)
-        if await _is_released(runtime, path, patience):
+        if await _is_released(runtime, path, timeout_seconds):
             return True
     raise errors.EnvironmentFaultError(
-        f"the master daemon of {runtime.host}, process {pid}, does not end", hint="end it there"
+        f"the master daemon of {runtime.host}, process {pid}, does not end", hint="end it on that node"
     )
 
 
-async def _holder(runtime: interface.Runtime, path: str, patience: float) -> int | None:
-    """Return the master daemon's process id; our own calls hold the lock too, for a moment."""
+async def _holder(runtime: interface.Runtime, path: str, timeout_seconds: float) -> int | None:
+    """Return the master daemon's process id; None if the lock is free.
+
+    Calls of the node daemon also hold the lock for short times, so another holder is an error only after the timeout.
+    """
     text = ""
-    until = runtime.clock.monotonic() + patience
+    until = runtime.clock.monotonic() + timeout_seconds
     while runtime.clock.monotonic() <= until:
         if not _is_held(runtime.disk, path):
             return None
@@ -48,10 +51,10 @@ async def _holder(runtime: interface.Runtime, path: str, patience: float) -> int
         words = runtime.processes.command_line(int(text)) if text.isdecimal() else []
         if any(program in word for word in words for program in paths.MASTER_PROGRAMS):
             return int(text)
-        await runtime.clock.sleep(POLL)
+        await runtime.clock.sleep(POLL_SECONDS)
     raise errors.EnvironmentFaultError(
-        f"{path} on {runtime.host} is held by process {text or '(unknown)'}, which is no {paths.MASTER_PROGRAMS[0]}",
-        hint="end it there",
+        f"{path} on {runtime.host} is locked by process {text or '(unknown)'}, which is not {paths.MASTER_PROGRAMS[0]}",
+        hint="end this process on that node",
     )
 
 
@@ -65,10 +68,10 @@ def _is_held(disk: interface.Disk, path: str) -> bool:
     return False
 
 
-async def _is_released(runtime: interface.Runtime, path: str, patience: float) -> bool:
-    until = runtime.clock.monotonic() + patience
+async def _is_released(runtime: interface.Runtime, path: str, timeout_seconds: float) -> bool:
+    until = runtime.clock.monotonic() + timeout_seconds
     while _is_held(runtime.disk, path):
         if runtime.clock.monotonic() > until:
             return False
-        await runtime.clock.sleep(POLL)
+        await runtime.clock.sleep(POLL_SECONDS)
     return True

@@ -1,10 +1,10 @@
-"""The files that every node keeps of the cluster: ssconf, and the cluster's own secrets.
+"""The files about the cluster on every node: ssconf, and the cluster's own secrets.
 
-    lib/ssconf/ssconf_<key>         mode 0444, one value or one a line
+    lib/ssconf/ssconf_<key>         mode 0444, a value, or a value per line
     lib/certs/authority.*           mode 0600, on master candidates
     lib/users                       mode 0600, on master candidates
 
-The master writes them through ``node.daemon.handlers``; names are checked, so that a call cannot write anywhere else.
+The master writes them through ``node.daemon.handlers``; names are checked, so that a call cannot write other files.
 
 See contracts/configuration.md#ssconf.
 """
@@ -17,13 +17,13 @@ from gantry.rpc import calls
 from gantry.runtime import interface, paths
 
 SIZE_LIMIT = 8 << 20
-"""Most bytes of a value: the names of some hundred thousand instances."""
+"""The maximum length of a value in bytes: the names of some hundred thousand instances."""
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class Files:
-    """The cluster's files on one node."""
+    """The cluster's files on a node."""
 
     def __init__(self, disk: interface.Disk, folders: paths.Paths) -> None:
         self._disk = disk
@@ -38,12 +38,12 @@ class Files:
         return f"{self._folder}/ssconf_{key}"
 
     def read(self, key: str) -> str:
-        """Return a value without its last newline, empty when the node does not know it."""
+        """Return a value without its last newline; empty if the node does not have it."""
         path = self._path(key)
         return self._disk.read(path).decode().rstrip("\n") if self._disk.exists(path) else ""
 
     async def write(self, values: Mapping[str, str]) -> None:
-        """Replace the files of the keys given; InvalidError before anything is written."""
+        """Replace the files of some keys; InvalidError before anything is written."""
         for key, value in values.items():
             if len(value.encode()) > SIZE_LIMIT:
                 raise errors.InvalidError(f"the ssconf value of {key} is longer than {SIZE_LIMIT} bytes")
@@ -52,9 +52,12 @@ class Files:
             await self._write(key, value)
 
     async def update(self, call: calls.UpdateSsconf) -> tuple[str, ...]:
-        """Change lines where that leads to what is wanted, and return the other keys; errors as of ``write``."""
+        """Change lines of values; return the keys whose value then has not the expected digest. Errors as ``write``.
+
+        A value is not written unless it has the expected digest.
+        """
         await self._begin(call.digests)
-        wanted = []
+        outdated = []
         for key in self._differing(call.digests):
             change = call.lines.get(key, calls.LineChange())
             lines = set(self.read(key).splitlines()).difference(change.removed).union(change.added)
@@ -62,29 +65,29 @@ class Files:
             if calls.digest_of(value) == call.digests[key]:
                 await self._write(key, value)
             else:
-                wanted.append(key)
-        return tuple(wanted)
+                outdated.append(key)
+        return tuple(outdated)
 
     async def _begin(self, keys: Iterable[str]) -> None:
         for key in keys:
             if not _KEY.fullmatch(key):
-                raise errors.InvalidError(f"{key!r} is no ssconf key")
+                raise errors.InvalidError(f"{key!r} is not a valid ssconf key")
         await self._disk.make_directory(self._folder, mode=0o755)
 
     async def _write(self, key: str, value: str) -> None:
         await self._disk.write(self._path(key), value.rstrip("\n").encode() + b"\n", mode=0o444)
 
     def _differing(self, digests: Mapping[str, str]) -> list[str]:
-        """Return the keys whose file is not there or holds something else."""
+        """Return the keys whose file is missing or has another value."""
         return [
             key
             for key, digest in digests.items()
             if not self._disk.exists(self._path(key)) or calls.digest_of(self.read(key)) != digest
         ]
 
-    def differences(self, wanted: Mapping[str, str]) -> list[str]:
-        """Name the keys whose file differs from what the cluster expects, which is told by digests."""
-        return [f"ssconf_{key} is out of date" for key in self._differing(wanted)]
+    def differences(self, digests: Mapping[str, str]) -> list[str]:
+        """Return a complaint for each key whose file has not the digest that the cluster expects."""
+        return [f"ssconf_{key} is out of date" for key in self._differing(digests)]
 
     async def forget(self) -> None:
         """Remove all ssconf files and uploads."""
@@ -94,14 +97,16 @@ class Files:
                 await self._disk.remove(path)
 
     async def forget_secrets(self) -> None:
-        """Remove what only a master candidate keeps; the authority's certificate stays, callers are checked by it."""
+        """Remove the files of a master candidate; keep the authority's certificate, which verifies callers."""
         for name in ("authority.key", "users"):
             if self._disk.exists(self._uploads[name]):
                 await self._disk.remove(self._uploads[name])
 
     async def upload(self, name: str, content: str) -> None:
-        """Write one of the cluster's own files by its bare name; InvalidError for any other name."""
+        """Write a file of the cluster by its name without folder; InvalidError for a name that is not in the list."""
         if name not in self._uploads:
-            raise errors.InvalidError(f"{name!r} is no file that a node takes", hint=", ".join(self._uploads))
+            raise errors.InvalidError(
+                f"{name!r} is not the name of a cluster file", hint=f"use one of {', '.join(self._uploads)}"
+            )
         await self._disk.make_directory(self._uploads[name].rpartition("/")[0], mode=0o700)
         await self._disk.write(self._uploads[name], content.encode(), mode=0o600)

@@ -126,8 +126,8 @@ async def test_a_new_probe_can_be_asked_for(folders: paths.Paths) -> None:
     accelerators = machine.accelerators()
     assert (await accelerators.current()).accelerator == "tcg"
     path = f"{folders.lib}/accelerator.json"
-    kept = msgspec.json.decode(samples.read(path), type=accelerator_probe.Found)
-    older = msgspec.structs.replace(kept, time=kept.time - 2 * accelerator_probe.FRESH)
+    kept = msgspec.json.decode(samples.read(path), type=accelerator_probe.Result)
+    older = msgspec.structs.replace(kept, time=kept.time - 2 * accelerator_probe.MIN_PROBE_INTERVAL_SECONDS)
     samples.write(path, msgspec.json.encode(older).decode())
     machine.processes.outcome = RAN
     assert (await accelerators.current(again=True)).accelerator == "kvm"

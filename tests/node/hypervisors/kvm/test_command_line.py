@@ -22,15 +22,15 @@ def arguments(
     incoming: bool = False,
 ) -> str:
     vm = samples.instance(hvparams=samples.kvm(**(hvparams or {})), disks=disks, nics=nics)
-    places = tuple(disk.logical_id[-1] for disk in disks)
+    paths = tuple(disk.logical_id[-1] for disk in disks)
     taps = tuple(f"tap{nic.index}" for nic in nics)
     machine = command_line.Machine(
         vm,
         accelerator,
         FILES,
-        disks=places,
+        disks=paths,
         taps=taps,
-        places=guest_slots.assign(vm),
+        slots=guest_slots.assign(vm),
         kind=str(vm.hvparams["machine_version"]),
         paused=paused,
         incoming=incoming,
@@ -131,7 +131,7 @@ def test_how_disks_are_read_is_passed_on() -> None:
 def test_more_devices_than_the_bus_holds_are_refused() -> None:
     first = samples.disk(FOLDERS)
     many = tuple(msgspec.structs.replace(first, index=n, uuid=f"{n:032x}") for n in range(20))
-    with pytest.raises(errors.NoRoomError, match="vm1 has no free place for another device"):
+    with pytest.raises(errors.NoRoomError, match="vm1 has no free slot for another device"):
         arguments(disks=many)
 
 

@@ -118,8 +118,8 @@ async def test_a_guest_that_ignores_the_power_button_is_ended_after_the_timeout(
 
 async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     await node.kvm.start(samples.instance(nics=(samples.nic(),)), paused=False)
-    monkeypatch.setattr("gantry.node.hypervisors.kvm.power.ANSWER_LIMIT", 0.2)
-    monkeypatch.setattr("gantry.node.hypervisors.kvm.power.QUIT_LIMIT", 0.0)
+    monkeypatch.setattr("gantry.node.hypervisors.kvm.power.ANSWER_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("gantry.node.hypervisors.kvm.power.QUIT_TIMEOUT_SECONDS", 0.0)
     pid = node.pid()
     os.kill(pid, signal.SIGSTOP)
     found = await node.kvm.info("vm1")
@@ -131,14 +131,18 @@ async def test_a_qemu_that_hangs_is_killed(node: Node, monkeypatch: pytest.Monke
 
 async def test_a_start_that_fails_says_what_qemu_said_and_leaves_nothing(node: Node) -> None:
     vm = samples.instance(hvparams=samples.kvm(cpu_type="nonsense"), nics=(samples.nic(),))
-    with pytest.raises(errors.HypervisorError, match=r"ended at once: .*unable to find CPU model.*log/kvm/vm1.log"):
+    with pytest.raises(
+        errors.HypervisorError, match=r"exited immediately: .*unable to find CPU model.*log/kvm/vm1.log"
+    ):
         await node.kvm.start(vm, paused=False)
     assert (node.taps(), node.remains()) == ([], [])
 
 
 async def test_a_machine_that_qemu_does_not_know_is_refused_with_the_nearest_name(node: Node) -> None:
     wanted = samples.kvm(machine_version="pc-i440fx-7.22")
-    with pytest.raises(errors.InvalidError, match=r"QEMU of node node1 does not know .*did you mean pc-i440fx-7.2\?"):
+    with pytest.raises(
+        errors.InvalidError, match=r"QEMU of node node1 does not support machine type .*did you mean pc-i440fx-7.2\?"
+    ):
         await node.kvm.validate(wanted)
 
 
@@ -195,8 +199,8 @@ async def test_what_an_instance_is_told_to_run_with_is_reported(node: Node) -> N
 async def test_a_nic_that_a_guest_does_not_release_stays_with_its_tap(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gantry.node.hypervisors.kvm.hotplug.RELEASE_LIMIT", 0.3)
-    monkeypatch.setattr("gantry.node.hypervisors.kvm.hotplug.ASK_INTERVAL", 0.1)
+    monkeypatch.setattr("gantry.node.hypervisors.kvm.hotplug.RELEASE_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("gantry.node.hypervisors.kvm.hotplug.REQUEST_INTERVAL_SECONDS", 0.1)
     vm, nic = samples.instance(nics=(samples.nic(),)), samples.nic()
     await node.kvm.start(vm, paused=False)
     with pytest.raises(errors.HypervisorError, match=r"vm1 did not release the NIC within .* --no-hotplug"):

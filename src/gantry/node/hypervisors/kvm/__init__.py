@@ -1,1 +1,1 @@
-"""The hypervisor ``kvm``: QEMU processes, commanded over QMP."""
+"""The hypervisor ``kvm``: QEMU processes, controlled over QMP."""

@@ -1,9 +1,10 @@
-"""Which accelerator guests get on this node: /dev/kvm where a guest really runs with it, else QEMU's emulation (tcg).
+"""Determines the accelerator of guests on this node: kvm if a guest really runs with it, else QEMU's emulation (tcg).
 
-That /dev/kvm opens proves nothing: on some hosts a guest hangs after its firmware, on others it is emulated, a million
-instructions a second. So a boot sector is run with it that only a processor gets through in time (``probe.S``). The
-answer is kept in ``lib/accelerator.json`` and holds until the machine is booted anew or QEMU changes; ``NodeInfo`` can
-ask for it, and for a new probe. A "no" costs the whole time limit: with kvm in the cluster the agent asks as it starts.
+A working open of /dev/kvm proves nothing: on some hosts a guest hangs after its firmware, on others it is emulated with
+a million instructions per second. So the probe runs a boot sector that only a processor finishes in time
+(``probe.S``). The result is kept in ``lib/accelerator.json`` and is valid until the machine reboots or QEMU changes;
+``NodeInfo`` can query it and request a new probe. A negative result takes the whole timeout, so the daemon probes when
+it starts if the cluster uses kvm.
 """
 
 import asyncio
@@ -15,11 +16,11 @@ from gantry.runtime import interface, paths
 
 QEMU = "qemu-system-x86_64"
 DEVICE = "/dev/kvm"
-LIMIT = 5.0
-# Two who ask for a new probe within this time get the same one.
-FRESH = 60.0
+PROBE_TIMEOUT_SECONDS = 5.0
+MIN_PROBE_INTERVAL_SECONDS = 60.0
+"""Requests for a new probe within this time of the last get its result."""
 
-# What probe.S assembles to.
+# probe.S, assembled
 SECTOR = bytes.fromhex(
     "fafcea077c00006631c08ed88ec08ed0bc007cbf0010b9001066f3abc70600100320c70600200330c7060030830066c7"
     "06304000000800c7063040da7cc7063440008e0f0116007d0f011e067d0f20e00c200f22e066b8001000000f22d866b9"
@@ -29,12 +30,12 @@ SECTOR = bytes.fromhex(
     "00000000009a200000000000009200001700e87c00003f000040"
 ).ljust(510, b"\0") + b"\x55\xaa"  # fmt: skip
 MARKER = b"GANTRY-64\n"
-# The sector writes 0x10 to isa-debug-exit, which makes this of it.
 EXIT = 33
+"""QEMU's exit code after the sector has written 0x10 to isa-debug-exit."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A probe's answer: ``kvm``, ``tcg`` or nothing, why, for which QEMU and boot of the machine, and when."""
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A probe's result: ``kvm``, ``tcg`` or nothing, the reason, QEMU's version, the machine's boot id, the time."""
 
     accelerator: str
     reason: str
@@ -43,91 +44,93 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     time: float = 0.0
 
 
-UNKNOWN = Found(accelerator="", reason="")
+UNKNOWN = Result(accelerator="", reason="")
 
 
 class Accelerators:
-    """The accelerators of one node."""
+    """The accelerators of a node."""
 
     def __init__(self, runtime: interface.Runtime, folders: paths.Paths, *, bootid: str) -> None:
         self._runtime = runtime
         self._path = f"{folders.lib}/accelerator.json"
         self._sector = f"{folders.run}/probe"
         self._bootid = bootid
-        self._found: Found | None = None
+        self._result: Result | None = None
         self._lock = asyncio.Lock()
 
-    async def choose(self, wanted: str) -> str:
-        """Return what ``auto``, ``kvm`` or ``tcg`` means here; HypervisorError when it cannot be had."""
-        if wanted == "tcg":
-            return wanted
-        found = await self.current()
-        if wanted == "kvm" != found.accelerator:
+    async def choose(self, requested: str) -> str:
+        """Return the accelerator for ``auto``, ``kvm`` or ``tcg``; HypervisorError if it is not available."""
+        if requested == "tcg":
+            return requested
+        result = await self.current()
+        if requested == "kvm" != result.accelerator:
             raise errors.HypervisorError(
-                f"accel=kvm cannot be used on node {self._runtime.host}: {found.reason}",
+                f"accel=kvm cannot be used on node {self._runtime.host}: {result.reason}",
                 hint="use accel=auto or accel=tcg",
             )
-        if not found.accelerator:
-            raise errors.HypervisorError(f"node {self._runtime.host} cannot run guests: {found.reason}")
-        return found.accelerator
+        if not result.accelerator:
+            raise errors.HypervisorError(f"node {self._runtime.host} cannot run guests: {result.reason}")
+        return result.accelerator
 
-    async def current(self, *, again: bool = False) -> Found:
-        """Return what was found, probing when nothing is known yet or ``again`` is asked for."""
+    async def current(self, *, again: bool = False) -> Result:
+        """Return the last result; probe if there is none, or if ``again``."""
         async with self._lock:
-            if self._found is None or again:
-                self._found = await self._look(again=again)
-            return self._found
+            if self._result is None or again:
+                self._result = await self._probe(again=again)
+            return self._result
 
-    async def _look(self, *, again: bool) -> Found:
+    async def _probe(self, *, again: bool) -> Result:
         version = await self._version()
         if not version:
-            return Found(accelerator="", reason=f"{QEMU} is not installed")
+            return Result(accelerator="", reason=f"{QEMU} is not installed")
         now = self._runtime.clock.now()
-        kept = self._kept()
-        holds = kept is not None and (kept.qemu, kept.bootid) == (version, self._bootid)
-        if kept is not None and holds and (not again or now - kept.time < FRESH):
-            return kept
+        stored = self._stored()
+        valid = stored is not None and (stored.qemu, stored.bootid) == (version, self._bootid)
+        if stored is not None and valid and (not again or now - stored.time < MIN_PROBE_INTERVAL_SECONDS):
+            return stored
         problem = await self.try_out("kvm") if self._runtime.disk.exists(DEVICE) else f"there is no {DEVICE}"
-        found = Found(
+        result = Result(
             accelerator="tcg" if problem else "kvm",
             reason=problem or f"a guest ran with {DEVICE}",
             qemu=version,
             bootid=self._bootid,
             time=now,
         )
-        await self._runtime.disk.write(self._path, msgspec.json.encode(found) + b"\n", sync=False)
-        return found
+        await self._runtime.disk.write(self._path, msgspec.json.encode(result) + b"\n", sync=False)
+        return result
 
-    def _kept(self) -> Found | None:
+    def _stored(self) -> Result | None:
         try:
-            return msgspec.json.decode(self._runtime.disk.read(self._path), type=Found)
+            return msgspec.json.decode(self._runtime.disk.read(self._path), type=Result)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     async def _version(self) -> str:
         try:
-            done = await self._runtime.processes.run([QEMU, "--version"])
+            process = await self._runtime.processes.run([QEMU, "--version"])
         except FileNotFoundError:
             return ""
-        return done.stdout.decode(errors="replace").partition("\n")[0]
+        return process.stdout.decode(errors="replace").partition("\n")[0]
 
     async def try_out(self, accelerator: str) -> str:
-        """Run the sector with an accelerator; return why it did not get through, empty when it did."""
+        """Run the sector with an accelerator; return why it did not finish, empty if it did."""
         await self._runtime.disk.write(self._sector, SECTOR, sync=False)
         try:
-            done = await self._runtime.processes.run(_command(accelerator, self._sector), timeout=LIMIT)
+            process = await self._runtime.processes.run(
+                _command(accelerator, self._sector), timeout=PROBE_TIMEOUT_SECONDS
+            )
         except TimeoutError:
-            return f"a guest with {accelerator} did not run within {LIMIT:.0f} s"
-        if done.code == EXIT and done.stdout == MARKER:
+            return f"a guest with {accelerator} did not run within {PROBE_TIMEOUT_SECONDS:.0f} s"
+        if process.code == EXIT and process.stdout == MARKER:
             return ""
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        return f"a guest with {accelerator} did not run: {lines[-1] if lines else f'QEMU ended with {done.code}'}"
+        lines = process.stderr.decode(errors="replace").strip().splitlines()
+        return f"a guest with {accelerator} did not run: {lines[-1] if lines else f'QEMU ended with {process.code}'}"
 
 
 def _command(accelerator: str, sector: str) -> list[str]:
     return [
-        # A guest that hangs would outlive a node daemon that is killed meanwhile.
-        *("timeout", "--signal=KILL", f"{2 * LIMIT:.0f}"),
+        # Without this a guest that hangs would survive a node daemon that is killed meanwhile.
+        *("timeout", "--signal=KILL", f"{2 * PROBE_TIMEOUT_SECONDS:.0f}"),
         *(QEMU, "-accel", accelerator, "-machine", "pc", "-m", "16", "-nodefaults", "-no-user-config"),
         *("-display", "none", "-no-reboot", "-drive", f"if=ide,format=raw,file={sector.replace(',', ',,')}"),
         *("-chardev", "stdio,id=d", "-device", "isa-debugcon,iobase=0xe9,chardev=d"),

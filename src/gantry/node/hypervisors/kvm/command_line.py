@@ -1,9 +1,9 @@
-"""The command line of QEMU for an instance. Pure: all that it needs comes in a ``Machine``.
+"""The command line of QEMU for an instance. Pure: a ``Machine`` has all of its input.
 
-``blockdev_args`` makes the disks, ``display_args`` what people look at, ``hypervisors.guest_slots`` the places on the
-buses. Devices are named after their UUID, which stays when others go, and each has a fixed place: so a guest finds its
-devices again after a migration. Values that a name may hold go as JSON, where the option takes it, because QEMU's own
-syntax gives commas a meaning.
+``blockdev_args`` has the disks, ``display_args`` the graphics, ``hypervisors.guest_slots`` the slots on the buses.
+Devices are named after their UUIDs, which do not depend on other devices, and each has a fixed slot, so a guest has the
+same devices after a migration. Values from users are passed as JSON where an option supports that, because commas have
+a meaning in QEMU's own syntax.
 """
 
 import shlex
@@ -19,7 +19,7 @@ from gantry.rpc import calls
 
 NIC_DEVICES = {"paravirtual": "virtio-net-pci"}
 BOOT_ORDERS = {"disk": "c", "cdrom": "d", "network": "n", "floppy": "a"}
-# Below 16 MiB a guest starts slowly; QEMU's default costs each guest 20 to 40 MiB more.
+# With less than 16 MiB for translated code a guest starts slowly; QEMU's default costs each guest 20 to 40 MiB more.
 ACCELERATORS = {"tcg": "tcg,tb-size=32", "kvm": "kvm"}
 SOCKET_PATH_LIMIT = 107
 BALLOON = "balloon"
@@ -27,52 +27,52 @@ BALLOON = "balloon"
 
 @dataclass(frozen=True)
 class Sockets:
-    """The files of one running guest below its folder; the names are short because a socket's path may not be long."""
+    """The files of a running guest in its folder; the names are short because a socket's path must be short."""
 
     folder: str
 
     @property
     def control(self) -> str:
-        """QMP."""
+        """The socket of QMP."""
         return f"{self.folder}/qmp"
 
     @property
     def serial(self) -> str:
-        """The serial console."""
+        """The socket of the serial console."""
         return f"{self.folder}/serial"
 
     @property
     def monitor(self) -> str:
-        """QEMU's monitor, for people."""
+        """The socket of QEMU's monitor, for administrators."""
         return f"{self.folder}/monitor"
 
     @property
     def agent(self) -> str:
-        """The channel of the QEMU guest agent."""
+        """The socket of the QEMU guest agent's channel."""
         return f"{self.folder}/agent"
 
     @property
     def pid(self) -> str:
-        """The file that QEMU keeps its process id in; it removes it when it ends in good order."""
+        """QEMU's PID file, which QEMU removes at a regular exit."""
         return f"{self.folder}/pid"
 
     @property
     def firmware(self) -> str:
-        """The variables of UEFI."""
+        """The variables of the UEFI firmware."""
         return f"{self.folder}/efi"
 
     @property
-    def prison(self) -> str:
-        """The empty folder of ``use_chroot``."""
+    def chroot(self) -> str:
+        """The empty folder for ``use_chroot``."""
         return f"{self.folder}/root"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """An instance with what the node adds.
+    """An instance, with the values that the node adds.
 
-    Accelerator, versioned machine type, files, the path of each disk, the tap of each NIC, the places of both. One that
-    is ``incoming`` waits for a migration.
+    These are accelerator, versioned machine type, files, the path of each disk, the tap of each NIC, and the slots of
+    both. A machine that is ``incoming`` waits for a migration.
     """
 
     instance: calls.Instance
@@ -80,17 +80,17 @@ class Machine:
     files: Sockets
     disks: tuple[str, ...]
     taps: tuple[str, ...]
-    places: Mapping[str, int] = field(default_factory=dict)
+    slots: Mapping[str, int] = field(default_factory=dict)
     kind: str = "pc"
     paused: bool = False
     incoming: bool = False
 
     def text(self, parameter: str) -> str:
-        """Return a hypervisor parameter as text; the word ``default`` counts as not set."""
+        """Return a hypervisor parameter as text; empty for the value ``default``."""
         return blockdev_args.text(self.instance, parameter)
 
     def flag(self, parameter: str) -> bool:
-        """Return a hypervisor parameter that is a truth value."""
+        """Return a Boolean hypervisor parameter."""
         return bool(self.instance.hvparams.get(parameter, False))
 
 
@@ -100,7 +100,7 @@ def bus(kind: str) -> str:
 
 
 def can_hotplug(instance: calls.Instance) -> bool:
-    """Tell whether devices can be plugged into the running guest: the bus of machine ``pc`` takes them, over ACPI."""
+    """Return whether devices can be plugged into the running guest: machine type ``pc`` supports that, with ACPI."""
     machine = str(instance.hvparams.get("machine_version") or "pc")
     return machine.startswith("pc") and "q35" not in machine and bool(instance.hvparams.get("acpi", False))
 
@@ -112,47 +112,48 @@ def nic_model(instance: calls.Instance) -> str:
 
 
 def _queues(instance: calls.Instance) -> int:
-    wanted = int(instance.hvparams.get("virtio_net_queues", 1))
-    return wanted if nic_model(instance) == NIC_DEVICES["paravirtual"] else 1
+    queues = int(instance.hvparams.get("virtio_net_queues", 1))
+    return queues if nic_model(instance) == NIC_DEVICES["paravirtual"] else 1
 
 
 def netdev(instance: calls.Instance, nic: calls.Nic, tap: str) -> dict[str, str | int | bool]:
-    """Return QEMU's end of a tap."""
-    found: dict[str, str | int | bool] = {"type": "tap", "id": guest_slots.nic_name(nic), "ifname": tap}
-    found |= {"script": "no", "downscript": "no"}
+    """Return the netdev of a NIC, which opens the tap."""
+    options: dict[str, str | int | bool] = {"type": "tap", "id": guest_slots.nic_name(nic), "ifname": tap}
+    options |= {"script": "no", "downscript": "no"}
     if _queues(instance) > 1:
-        found["queues"] = _queues(instance)
+        options["queues"] = _queues(instance)
     if nic_model(instance) == NIC_DEVICES["paravirtual"]:
         if instance.hvparams.get("vhost_net"):
-            found["vhost"] = True
+            options["vhost"] = True
         if not instance.hvparams.get("vnet_hdr", True):
-            found["vnet_hdr"] = False
-    return found
+            options["vnet_hdr"] = False
+    return options
 
 
-def nic_device(instance: calls.Instance, nic: calls.Nic, *, place: int | None, kind: str) -> blockdev_args.Options:
-    """Return the card that the guest sees."""
-    name = guest_slots.nic_name(nic)
-    found: blockdev_args.Options = {"driver": nic_model(instance), "netdev": name, "mac": nic.mac, "id": f"dev-{name}"}
+def nic_device(instance: calls.Instance, nic: calls.Nic, *, slot: int | None, kind: str) -> blockdev_args.Options:
+    """Return the device of a NIC, which the guest sees."""
+    model, name = nic_model(instance), guest_slots.nic_name(nic)
+    options: blockdev_args.Options = {"driver": model, "netdev": name, "mac": nic.mac, "id": f"dev-{name}"}
     if (queues := _queues(instance)) > 1:
-        found |= {"mq": True, "vectors": 2 * queues + 2}
-    if nic.mtu and nic_model(instance) == NIC_DEVICES["paravirtual"]:
-        found["host_mtu"] = nic.mtu  # other cards have no way to tell
-    return found if place is None else found | {"bus": bus(kind), "addr": f"{place:#x}"}
+        options |= {"mq": True, "vectors": 2 * queues + 2}
+    if nic.mtu and model == NIC_DEVICES["paravirtual"]:
+        options["host_mtu"] = nic.mtu  # other models cannot report an MTU to the guest
+    return options if slot is None else options | {"bus": bus(kind), "addr": f"{slot:#x}"}
 
 
 def check_folder(files: Sockets) -> None:
-    """Raise HypervisorError when the guest's sockets would have names that are too long."""
+    """Raise HypervisorError if the paths of the guest's sockets would be too long."""
     length = len(files.monitor.encode())
     if length > SOCKET_PATH_LIMIT:
         raise errors.HypervisorError(
-            f"the path of a control socket would have {length} bytes, {SOCKET_PATH_LIMIT} is the most: {files.monitor}",
-            hint="give the instance a shorter name, or the node a shorter root folder",
+            f"the path of a control socket would have {length} bytes, the maximum is {SOCKET_PATH_LIMIT}: "
+            + files.monitor,
+            hint="rename the instance to a shorter name, or use a shorter root folder on the node",
         )
 
 
 def arguments(machine: Machine) -> list[str]:
-    """Return program and arguments."""
+    """Return QEMU's program and arguments."""
     instance = machine.instance
     return [
         machine.text("kvm_path"),
@@ -166,7 +167,7 @@ def arguments(machine: Machine) -> list[str]:
         *("-device", f"virtio-balloon-pci,id={BALLOON},addr={guest_slots.BALLOON:#x}"),
         *(("-cpu", machine.text("cpu_type")) if machine.text("cpu_type") else ()),
         *(("-no-reboot",) if machine.text("reboot_behavior") == "exit" else ()),
-        # One that a migration brings waits until it is told to go on: so it runs in one place only.
+        # An incoming guest stays stopped until ``finalize_target``, so that it runs on a single node only.
         *(("-S",) if machine.paused or machine.incoming else ()),
         *(("-incoming", "defer") if machine.incoming else ()),
         *_control(machine),
@@ -186,21 +187,21 @@ def _machine(machine: Machine) -> str:
 
 
 def _memory(machine: Machine) -> str:
-    """Return the size of the memory, in QEMU's words.
+    """Return the size of the memory as QEMU's option.
 
-    Emulation of before QEMU 9.0 loses writes of a guest that is being migrated: it reads which pages changed a stretch
-    of 256 KiB at a time, and does not tell the emulated processor, which then no longer says that it changes them. A
-    size that is no whole number of such stretches makes it go page by page, and it tells.
+    Before QEMU 9.0, emulation (tcg) loses a guest's writes during a migration. QEMU reads the dirty bitmap in blocks of
+    256 KiB and clears it without notifying the emulated processor, which then does not mark these pages dirty again. If
+    the size is not a multiple of 256 KiB, QEMU reads page by page and notifies the processor.
     """
     size = int(machine.instance.beparams["maxmem"])
-    odd = machine.accelerator == "tcg" and not machine.text("mem_path")
-    return f"{size * 1024 + 8}k" if odd else str(size)
+    page_by_page = machine.accelerator == "tcg" and not machine.text("mem_path")
+    return f"{size * 1024 + 8}k" if page_by_page else str(size)
 
 
 def _processors(machine: Machine) -> str:
     hvparams = machine.instance.hvparams
-    wanted = {part: int(hvparams.get(f"cpu_{part}", 0)) for part in ("sockets", "cores", "threads")}
-    parts = [f"{part}={count}" for part, count in wanted.items() if count]
+    counts = {part: int(hvparams.get(f"cpu_{part}", 0)) for part in ("sockets", "cores", "threads")}
+    parts = [f"{part}={count}" for part, count in counts.items() if count]
     return ",".join([str(machine.instance.beparams["vcpus"]), *parts])
 
 
@@ -230,27 +231,28 @@ def _control(machine: Machine) -> list[str]:
 
 
 def _confined(machine: Machine) -> list[str]:
-    found: list[str] = []
+    options: list[str] = []
     if machine.text("security_model") == "user":
-        found += ["-runas", machine.text("security_domain")]
+        options += ["-runas", machine.text("security_domain")]
     if machine.flag("use_chroot"):
-        found += ["-chroot", machine.files.prison]
+        options += ["-chroot", machine.files.chroot]
     if path := machine.text("mem_path"):
         size = int(machine.instance.beparams["maxmem"]) << 20
-        found += ["-object", _json({"qom-type": "memory-backend-file", "id": "memory", "mem-path": path, "size": size})]
-    return found
+        memory = {"qom-type": "memory-backend-file", "id": "memory", "mem-path": path, "size": size}
+        options += ["-object", _json(memory)]
+    return options
 
 
 def _firmware(machine: Machine) -> list[str]:
     if machine.text("firmware") != "uefi":
         return []
     parts = (("efi-code", machine.text("firmware_path"), True), ("efi-variables", machine.files.firmware, False))
-    found: list[str] = []
-    for unit, (name, path, fixed) in enumerate(parts):
+    options: list[str] = []
+    for unit, (name, path, read_only) in enumerate(parts):
         file = {"driver": "file", "filename": path}
-        found += ["-blockdev", _json({"driver": "raw", "node-name": name, "read-only": fixed, "file": file})]
-        found += ["-machine", f"pflash{unit}={name}"]
-    return found
+        options += ["-blockdev", _json({"driver": "raw", "node-name": name, "read-only": read_only, "file": file})]
+        options += ["-machine", f"pflash{unit}={name}"]
+    return options
 
 
 def _kernel(machine: Machine) -> list[str]:
@@ -260,34 +262,34 @@ def _kernel(machine: Machine) -> list[str]:
     words = [f"root={machine.text('root_path')}", machine.text("kernel_args")]
     if machine.flag("serial_console"):
         words.append(f"console=ttyS0,{machine.text('serial_speed')}")
-    # An emulated guest on a loaded machine otherwise finds its timer not working and panics.
+    # Without this an emulated guest on a loaded machine may conclude that its timer does not work, and panic.
     words.append("no_timer_check")
     return ["-kernel", kernel, *(("-initrd", initrd) if initrd else ()), "-append", " ".join(filter(None, words))]
 
 
 def _drives(machine: Machine) -> list[str]:
     instance = machine.instance
-    found: list[str] = []
+    options: list[str] = []
     for controller in blockdev_args.controller(instance):
-        found += ["-device", _json(controller | {"bus": bus(machine.kind)})]
+        options += ["-device", _json(controller | {"bus": bus(machine.kind)})]
     for disk, path in zip(instance.disks, machine.disks, strict=True):
-        place = machine.places.get(guest_slots.disk_name(disk))
-        device = blockdev_args.device(instance, disk, place=place, bus=bus(machine.kind))
-        found += ["-blockdev", _json(blockdev_args.node(instance, disk, path)), "-device", _json(device)]
+        slot = machine.slots.get(guest_slots.disk_name(disk))
+        device = blockdev_args.device(instance, disk, slot=slot, bus=bus(machine.kind))
+        options += ["-blockdev", _json(blockdev_args.node(instance, disk, path)), "-device", _json(device)]
     for node, device in blockdev_args.removable(instance):
-        found += ["-blockdev", _json(node), "-device", _json(device)]
-    return found
+        options += ["-blockdev", _json(node), "-device", _json(device)]
+    return options
 
 
 def _nics(machine: Machine) -> list[str]:
     instance = machine.instance
-    found: list[str] = []
+    options: list[str] = []
     for nic, tap in zip(instance.nics, machine.taps, strict=True):
-        end = netdev(instance, nic, tap)
-        words = [f"{name}={_word(value)}" for name, value in end.items() if name != "type"]
-        device = nic_device(instance, nic, place=machine.places.get(guest_slots.nic_name(nic)), kind=machine.kind)
-        found += ["-netdev", ",".join(["tap", *words]), "-device", _json(device)]
-    return found
+        backend = netdev(instance, nic, tap)
+        words = [f"{name}={_word(value)}" for name, value in backend.items() if name != "type"]
+        device = nic_device(instance, nic, slot=machine.slots.get(guest_slots.nic_name(nic)), kind=machine.kind)
+        options += ["-netdev", ",".join(["tap", *words]), "-device", _json(device)]
+    return options
 
 
 def _word(value: str | int | bool) -> str:

@@ -1,4 +1,4 @@
-"""How to reach a running guest: its serial console first, else VNC, else SPICE (contracts/remote-api.md#console)."""
+"""Finds a running guest's console: the serial console, else VNC, else SPICE (contracts/remote-api.md#console)."""
 
 from asyncio import timeout
 
@@ -8,7 +8,7 @@ from gantry.node.hypervisors.kvm import blockdev_args, display_args, guest_recor
 from gantry.rpc import calls
 from gantry.runtime import interface
 
-# Ctrl-] ends it, as with telnet.
+# Ctrl-] closes the console, as with telnet.
 SOCAT = ("socat", "-,raw,echo=0,escape=0x1d")
 
 
@@ -17,14 +17,14 @@ class _Vnc(msgspec.Struct):
 
 
 class Consoles:
-    """The consoles of one node's guests."""
+    """The consoles of a node's guests."""
 
-    def __init__(self, runtime: interface.Runtime, known: guest_records.Guests) -> None:
+    def __init__(self, runtime: interface.Runtime, guests: guest_records.Guests) -> None:
         self._runtime = runtime
-        self._guests = known
+        self._guests = guests
 
     async def find(self, name: str) -> calls.Console:
-        """Return how to reach a guest's console, or a message why not."""
+        """Return how to reach a guest's console, or a message why there is none."""
         record = self._guests.record(name)
         if record is None or self._guests.pid(name) is None:
             return _none(name, f"instance {name} does not run")
@@ -47,9 +47,9 @@ class Consoles:
 
     async def _vnc(self, name: str, address: str) -> calls.Console:
         if address.startswith("/"):
-            where = f"{address}/{name}.vnc"
-            return _none(name, f"VNC of instance {name} is the socket {where} on node {self._runtime.host}")
-        async with self._guests.control(name) as control, timeout(qmp.ANSWER_LIMIT):
+            path = f"{address}/{name}.vnc"
+            return _none(name, f"VNC of instance {name} is the socket {path} on node {self._runtime.host}")
+        async with self._guests.control(name) as control, timeout(qmp.ANSWER_TIMEOUT_SECONDS):
             port = int(msgspec.json.decode(await control.execute("query-vnc"), type=_Vnc).service)
         return calls.Console(instance=name, kind="vnc", host=address, port=port, display=port - display_args.VNC_FIRST)
 

@@ -1,4 +1,4 @@
-"""What a person sees and touches of a guest: VNC, SPICE, graphics, sound, USB. Arguments of QEMU. Pure."""
+"""QEMU's arguments for VNC, SPICE, graphics, sound and USB devices of a guest. Pure."""
 
 from gantry import errors
 from gantry.node.hypervisors import guest_slots
@@ -7,7 +7,7 @@ from gantry.rpc import calls
 
 VNC_FIRST = 5900
 VNC_DISPLAYS = 99
-CARDS = {
+GRAPHICS = {
     "": "VGA",
     "std": "VGA",
     "cirrus": "cirrus-vga",
@@ -25,12 +25,12 @@ SPICE_OPTIONS = {
 
 
 def arguments(instance: calls.Instance) -> list[str]:
-    """Return the arguments."""
-    return [*_vnc(instance), *_spice(instance), *_card(instance), *_sound(instance), *_usb(instance)]
+    """Return the arguments for an instance."""
+    return [*_vnc(instance), *_spice(instance), *_graphics(instance), *_sound(instance), *_usb(instance)]
 
 
 def check(instance: calls.Instance) -> None:
-    """Raise InvalidError for a SPICE server that has no port: unlike VNC, it does not look for one by itself."""
+    """Raise InvalidError for a SPICE server without a port: unlike VNC, SPICE does not choose a free port itself."""
     if text(instance, "spice_bind") and not instance.network_port:
         raise errors.InvalidError(f"spice_bind needs a network port, and instance {instance.name} has none")
 
@@ -40,25 +40,25 @@ def _escaped(value: str) -> str:
 
 
 def _vnc(instance: calls.Instance) -> list[str]:
-    """Return the VNC server: a socket in a folder, or a display of an address."""
+    """Return the VNC server: a socket in a folder, or a display at an address."""
     address = text(instance, "vnc_bind_address")
     if not address:
         return []
-    words, found = [vnc_place(instance, address)], []
+    words, options = [vnc_listener(instance, address)], []
     if file := text(instance, "vnc_password_file"):
-        found += ["-object", f"secret,id=vnc-password,file={_escaped(file)}"]
+        options += ["-object", f"secret,id=vnc-password,file={_escaped(file)}"]
         words.append("password-secret=vnc-password")
     if instance.hvparams.get("vnc_tls"):
         verify = "on" if instance.hvparams.get("vnc_x509_verify") else "off"
         folder = _escaped(text(instance, "vnc_x509_path"))
-        found += ["-object", f"tls-creds-x509,id=vnc-tls,dir={folder},endpoint=server,verify-peer={verify}"]
+        options += ["-object", f"tls-creds-x509,id=vnc-tls,dir={folder},endpoint=server,verify-peer={verify}"]
         words.append("tls-creds=vnc-tls")
     keymap = text(instance, "keymap")
-    return [*found, "-vnc", ",".join(words), *(("-k", keymap) if keymap else ())]
+    return [*options, "-vnc", ",".join(words), *(("-k", keymap) if keymap else ())]
 
 
-def vnc_place(instance: calls.Instance, address: str) -> str:
-    """Return where VNC is served: the instance's own port, else the first free display."""
+def vnc_listener(instance: calls.Instance, address: str) -> str:
+    """Return where VNC listens: a socket, the instance's own port, or else the first free display."""
     if address.startswith("/"):
         return f"unix:{_escaped(address)}/{instance.name}.vnc"
     host = f"[{address}]" if ":" in address else address
@@ -73,9 +73,9 @@ def _spice(instance: calls.Instance) -> list[str]:
         return []
     encrypted = bool(instance.hvparams.get("spice_use_tls"))
     words = [f"{'tls-port' if encrypted else 'port'}={instance.network_port}", f"addr={_escaped(address)}"]
-    found: list[str] = []
+    options: list[str] = []
     if file := text(instance, "spice_password_file"):
-        found += ["-object", f"secret,id=spice-password,file={_escaped(file)}"]
+        options += ["-object", f"secret,id=spice-password,file={_escaped(file)}"]
         words.append("password-secret=spice-password")
     else:
         words.append("disable-ticketing=on")
@@ -86,7 +86,7 @@ def _spice(instance: calls.Instance) -> list[str]:
         words.append(f"ipv{version}=on")
     words += [f"{option}={text(instance, name)}" for name, option in SPICE_OPTIONS.items() if text(instance, name)]
     words.append(f"playback-compression={'on' if instance.hvparams.get('spice_playback_compression', True) else 'off'}")
-    return [*found, "-spice", ",".join(words), *_agent(instance)]
+    return [*options, "-spice", ",".join(words), *_agent(instance)]
 
 
 def _agent(instance: calls.Instance) -> list[str]:
@@ -100,23 +100,23 @@ def _agent(instance: calls.Instance) -> list[str]:
 
 
 def has_screen(instance: calls.Instance) -> bool:
-    """Tell whether anybody can see a graphics card."""
+    """Return whether the guest has VNC or SPICE, which show a graphics card's output."""
     return bool(text(instance, "vnc_bind_address") or text(instance, "spice_bind"))
 
 
-def _card(instance: calls.Instance) -> list[str]:
+def _graphics(instance: calls.Instance) -> list[str]:
     kind = text(instance, "vga")
     if kind == "none" or not (kind or has_screen(instance)):
         return []
-    card = "qxl-vga" if not kind and text(instance, "spice_bind") else CARDS[kind]
-    return ["-device", f"{card},addr={guest_slots.VGA:#x}"]
+    device = "qxl-vga" if not kind and text(instance, "spice_bind") else GRAPHICS[kind]
+    return ["-device", f"{device},addr={guest_slots.VGA:#x}"]
 
 
 def _sound(instance: calls.Instance) -> list[str]:
-    found: list[str] = []
+    options: list[str] = []
     for number, device in enumerate(SOUND.get(text(instance, "soundhw"), [])):
-        found += ["-device", device if number else f"{device},addr={guest_slots.SOUND:#x}"]
-    return found
+        options += ["-device", device if number else f"{device},addr={guest_slots.SOUND:#x}"]
+    return options
 
 
 def _usb(instance: calls.Instance) -> list[str]:
@@ -125,7 +125,7 @@ def _usb(instance: calls.Instance) -> list[str]:
         devices.insert(0, f"usb-{mouse}")
     if not devices:
         return []
-    found = ["-device", f"qemu-xhci,id=usb,addr={guest_slots.USB:#x}"]
+    options = ["-device", f"qemu-xhci,id=usb,addr={guest_slots.USB:#x}"]
     for device in devices:
-        found += ["-device", device]
-    return found
+        options += ["-device", device]
+    return options

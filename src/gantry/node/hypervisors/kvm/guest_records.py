@@ -1,20 +1,20 @@
-"""The guests of a node as files, so that a restarted daemon finds those that run.
+"""The files of a node's guests, from which a restarted daemon finds those that run.
 
     <instances>/<name>/
         record                          a Record in JSON, written before QEMU starts
         pid                             QEMU's process id, written by QEMU itself
         qmp serial monitor agent        sockets
         efi root tls                    UEFI's variables, the folder of use_chroot, the secret of a migration
-        ended                           alone: how a guest ended that nobody stopped (calls.Ending)
+        ended                           only this file, after a guest ended that ``stop`` did not stop (calls.Ending)
 
-A guest runs when the process of that id was started with this very pid file in its arguments; everything else is the
-remains of one that died, and ``kvm`` clears them away. QEMU removes its pid file when it ends in good order: a guest
-whose pid file is left was killed.
+A guest runs if the process with that id was started with this PID file among its arguments. Otherwise the files are
+those of a dead guest, and ``driver`` cleans them up. QEMU removes its PID file at a regular exit, so a remaining PID
+file shows that the guest was killed.
 
-A record has a version. Older ones are read all the same, as what they would be today
-(contracts/networks.md#configuration-objects): before there was a version, a NIC was its mode and interface only, named
-by its place in QEMU; version 1 knew one address for each NIC, as text; version 2 did not know the machine, so a guest
-of that time cannot be migrated. ``kvm`` writes them anew when it next has the guest's lock.
+A record has a version. Records of older versions are converted when they are read
+(contracts/networks.md#configuration-objects). Before there were versions, a NIC had only mode and interface, and was
+named by its index in QEMU. Version 1 had a single address for each NIC, as text. Version 2 did not have the machine, so
+a guest from that time cannot be migrated. ``driver`` rewrites an older record when it next holds the guest's lock.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ VERSION = 3
 
 
 class Plug(msgspec.Struct, frozen=True, kw_only=True):
-    """A NIC that was plugged in: ``device`` is its name in QEMU, ``uuid`` is empty where an old record has none."""
+    """A plugged NIC: ``device`` is its name in QEMU, ``uuid`` is empty if an old record has none."""
 
     mode: str
     interface: str
@@ -44,11 +44,11 @@ class Plug(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of a running guest; ``version`` is that of the file it was read from.
+    """The record of a running guest; ``version`` is that of the file from which it was read.
 
-    ``memory`` is what it has now. ``instance`` is the machine as it is, with what was plugged in since its start,
-    ``places`` where its devices sit (``hypervisors.guest_slots``), ``kind`` its versioned machine type. One that is
-    ``incoming`` waits for a migration's end.
+    ``memory`` is its present memory in MiB. ``instance`` is the machine with the changes since its start, ``slots`` are
+    those of its devices (``hypervisors.guest_slots``), ``kind`` is its versioned machine type. A guest that is
+    ``incoming`` waits for the end of a migration.
     """
 
     name: str
@@ -60,19 +60,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ends_on_reboot: bool = False
     hotplug: bool = True
     instance: calls.Instance | None = None
-    places: dict[str, int] = {}
+    slots: dict[str, int] = msgspec.field(default_factory=dict, name="places")
     kind: str = ""
     incoming: bool = False
     version: int = VERSION
 
     def plug(self, interface: str) -> Plug | None:
-        """Return the NIC on an interface."""
+        """Return the NIC with an interface."""
         return next((nic for nic in self.nics if nic.interface == interface), None)
 
     def with_nic(self, nic: calls.Nic, interface: str, *, device: str) -> "Record":
-        """Return the record after a NIC was plugged in or changed; ``device`` is its name in QEMU.
+        """Return the record with a new or changed NIC; ``device`` is the NIC's name in QEMU.
 
-        The guest keeps the MTU that it was told when the NIC came, and has to find it again where it migrates to.
+        A NIC keeps the MTU with which it was plugged in, also after a migration: the guest reads it only then.
         """
         plugged = Plug(
             mode=nic.mode,
@@ -82,85 +82,83 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             mac=nic.mac,
             ip=tuple(address.ip for address in nic.addresses),
         )
-        rest = tuple(other for other in self.nics if other.interface != interface)
-        changed = msgspec.structs.replace(self, nics=(*rest, plugged))
+        other_nics = tuple(other for other in self.nics if other.interface != interface)
+        changed = msgspec.structs.replace(self, nics=(*other_nics, plugged))
         if self.instance is None:
             return changed
-        seen = next((one.mtu for one in self.instance.nics if one.uuid == nic.uuid), nic.mtu)
-        nics = (*_others(self.instance.nics, nic.uuid), msgspec.structs.replace(nic, mtu=seen))
-        places = guest_slots.with_nic(self.places, self.instance, nic)
-        return msgspec.structs.replace(
-            changed, instance=msgspec.structs.replace(self.instance, nics=nics), places=places
-        )
+        mtu = next((existing.mtu for existing in self.instance.nics if existing.uuid == nic.uuid), nic.mtu)
+        nics = (*_without(self.instance.nics, nic.uuid), msgspec.structs.replace(nic, mtu=mtu))
+        slots = guest_slots.with_nic(self.slots, self.instance, nic)
+        return msgspec.structs.replace(changed, instance=msgspec.structs.replace(self.instance, nics=nics), slots=slots)
 
-    def without(self, interface: str) -> "Record":
-        """Return the record after the NIC on an interface was taken out."""
-        gone = self.plug(interface)
-        if gone is None:
+    def without_nic(self, interface: str) -> "Record":
+        """Return the record without the NIC with an interface."""
+        removed = self.plug(interface)
+        if removed is None:
             return self
-        rest = tuple(nic for nic in self.nics if nic.interface != interface)
-        changed = msgspec.structs.replace(self, nics=rest)
+        remaining = tuple(nic for nic in self.nics if nic.interface != interface)
+        changed = msgspec.structs.replace(self, nics=remaining)
         if self.instance is None:
             return changed
-        instance = msgspec.structs.replace(self.instance, nics=_others(self.instance.nics, gone.uuid))
-        places = {name: place for name, place in self.places.items() if name != f"nic-{gone.uuid}"}
-        return msgspec.structs.replace(changed, instance=instance, places=places)
+        instance = msgspec.structs.replace(self.instance, nics=_without(self.instance.nics, removed.uuid))
+        slots = {name: slot for name, slot in self.slots.items() if name != f"nic-{removed.uuid}"}
+        return msgspec.structs.replace(changed, instance=instance, slots=slots)
 
     def machine(self) -> calls.Instance:
-        """Return the machine as it is; WrongStateError when an older node daemon did not remember it."""
+        """Return the machine as it is now; WrongStateError if an older node daemon did not record it."""
         if self.instance is None:
             raise errors.WrongStateError(
-                f"instance {self.name} was started by an older node daemon, which did not remember its devices",
-                hint="stop and start it once",
+                f"instance {self.name} was started by an older node daemon, which did not record its devices",
+                hint="stop and start the instance once",
             )
         return self.instance
 
     def with_disk(self, disk: calls.Disk) -> "Record":
-        """Return the record after a disk was plugged in or changed."""
+        """Return the record with a new or changed disk."""
         instance = self.machine()
-        disks = (*_others(instance.disks, disk.uuid), disk)
+        disks = (*_without(instance.disks, disk.uuid), disk)
         return msgspec.structs.replace(
             self,
             instance=msgspec.structs.replace(instance, disks=disks),
-            places=guest_slots.with_disk(self.places, instance, disk),
+            slots=guest_slots.with_disk(self.slots, instance, disk),
         )
 
     def without_disk(self, disk: calls.Disk) -> "Record":
-        """Return the record after a disk was taken out."""
+        """Return the record without a disk."""
         instance, name = self.machine(), guest_slots.disk_name(disk)
         return msgspec.structs.replace(
             self,
-            instance=msgspec.structs.replace(instance, disks=_others(instance.disks, disk.uuid)),
-            places={other: place for other, place in self.places.items() if other != name},
+            instance=msgspec.structs.replace(instance, disks=_without(instance.disks, disk.uuid)),
+            slots={other: slot for other, slot in self.slots.items() if other != name},
         )
 
 
-def _others(devices: Sequence[guest_slots.Device], uuid: str) -> tuple[guest_slots.Device, ...]:
+def _without(devices: Sequence[guest_slots.Device], uuid: str) -> tuple[guest_slots.Device, ...]:
     return tuple(device for device in devices if device.uuid != uuid)
 
 
-def _upgraded(place: int, nic: object) -> object:
-    """Return a NIC of an older record in today's form."""
+def _upgraded(index: int, nic: object) -> object:
+    """Return a NIC of an older record in the form of the current version."""
     if isinstance(nic, list):
         mode, interface = nic
-        return {"mode": mode, "interface": interface, "device": f"nic{place}"}
+        return {"mode": mode, "interface": interface, "device": f"nic{index}"}
     if isinstance(nic, Mapping) and isinstance(nic.get("ip"), str):
         return {**nic, "ip": [nic["ip"]] if nic["ip"] else []}
     return nic
 
 
 def read(raw: bytes | str) -> Record:
-    """Read a record of any version; its ``version`` tells whether it has to be written anew."""
+    """Return a record of any version; ``version`` stays that of the file."""
     stored = msgspec.json.decode(raw, type=dict[str, object])
     version = stored.setdefault("version", 0)
     nics = stored.get("nics")
     if version != VERSION and isinstance(nics, list):
-        stored["nics"] = [_upgraded(place, nic) for place, nic in enumerate(nics)]
+        stored["nics"] = [_upgraded(index, nic) for index, nic in enumerate(nics)]
     return msgspec.convert(stored, Record)
 
 
 class Guests:
-    """The guests of one node; ``folder`` is the node's folder of running instances."""
+    """The guests of a node; ``folder`` is the node's folder of running instances."""
 
     def __init__(self, runtime: interface.Runtime, folder: str) -> None:
         self._disk = runtime.disk
@@ -169,29 +167,29 @@ class Guests:
         self._folder = folder
 
     def files(self, name: str) -> command_line.Sockets:
-        """Return where a guest's files are."""
+        """Return the paths of a guest's files."""
         return command_line.Sockets(f"{self._folder}/{name}")
 
     @contextlib.asynccontextmanager
     async def control(self, name: str) -> AsyncIterator[qmp.Connection]:
-        """Connect to a guest's QEMU; HypervisorError when it does not answer, or does not within a caller's limit."""
+        """Connect to a guest's QEMU; HypervisorError if QEMU does not answer, or not within the caller's timeout."""
         try:
-            async with timeout(qmp.ANSWER_LIMIT):
+            async with timeout(qmp.ANSWER_TIMEOUT_SECONDS):
                 control = await qmp.connect(self._network, self.files(name).control, guest=name)
             async with control:
                 yield control
-        except OSError:  # a time limit is one too
+        except OSError:  # a TimeoutError is an OSError too
             raise errors.HypervisorError(f"QEMU of instance {name} does not answer") from None
 
     def names(self) -> list[str]:
-        """List the guests that left a record, dead ones among them."""
-        return self._holding("record")
+        """Return the names of the guests that have a record, including dead guests."""
+        return self._with_file("record")
 
     def ended(self) -> list[str]:
-        """List the guests that ended, and nobody stopped them."""
-        return self._holding("ended")
+        """Return the names of the guests that ended by themselves."""
+        return self._with_file("ended")
 
-    def _holding(self, file: str) -> list[str]:
+    def _with_file(self, file: str) -> list[str]:
         if not self._disk.exists(self._folder):
             return []
         return [name for name in self._disk.names(self._folder) if self._disk.exists(f"{self._folder}/{name}/{file}")]
@@ -200,63 +198,64 @@ class Guests:
         return f"{self.files(name).folder}/record"
 
     def record(self, name: str) -> Record | None:
-        """Return what is remembered of a guest."""
+        """Return the record of a guest; None if there is none."""
         try:
             return read(self._disk.read(self._record_path(name)))
         except FileNotFoundError:
             return None
 
-    async def remember(self, record: Record) -> None:
-        """Make the guest's folder and write its record, in today's version."""
+    async def write(self, record: Record) -> None:
+        """Create the guest's folder and write its record, in the current version."""
         await self._disk.make_directory(self.files(record.name).folder, mode=0o700)
-        newest = msgspec.structs.replace(record, version=VERSION)
-        await self._disk.write(self._record_path(record.name), msgspec.json.encode(newest), sync=False)
+        current = msgspec.structs.replace(record, version=VERSION)
+        await self._disk.write(self._record_path(record.name), msgspec.json.encode(current), sync=False)
 
     async def forget(self, name: str) -> None:
         """Remove all files of a guest."""
         await self._disk.remove_tree(self.files(name).folder)
 
-    async def note(self, ending: calls.Ending) -> None:
-        """Remember how a guest ended, and nothing else of it."""
+    async def write_ending(self, ending: calls.Ending) -> None:
+        """Replace all files of a guest by the record of how the guest ended."""
         folder = self.files(ending.name).folder
         await self._disk.remove_tree(folder)
         await self._disk.make_directory(folder, mode=0o700)
         await self._disk.write(f"{folder}/ended", msgspec.json.encode(ending), sync=False)
 
     def ending(self, name: str) -> calls.Ending | None:
-        """Return how a guest ended."""
+        """Return how a guest ended; None if there is no record of that."""
         try:
             return msgspec.json.decode(self._disk.read(f"{self.files(name).folder}/ended"), type=calls.Ending)
         except FileNotFoundError:
             return None
 
     def user(self, name: str) -> str:
-        """Return the user that a guest's QEMU runs as; empty for the daemon's own."""
+        """Return the user that a guest's QEMU runs as; empty for the daemon's user."""
         record = self.record(name)
         hvparams = record.instance.hvparams if record and record.instance else {}
         return str(hvparams.get("security_domain", "")) if hvparams.get("security_model") == "user" else ""
 
-    async def hand_over(self, name: str) -> None:
-        """Let a guest's files belong to the user that its QEMU runs as."""
+    async def chown(self, name: str) -> None:
+        """Make the user of a guest's QEMU the owner of the guest's files."""
         user, folder = self.user(name), self.files(name).folder
         if not user:
             return
-        done = await self._processes.run(["chown", "-R", user, folder])
-        if done.code:
-            raise errors.EnvironmentFaultError(f"{folder} cannot be given to {user}: {done.stderr.decode().strip()}")
+        process = await self._processes.run(["chown", "-R", user, folder])
+        if process.code:
+            reason = process.stderr.decode().strip()
+            raise errors.EnvironmentFaultError(f"the owner of {folder} cannot be changed to user {user}: {reason}")
 
     def pid(self, name: str) -> int | None:
-        """Return the process of a running guest."""
+        """Return the process id of a running guest; None if it does not run."""
         try:
             pid = int(self._disk.read(self.files(name).pid))
         except (FileNotFoundError, ValueError):
             return None
         return pid if self.is_guest(name, pid) else None
 
-    def left_in_order(self, name: str) -> bool:
-        """Tell whether a guest's QEMU, which is gone, took its pid file away."""
+    def exited_regularly(self, name: str) -> bool:
+        """Return whether a guest's QEMU, which has ended, removed its PID file."""
         return not self._disk.exists(self.files(name).pid)
 
     def is_guest(self, name: str, pid: int) -> bool:
-        """Tell whether a process is this guest; QEMU removes the pid file a moment before it ends."""
+        """Return whether a process is this guest, also while QEMU ends and has already removed its PID file."""
         return self._processes.alive(pid) and self.files(name).pid in self._processes.command_line(pid)

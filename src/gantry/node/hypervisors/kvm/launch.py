@@ -1,7 +1,7 @@
-"""Starting QEMU for a guest, and taking away what one that is gone left behind.
+"""Starts QEMU for a guest, and cleans up after a QEMU that has ended.
 
-``kvm`` calls, holding the guest's lock, to start an instance and to receive one that migrates; both are the same
-machine, one with its processors waiting.
+``driver`` calls it and holds the guest's lock, to start an instance or to receive an instance by a migration. The
+machine is the same in both cases; an incoming machine's processors are stopped.
 """
 
 import msgspec
@@ -15,49 +15,49 @@ from gantry.runtime import interface
 
 NAME = "kvm"
 LAST_LINES = 5
-KILLED = "terminating on signal"
+KILLED_MESSAGE = "terminating on signal"
 
 
 class Launcher:
-    """The beginning and the end of QEMU processes; ``logs`` is the folder of what they say."""
+    """Starts and cleans up QEMU processes; ``logs`` is the folder of their logs."""
 
     def __init__(
         self,
         runtime: interface.Runtime,
         parts: drivers.Registry,
         *,
-        known: guest_records.Guests,
-        buttons: power.Power,
+        guests: guest_records.Guests,
+        guest_power: power.Power,
         logs: str,
     ) -> None:
         self._runtime = runtime
-        self._parts = parts
-        self._guests = known
-        self._power = buttons
-        self._affinity = affinity.Affinity(runtime, known)
+        self._drivers = parts
+        self._guests = guests
+        self._power = guest_power
+        self._affinity = affinity.Affinity(runtime, guests)
         self._logs = logs
 
     async def run(self, record: guest_records.Record, *, paused: bool = False) -> None:
-        """Plug the NICs of a machine, start QEMU, return when it answers; nothing of it stays when that fails."""
+        """Plug the NICs of a machine, start QEMU and return when it answers; after a failure nothing remains."""
         instance, files = record.machine(), self._guests.files(record.name)
         command_line.check_folder(files)
         display_args.check(instance)
-        disks = tuple(self._parts.disk_path(disk) for disk in instance.disks)
+        disks = tuple(self._drivers.disk_path(disk) for disk in instance.disks)
         await self.clear(record.name)
         try:
             taps: list[str] = []
             for nic in instance.nics:
-                taps.append(await self._parts.nic(nic.mode).plug(instance, nic))
+                taps.append(await self._drivers.nic(nic.mode).plug(instance, nic))
                 record = record.with_nic(nic, taps[-1], device=guest_slots.nic_name(nic))
-                await self._guests.remember(record)
-            await self._guests.remember(record)
+                await self._guests.write(record)
+            await self._guests.write(record)
             machine = command_line.Machine(
                 instance,
                 record.accelerator,
                 files,
                 disks=disks,
                 taps=tuple(taps),
-                places=record.places,
+                slots=record.slots,
                 kind=record.kind,
                 paused=paused,
                 incoming=record.incoming,
@@ -69,20 +69,20 @@ class Launcher:
             raise
 
     async def _prepare(self, machine: command_line.Machine) -> None:
-        """Make the files that QEMU wants to find."""
+        """Create the files that QEMU needs."""
         disk, files = self._runtime.disk, machine.files
         if machine.text("firmware") == "uefi":
-            fresh = disk.read(requirements.variables_path(machine.text("firmware_path")))
-            await disk.write(files.firmware, fresh, mode=0o600, sync=False)
+            variables = disk.read(requirements.variables_path(machine.text("firmware_path")))
+            await disk.write(files.firmware, variables, mode=0o600, sync=False)
         if machine.flag("use_chroot"):
-            await disk.make_directory(files.prison)
-        await self._guests.hand_over(machine.instance.name)
+            await disk.make_directory(files.chroot)
+        await self._guests.chown(machine.instance.name)
 
     async def _launch(self, machine: command_line.Machine) -> None:
-        """Start QEMU and return when it answers; HypervisorError with what it said."""
+        """Start QEMU and return when it answers; HypervisorError with the end of QEMU's output."""
         instance = machine.instance
         await self._runtime.disk.make_directory(self._logs)
-        before = len(self._said(instance.name))
+        before = len(self._output(instance.name))
         pid = await self._runtime.processes.start(
             command_line.arguments(machine), environment=None, log=self._log(instance.name)
         )
@@ -94,50 +94,50 @@ class Launcher:
             await self._power.kill(instance.name, pid)
             if not isinstance(error, errors.HypervisorError):
                 raise
-            said = self._last_lines(instance.name, after=before)
+            output = self._last_lines(instance.name, after=before)
             raise errors.HypervisorError(
-                f"{error.message}: {said or 'it said nothing'}",
-                hint=f"its log is {self._log(instance.name)} on node {self._parts.node}",
+                f"{error.message}: {output or 'no error message'}",
+                hint=f"QEMU's log is {self._log(instance.name)} on node {self._drivers.node}",
             ) from None
 
     def _log(self, name: str) -> str:
         return f"{self._logs}/{name}.log"
 
-    def _said(self, name: str) -> bytes:
+    def _output(self, name: str) -> bytes:
         path = self._log(name)
         return self._runtime.disk.read(path) if self._runtime.disk.exists(path) else b""
 
     def _last_lines(self, name: str, *, after: int = 0) -> str:
-        lines = self._said(name)[after:].decode(errors="replace").strip().splitlines()
+        lines = self._output(name)[after:].decode(errors="replace").strip().splitlines()
         return "; ".join(lines[-LAST_LINES:])
 
     async def clear(self, name: str) -> None:
-        """Take away the NICs and files of a guest that does not run."""
+        """Unplug the NICs and remove the files of a guest that does not run."""
         await self._unplug(name)
         await self._guests.forget(name)
 
     async def _unplug(self, name: str) -> None:
         record = self._guests.record(name)
         for nic in record.nics if record else ():
-            await self._parts.nic(nic.mode).unplug(nic.interface)
+            await self._drivers.nic(nic.mode).unplug(nic.interface)
 
-    async def bury(self, record: guest_records.Record) -> calls.Ending:
-        """Clear away a guest that ended by itself, remember how it ended, and return that."""
-        said = self._last_lines(record.name).rpartition("; ")[2]
-        in_order = self._guests.left_in_order(record.name)
-        how = "shutdown" if in_order and KILLED not in said else "crashed"
-        if not in_order and record.instance and record.instance.hvparams.get("use_chroot"):
-            how = "unknown"  # in its empty folder QEMU does not find its pid file
+    async def record_ending(self, record: guest_records.Record) -> calls.Ending:
+        """Clean up after a guest that ended by itself, record how it ended, and return that."""
+        last_line = self._last_lines(record.name).rpartition("; ")[2]
+        regular = self._guests.exited_regularly(record.name)
+        how = "shutdown" if regular and KILLED_MESSAGE not in last_line else "crashed"
+        if not regular and record.instance and record.instance.hvparams.get("use_chroot"):
+            how = "unknown"  # in its chroot QEMU cannot remove its PID file
         ending = calls.Ending(
             name=record.name,
             uuid=record.uuid,
             hypervisor=NAME,
             how=how,
             time=self._runtime.clock.now(),
-            said=said if how == "crashed" else "",
+            said=last_line if how == "crashed" else "",
         )
         await self._unplug(record.name)
-        await self._guests.note(ending)
+        await self._guests.write_ending(ending)
         return ending
 
 
@@ -152,20 +152,20 @@ def record_of(instance: calls.Instance, *, accelerator: str, kind: str) -> guest
         ends_on_reboot=instance.hvparams.get("reboot_behavior") == "exit",
         hotplug=command_line.can_hotplug(instance),
         instance=instance,
-        places=guest_slots.assign(instance),
+        slots=guest_slots.assign(instance),
         kind=kind,
     )
 
 
-def at_target(sent: guest_records.Record, here: calls.Instance) -> guest_records.Record:
-    """Return the record of a guest that comes from another node: the machine of there, disks and networks of here."""
-    machine = sent.machine()
-    disks = {disk.uuid: disk for disk in here.disks}
-    nics = {nic.uuid: nic for nic in here.nics}
+def at_target(source: guest_records.Record, local: calls.Instance) -> guest_records.Record:
+    """Return the record of an incoming guest: the machine of its source node, the disks and networks of this node."""
+    machine = source.machine()
+    disks = {disk.uuid: disk for disk in local.disks}
+    nics = {nic.uuid: nic for nic in local.nics}
     instance = msgspec.structs.replace(
         machine,
         disks=tuple(disks.get(disk.uuid, disk) for disk in machine.disks),
         nics=tuple(msgspec.structs.replace(nics.get(nic.uuid, nic), mtu=nic.mtu) for nic in machine.nics),
-        network_port=here.network_port,
+        network_port=local.network_port,
     )
-    return msgspec.structs.replace(sent, instance=instance, nics=(), incoming=True)
+    return msgspec.structs.replace(source, instance=instance, nics=(), incoming=True)

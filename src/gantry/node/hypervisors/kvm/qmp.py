@@ -1,9 +1,9 @@
-"""QEMU's control connection (QMP): one JSON object a line, on a UNIX socket of the guest.
+"""QEMU's control connection (QMP): a JSON object per line, on a UNIX socket of the guest.
 
-A ``Connection`` is opened for one purpose and closed again: QEMU serves one client at a time, and whoever keeps the
-line busy blocks the rest. Time limits are the caller's (``asyncio.timeout``).
+A ``Connection`` is opened for a single purpose and then closed: QEMU serves one client at a time, and an open
+connection blocks all other clients. Callers set the timeouts (``asyncio.timeout``).
 
-Not ``command_line.qmp``: that library opens its sockets by itself, and here they come from the runtime.
+The library ``qemu.qmp`` is not used because it opens its sockets itself; here the runtime opens them.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from gantry import errors
 from gantry.runtime import bytestream, interface
 
 LINE_LIMIT = 1 << 20
-ANSWER_LIMIT = 30.0
-"""Seconds for a command or two: QEMU answers at once, unless its machine has nothing left for it."""
+ANSWER_TIMEOUT_SECONDS = 30.0
+"""For a command or two: QEMU answers at once, unless its machine is overloaded."""
 
-ABSENT = "DeviceNotFound"
+NOT_FOUND = "DeviceNotFound"
 
 
 class Failure(msgspec.Struct):
-    """Why QEMU refused a command; ``kind`` is its word for it."""
+    """Why QEMU refused a command; ``kind`` is QEMU's error class."""
 
     desc: str
     kind: str = msgspec.field(default="", name="class")
 
 
 class Subject(msgspec.Struct):
-    """What an event is about: the device, where it has a name."""
+    """The subject of an event: the device, if it has a name."""
 
     device: str = ""
 
@@ -45,14 +45,14 @@ class Message(msgspec.Struct):
 
 
 class Status(msgspec.Struct):
-    """The answer to ``query-status``; ``status`` is QEMU's word (``running``, ``paused``, ``shutdown`` ...)."""
+    """The answer to ``query-status``; ``status`` is QEMU's run state (``running``, ``paused``, ``shutdown`` ...)."""
 
     status: str
     running: bool
 
 
 class BlockNode(msgspec.Struct):
-    """A node of the block layer: what holds a file or device open."""
+    """A node of the block layer, which has a file or device open."""
 
     name: str = msgspec.field(default="", name="node-name")
 
@@ -61,7 +61,7 @@ _MESSAGES = msgspec.json.Decoder(Message)
 
 
 class Connection:
-    """A control connection; made by ``connect``."""
+    """A control connection; ``connect`` creates it."""
 
     def __init__(
         self, network: interface.Network, reader: bytestream.Reader, writer: bytestream.Writer, *, guest: str
@@ -79,22 +79,22 @@ class Connection:
         self._writer.close()
 
     async def execute(self, command: str, arguments: Mapping[str, object] | None = None) -> msgspec.Raw:
-        """Run a command and return its result as it came.
+        """Run a command and return its result, undecoded.
 
-        HypervisorError when QEMU refuses or is gone, NotFoundError when it has no such device.
+        HypervisorError if QEMU refuses or has ended, NotFoundError if the guest has no such device.
         """
         self._writer.write(_request(command, arguments))
         return await self._answer(command)
 
-    async def connect(self, name: str, *, host: str, port: int, patience: float) -> None:
-        """Give QEMU a connection to another machine under a name (``getfd``); HypervisorError when it cannot be made.
+    async def connect(self, name: str, *, host: str, port: int, timeout_seconds: float) -> None:
+        """Pass QEMU a connection to another machine under a name (``getfd``); HypervisorError if that fails.
 
-        QEMU's own connections wait without an end for a machine that is dead, some in its main loop, so that neither
-        QEMU nor its guest can do anything. This one breaks after ``patience`` seconds.
+        QEMU's own connections wait forever for a dead machine, some of them in its main loop, which blocks QEMU and its
+        guest. This connection breaks after ``timeout_seconds``.
         """
         request = _request("getfd", {"fdname": name})
         try:
-            await self._network.pass_connection(self._writer, request, host=host, port=port, patience=patience)
+            await self._network.pass_connection(self._writer, request, host=host, port=port, patience=timeout_seconds)
         except OSError as error:
             raise errors.HypervisorError(
                 f"instance {self._guest}: {host} port {port} cannot be reached: {error}"
@@ -105,41 +105,41 @@ class Connection:
         while True:
             message = await self._receive(command)
             if message.error is not None:
-                fault = errors.NotFoundError if message.error.kind == ABSENT else errors.HypervisorError
-                raise fault(f"instance {self._guest}: {command}: {message.error.desc}")
+                error_class = errors.NotFoundError if message.error.kind == NOT_FOUND else errors.HypervisorError
+                raise error_class(f"instance {self._guest}: {command}: {message.error.desc}")
             if not isinstance(message.result, msgspec.UnsetType):
                 return message.result
             self._events.append(message)
 
     async def negotiate(self) -> None:
-        """Take the greeting and enter command mode."""
+        """Receive the greeting and enter command mode."""
         await self._receive("greeting")
         await self.execute("qmp_capabilities")
 
     async def status(self) -> Status:
-        """Ask what the guest does."""
+        """Query the guest's run state."""
         return msgspec.json.decode(await self.execute("query-status"), type=Status)
 
     async def block_nodes(self) -> set[str]:
-        """Ask for the names of the block layer's nodes; those without a name of their own have one of QEMU's."""
-        found = await self.execute("query-named-block-nodes", {"flat": True})
-        return {node.name for node in msgspec.json.decode(found, type=list[BlockNode])}
+        """Query the names of the block layer's nodes, including names that QEMU has generated."""
+        answer = await self.execute("query-named-block-nodes", {"flat": True})
+        return {node.name for node in msgspec.json.decode(answer, type=list[BlockNode])}
 
     async def event(self, names: Container[str], *, device: str = "") -> str:
-        """Return the next event that has one of the names, and is about the device; earlier ones are forgotten."""
+        """Return the next event with one of the names and about the device; earlier events are discarded."""
         while True:
-            message = self._events.popleft() if self._events else await self._receive("waiting")
+            message = self._events.popleft() if self._events else await self._receive("waiting for an event")
             if message.event in names and device in ("", message.data.device):
                 return message.event
 
-    async def _receive(self, doing: str) -> Message:
+    async def _receive(self, activity: str) -> Message:
         try:
             await self._writer.drain()
             return _MESSAGES.decode(await self._reader.readuntil(b"\n"))
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise errors.HypervisorError(f"instance {self._guest}: QEMU ended during {doing}") from None
+            raise errors.HypervisorError(f"instance {self._guest}: QEMU ended during {activity}") from None
         except (asyncio.LimitOverrunError, msgspec.DecodeError) as error:
-            raise errors.HypervisorError(f"instance {self._guest}: {doing}: not QMP: {error}") from None
+            raise errors.HypervisorError(f"instance {self._guest}: {activity}: not QMP: {error}") from None
 
 
 def _request(command: str, arguments: Mapping[str, object] | None) -> bytes:
@@ -148,12 +148,12 @@ def _request(command: str, arguments: Mapping[str, object] | None) -> bytes:
 
 
 async def connect(network: interface.Network, path: str, *, guest: str) -> Connection:
-    """Connect and negotiate; OSError while nobody listens yet."""
+    """Connect and negotiate; OSError while QEMU does not listen yet."""
     reader, writer = await network.connect_unix(path, limit=LINE_LIMIT)
     connection = Connection(network, reader, writer, guest=guest)
     try:
         await connection.negotiate()
-    except BaseException:  # who is cancelled here hangs up too
+    except BaseException:  # a cancelled task closes the connection too
         writer.close()
         raise
     return connection

@@ -1,7 +1,7 @@
-"""What an instance's parameters demand of this node, checked before anything changes.
+"""Checks an instance's hypervisor parameters against this node, before anything changes.
 
-``model`` checks names and types on the master. Here is what only the node can tell: files, users, devices, what its
-QEMU knows; and values that cannot be had together. Each complaint names the parameter and what is missing.
+``model`` checks names and types on the master. This module checks what depends on the node (files, users, devices,
+machine types of its QEMU) and combinations of values. Each error names the parameter and what is missing.
 """
 
 import difflib
@@ -33,25 +33,25 @@ Parameters = Mapping[str, calls.Value]
 
 
 def variables_path(code: str) -> str:
-    """Return where the fresh variables of a UEFI firmware lie: beside it."""
+    """Return the path of the initial variables of a UEFI firmware, in the same folder as its code."""
     folder, _, name = code.rpartition("/")
     return f"{folder}/{name.replace(UEFI_CODE, UEFI_VARIABLES)}"
 
 
-class Demands:
-    """What this node can give its guests."""
+class Requirements:
+    """The requirements of guests' parameters on this node."""
 
     def __init__(self, runtime: interface.Runtime) -> None:
         self._runtime = runtime
         self._kinds: dict[str, dict[str, str]] = {}
 
     async def check(self, hvparams: Parameters) -> None:
-        """Raise InvalidError or EnvironmentFaultError for a parameter that cannot be honoured here."""
+        """Raise InvalidError or EnvironmentFaultError for a parameter that cannot be used on this node."""
         for parameter in FILES:
             path = str(hvparams.get(parameter, ""))
             if path and not self._runtime.disk.exists(path):
                 raise errors.InvalidError(f"{parameter}: there is no file {path} on node {self._runtime.host}")
-        _check_together(hvparams)
+        _check_combinations(hvparams)
         self._check_firmware(hvparams)
         self._check_user(hvparams)
         if hvparams.get("vhost_net") and not self._runtime.disk.exists(VHOST):
@@ -79,49 +79,49 @@ class Demands:
         if not user or user not in {line.partition(":")[0] for line in users}:
             raise errors.EnvironmentFaultError(
                 f"security_domain: node {self._runtime.host} has no user {user or 'without a name'}",
-                hint="make the user there; security_model=user runs QEMU as that one",
+                hint="create the user there; with security_model=user QEMU runs as this user",
             )
 
     async def kind(self, hvparams: Parameters) -> str:
-        """Return the machine type with its version; InvalidError for one that this QEMU does not know."""
-        wanted = str(hvparams.get("machine_version") or "pc")
+        """Return the versioned machine type; InvalidError for a type that this node's QEMU does not support."""
+        machine_type = str(hvparams.get("machine_version") or "pc")
         program = str(hvparams["kvm_path"])
         if program not in self._kinds:
-            self._kinds[program] = await self._ask(program)
+            self._kinds[program] = await self._machine_types(program)
         known = self._kinds[program]
-        if known and wanted not in known:
-            close = difflib.get_close_matches(wanted, known, n=1)
+        if known and machine_type not in known:
+            close = difflib.get_close_matches(machine_type, known, n=1)
             raise errors.InvalidError(
-                f"machine_version: QEMU of node {self._runtime.host} does not know {wanted}",
-                hint=f"did you mean {close[0]}?" if close else f"{program} -machine help lists what it knows",
+                f"machine_version: QEMU of node {self._runtime.host} does not support machine type {machine_type}",
+                hint=f"did you mean {close[0]}?" if close else f"see {program} -machine help for its types",
             )
-        return known.get(wanted, wanted)
+        return known.get(machine_type, machine_type)
 
-    async def _ask(self, program: str) -> dict[str, str]:
-        """Return each machine type that a QEMU knows with what it stands for."""
-        done = await self._runtime.processes.run([program, "-machine", "help"])
-        known: dict[str, str] = {}
-        for line in done.stdout.decode(errors="replace").splitlines()[1:]:
-            name, _, rest = line.partition(" ")
-            known[name] = rest.partition("(alias of ")[2].partition(")")[0] or name
-        return known
+    async def _machine_types(self, program: str) -> dict[str, str]:
+        """Return the versioned machine type of each machine type that a QEMU supports."""
+        process = await self._runtime.processes.run([program, "-machine", "help"])
+        types: dict[str, str] = {}
+        for line in process.stdout.decode(errors="replace").splitlines()[1:]:
+            name, _, description = line.partition(" ")
+            types[name] = description.partition("(alias of ")[2].partition(")")[0] or name
+        return types
 
 
-def _check_together(hvparams: Parameters) -> None:
-    """Check what needs nothing but the parameters."""
+def _check_combinations(hvparams: Parameters) -> None:
+    """Check combinations of values that are invalid on any node."""
     if hvparams.get("initrd_path") and not hvparams.get("kernel_path"):
-        raise errors.InvalidError("initrd_path needs a kernel_path to go with it")
+        raise errors.InvalidError("initrd_path requires kernel_path")
     if hvparams.get("disk_aio") == "native" and hvparams.get("disk_cache") != "none":
-        raise errors.InvalidError("disk_aio=native needs disk_cache=none to go with it")
+        raise errors.InvalidError("disk_aio=native requires disk_cache=none")
     if hvparams.get("security_model") == "pool":
         raise errors.InvalidError(
-            "security_model=pool needs a pool of users, and the cluster has none", hint="use security_model=user"
+            "security_model=pool requires a pool of users, and the cluster has none", hint="use security_model=user"
         )
     for parameter in ("vnc_tls", "spice_use_tls"):
         if hvparams.get(parameter) and not hvparams.get("vnc_x509_path"):
-            raise errors.InvalidError(f"{parameter} needs a vnc_x509_path to go with it")
+            raise errors.InvalidError(f"{parameter} requires vnc_x509_path")
     if hvparams.get("floppy_image_path") and "q35" in str(hvparams.get("machine_version", "")):
-        raise errors.InvalidError("floppy_image_path: a machine q35 has no floppy drive")
+        raise errors.InvalidError("floppy_image_path: machine type q35 has no floppy drive")
     affinity.parse(str(hvparams.get("cpu_mask") or affinity.ALL))
     try:
         shlex.split(str(hvparams.get("kvm_extra", "")))

@@ -1,5 +1,5 @@
-"""The hypervisors ``xen-pvm`` and ``xen-hvm``: domains of Xen, commanded by its own tool ``xl``.
+"""The hypervisors ``xen-pvm`` and ``xen-hvm``: domains of Xen, controlled by Xen's own tool ``xl``.
 
-``driver`` is the hypervisor, ``machine`` writes xl's configuration of a domain, ``domains`` runs xl and reads what it
-tells, ``records`` keeps what Xen does not, ``migration`` brings domains to other nodes.
+``driver`` is the hypervisor, ``machine`` writes xl's configuration of a domain, ``domains`` runs xl and parses its
+output, ``records`` keeps what Xen does not, ``migration`` moves domains to other nodes.
 """

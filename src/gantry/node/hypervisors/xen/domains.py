@@ -1,7 +1,7 @@
-"""The command ``xl``: running it, and reading what it tells of domains.
+"""The command ``xl``: runs it and parses its output about domains.
 
-``driver`` and ``migration`` call. A domain is named after its instance. xl says why something failed in many lines, of
-which the first that is an error is told.
+``driver`` and ``migration`` call it. A domain is named after its instance. xl reports a failure in many lines; errors
+have the first line that is an error.
 """
 
 import re
@@ -14,10 +14,10 @@ from gantry.runtime import commands, interface
 
 XL = "xl"
 PACKAGE = "xen-utils"
-# seconds: a domain is built in one, on a loaded machine in many
-PATIENCE = 240.0
-LOOK = 50.0
-# What xl list -v calls the reasons of a domain that stands still for good.
+TIMEOUT_SECONDS = 240.0
+"""For changes: building a domain takes a second, on a loaded machine many."""
+QUERY_TIMEOUT_SECONDS = 50.0
+# The shutdown reasons in xl list -v.
 POWEROFF, REBOOT, SUSPENDED = 0, 1, 2
 MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _ORIGIN = re.compile(r"^(libxl: |xc: )?error: ([\w.]+:\d+:\w+: )?")
@@ -25,7 +25,7 @@ _ORIGIN = re.compile(r"^(libxl: |xc: )?error: ([\w.]+:\d+:\w+: )?")
 
 @dataclass(frozen=True)
 class Domain:
-    """A domain: memory in MiB, the letters of its state, and the number of the reason why it stands still for good."""
+    """A domain: memory in MiB, the letters of its state, and its shutdown reason, None while it runs."""
 
     name: str
     number: int
@@ -37,94 +37,96 @@ class Domain:
 
     @property
     def paused(self) -> bool:
-        """Tell whether its processors are stopped."""
+        """Return whether its processors are stopped."""
         return "p" in self.flags
 
     @property
     def suspended(self) -> bool:
-        """Tell whether it stands still because it is being saved."""
+        """Return whether it is stopped because it is being saved."""
         return self.reason == SUSPENDED
 
     @property
     def rebooting(self) -> bool:
-        """Tell whether it wants to be started again."""
+        """Return whether it has shut down in order to reboot."""
         return self.reason == REBOOT
 
     @property
     def ended(self) -> bool:
-        """Tell whether it is over with it: powered off, crashed, or about to vanish."""
+        """Return whether it has ended: powered off, crashed, or being destroyed."""
         return self.reason not in (None, SUSPENDED) or "d" in self.flags
 
     @property
     def how(self) -> str:
-        """Return how it ended, as ``calls.Ending`` says it."""
+        """Return how it ended, in the terms of ``calls.Ending``."""
         return {POWEROFF: "shutdown", REBOOT: "shutdown", None: "unknown"}.get(self.reason, "crashed")
 
 
-def parse(told: str) -> dict[str, Domain]:
-    """Return the domains of ``xl list -v`` by name, without the node's own."""
-    found: dict[str, Domain] = {}
-    for line in told.splitlines()[1:]:
+def parse(output: str) -> dict[str, Domain]:
+    """Return the domains in the output of ``xl list -v`` by name, without the node's own."""
+    domains: dict[str, Domain] = {}
+    for line in output.splitlines()[1:]:
         words = line.split()
         if len(words) < 8 or words[1] == "0":
             continue
         name, number, memory, vcpus, flags, _, uuid, reason = words[:8]
-        why = int(reason, 16) if reason != "-" else None
-        found[name] = Domain(name, int(number), int(memory), int(vcpus), flags, uuid, why)
-    return found
+        shutdown_reason = int(reason, 16) if reason != "-" else None
+        domains[name] = Domain(name, int(number), int(memory), int(vcpus), flags, uuid, shutdown_reason)
+    return domains
 
 
-def why(done: commands.Completed) -> str:
-    """Return why xl failed, without where in its source that was."""
-    lines = (done.stderr + b"\n" + done.stdout).decode(errors="replace").splitlines()
-    telling = [line.strip() for line in lines if "error" in line.lower() or "fail" in line.lower()]
-    return _ORIGIN.sub("", telling[0]) if telling else programs.failure_reason(done)
+def failure_reason(process: commands.Completed) -> str:
+    """Return why xl failed, without the position in xl's source."""
+    lines = (process.stderr + b"\n" + process.stdout).decode(errors="replace").splitlines()
+    reasons = [line.strip() for line in lines if "error" in line.lower() or "fail" in line.lower()]
+    return _ORIGIN.sub("", reasons[0]) if reasons else programs.failure_reason(process)
 
 
 class Xl:
-    """The program on one node; ``program`` is another only in tests."""
+    """The program on a node; tests use another ``program``."""
 
     def __init__(self, runtime: interface.Runtime, program: str = XL) -> None:
         self._tools = programs.Programs(runtime)
         self._node = runtime.host
         self.program = program
 
-    async def run(self, *arguments: str, timeout: float = PATIENCE) -> commands.Completed:
-        """Run xl to its end, however it ends; HypervisorError when it takes too long."""
+    async def run(self, *arguments: str, timeout: float = TIMEOUT_SECONDS) -> commands.Completed:
+        """Run xl to its end and return its result, whatever its exit code; HypervisorError if it times out."""
         try:
             return await self._tools.run(self.program, *arguments, package=PACKAGE, timeout=timeout)
         except TimeoutError:
             raise errors.HypervisorError(
-                f"xl {arguments[0]} on node {self._node} did not end within {timeout:.0f} s"
+                f"xl {arguments[0]} on node {self._node} timed out after {timeout:.0f} s"
             ) from None
 
-    async def succeed(self, *arguments: str, what: str, timeout: float = PATIENCE) -> str:
-        """Run xl and return what it wrote; HypervisorError that says ``what`` failed and why."""
-        done = await self.run(*arguments, timeout=timeout)
-        if done.code:
-            raise errors.HypervisorError(f"{what} on node {self._node}: {why(done)}")
-        return done.stdout.decode(errors="replace")
+    async def succeed(self, *arguments: str, failure: str, timeout: float = TIMEOUT_SECONDS) -> str:
+        """Run xl and return its output; HypervisorError with ``failure`` and xl's reason if it fails."""
+        process = await self.run(*arguments, timeout=timeout)
+        if process.code:
+            raise errors.HypervisorError(f"{failure} on node {self._node}: {failure_reason(process)}")
+        return process.stdout.decode(errors="replace")
 
     async def all(self) -> dict[str, Domain]:
-        """List the domains by name."""
-        return parse(await self.succeed("list", "-v", what="domains cannot be listed", timeout=LOOK))
+        """Return the domains by name."""
+        return parse(
+            await self.succeed("list", "-v", failure="domains cannot be listed", timeout=QUERY_TIMEOUT_SECONDS)
+        )
 
     async def find(self, name: str) -> Domain | None:
-        """Return a domain; None when there is none of that name."""
+        """Return a domain; None if there is no domain of that name."""
         return (await self.all()).get(name)
 
     async def nics(self, name: str) -> Mapping[str, int]:
         """Return the numbers of a domain's NICs by MAC address."""
-        told = await self.succeed("network-list", name, what=f"NICs of {name} cannot be listed")
-        found = {}
-        for line in told.splitlines()[1:]:
+        output = await self.succeed("network-list", name, failure=f"NICs of {name} cannot be listed")
+        numbers = {}
+        for line in output.splitlines()[1:]:
             mac = MAC.search(line.lower())
             if mac:
-                found[mac.group()] = int(line.split()[0])
-        return found
+                numbers[mac.group()] = int(line.split()[0])
+        return numbers
 
     async def machine(self) -> Mapping[str, str]:
-        """Return what xl tells of the whole machine; HypervisorError when it does not run on Xen."""
-        told = await self.succeed("info", what="Xen does not answer", timeout=LOOK)
-        pairs = (line.partition(":") for line in told.splitlines())
+        """Return xl's information about the machine, by key; HypervisorError if the machine does not run on Xen."""
+        output = await self.succeed("info", failure="Xen does not answer", timeout=QUERY_TIMEOUT_SECONDS)
+        pairs = (line.partition(":") for line in output.splitlines())
         return {key.strip(): value.strip() for key, _, value in pairs}

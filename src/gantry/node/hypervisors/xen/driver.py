@@ -1,11 +1,11 @@
-"""The hypervisors ``xen-pvm`` and ``xen-hvm``: domains of Xen, commanded by ``xl``.
+"""The hypervisors ``xen-pvm`` and ``xen-hvm``: domains of Xen, controlled by ``xl``.
 
-Life of a guest: its record and its configuration are written, xl builds the domain, and connects its disks and NICs by
-Xen's own scripts. From then on it lives without the node daemon. A guest that powers off or crashes is kept by Xen
-until the next look at it, which destroys the domain and remembers how it ended. One that reboots is started again by
-xl; meanwhile there is no domain, so a guest counts as gone only when it was not there for a while.
+Life cycle of a guest: its record and configuration are written, xl builds the domain and connects its disks and NICs
+with Xen's own scripts. From then on the guest does not depend on the node daemon. If a guest powers off or crashes, Xen
+keeps the domain until the next ``info``, which destroys the domain and records how the guest ended. If a guest reboots,
+xl starts it again; meanwhile there is no domain, so a guest counts as ended only after it was absent for a while.
 
-Whoever changes a guest holds its lock; a look does not wait for it. The work is done by the parts.
+A method that changes a guest holds the guest's lock; ``info`` does not wait for it. The other modules do the work.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from gantry.runtime import interface, paths
 
 
 class Xen:
-    """One of both hypervisors of a node; ``parts`` has the drivers of its disks and NICs."""
+    """One of the two Xen hypervisors of a node; ``parts`` has the drivers of its disks and NICs."""
 
     def __init__(
         self,
@@ -44,65 +44,76 @@ class Xen:
         program: str = domains.XL,
     ) -> None:
         self._kind = kind
-        self._parts = parts
+        self._drivers = parts
         self._xl = xl = domains.Xl(runtime, program)
-        self._wants = requirements.Wants(runtime, xl, kind=kind)
-        self._records = known = records.Records(runtime.disk, f"{folders.instances}/{kind}")
+        self._requirements = requirements.Requirements(runtime, xl, kind=kind)
+        self._records = guest_records = records.Records(runtime.disk, f"{folders.instances}/{kind}")
         self._power = power.Power(runtime.clock, xl)
         tls = stream_tls.Contexts(runtime.disk, folders, secure=secure)
-        self._passage = migration.Passage(runtime, xl=xl, known=known, tls=tls)
+        self._migrations = migration.Migrations(runtime, xl=xl, guest_records=guest_records, tls=tls)
         self._guests = guests.Guests(
-            xl, known=known, parts=parts, demands=self._wants, ways=self._passage, buttons=self._power
+            xl,
+            guest_records=guest_records,
+            parts=parts,
+            guest_requirements=self._requirements,
+            migrations=self._migrations,
+            guest_power=self._power,
         )
         self._locks = self._guests.locks
-        self._devices = devices.Devices(runtime, xl, parts=parts, known=self._guests)
-        self._sight = visibility.Sight(kind, runtime.clock, known=known, household=self._guests, ways=self._passage)
+        self._devices = devices.Devices(runtime, xl, parts=parts, hypervisor_guests=self._guests)
+        self._visibility = visibility.Visibility(
+            kind,
+            runtime.clock,
+            guest_records=guest_records,
+            hypervisor_guests=self._guests,
+            migrations=self._migrations,
+        )
 
     async def validate(self, hvparams: Mapping[str, calls.Value]) -> None:
-        """Check the files that parameters name, and that Xen runs here and can do this kind of guest."""
-        await self._wants.check(hvparams)
+        """Check the files in the parameters, and that this node's Xen supports this hypervisor."""
+        await self._requirements.check(hvparams)
 
     async def start(self, instance: calls.Instance, *, paused: bool) -> None:
-        """Build a domain unless it is there; nothing of it stays when that fails."""
+        """Build a domain unless it exists; after a failure nothing remains."""
         async with self._locks[instance.name]:
-            record, found = await self._guests.look(instance.name)
+            record, domain = await self._guests.look(instance.name)
             if record is not None and record.incoming:
                 raise errors.WrongStateError(
-                    f"a migration of instance {instance.name} waits on node {self._parts.node}",
-                    hint="gnt-instance migrate --cleanup clears up",
+                    f"a migration of instance {instance.name} to node {self._drivers.node} is not finished",
+                    hint="clean up with gnt-instance migrate --cleanup",
                 )
-            if found is not None and record is None:
+            if domain is not None and record is None:
                 raise errors.ExistsError(
-                    f"node {self._parts.node} has a domain {instance.name} which was not started by Gantry",
-                    hint=f"xl destroy {instance.name} ends it there",
+                    f"node {self._drivers.node} has a domain {instance.name} that Gantry did not start",
+                    hint=f"end it there with xl destroy {instance.name}",
                 )
-            if found is not None and not found.ended:
+            if domain is not None and not domain.ended:
                 return
             await self._guests.end(instance.name)
             await self._guests.build(records.record_of(instance), *(["-p"] if paused else []))
 
     async def stop(self, name: str, *, timeout: float) -> None:
-        """Ask a guest to power off for ``timeout`` seconds, then destroy its domain; others' domains are left alone."""
+        """Request a power-off for ``timeout`` seconds, then destroy the domain, unless Gantry did not start it."""
         async with self._locks[name]:
-            record, found = await self._guests.look(name)
+            record, domain = await self._guests.look(name)
             if record is None:
                 await self._records.forget(name)
                 return
-            if found is not None and not (found.paused or found.ended or found.suspended):
+            if domain is not None and not (domain.paused or domain.ended or domain.suspended):
                 await self._power.press("shutdown", name, timeout=timeout, until=lambda now: now is None or now.ended)
             await self._guests.end(name)
 
     async def reboot(self, name: str, *, kind: str, timeout: float) -> None:
-        """Restart a guest: ``soft`` lets it do so by itself for ``timeout`` seconds, else its domain is built anew."""
+        """Restart a guest: ``soft`` waits ``timeout`` seconds for a reboot by the guest, then rebuilds its domain."""
         async with self._locks[name]:
             record, before = await self._guests.running(name)
             if kind == "soft" and not before.paused:
-                again = await self._power.press(
+                rebooted = await self._power.press(
                     "reboot", name, timeout=timeout, until=lambda now: now is not None and now.number != before.number
                 )
-                if again:
+                if rebooted:
                     return
-            await self._power.cut(name)
+            await self._power.destroy(name)
             await self._guests.build(record)
 
     async def plug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
@@ -111,12 +122,12 @@ class Xen:
             await self._devices.plug_nic(instance.name, nic)
 
     async def unplug_nic(self, instance: calls.Instance, nic: calls.Nic) -> None:
-        """Take a NIC out; a guest that does not run has none."""
+        """Unplug a NIC; do nothing if the guest does not run."""
         async with self._locks[instance.name]:
             await self._devices.unplug_nic(instance.name, nic)
 
     async def update_nic(self, instance: calls.Instance, nic: calls.Nic) -> bool:
-        """Connect the node's end of a NIC anew."""
+        """Reconnect a NIC's interface on the node."""
         async with self._locks[instance.name]:
             return await self._devices.update_nic(instance, nic)
 
@@ -126,17 +137,17 @@ class Xen:
             await self._devices.plug_disk(instance.name, disk)
 
     async def unplug_disk(self, instance: calls.Instance, disk: calls.Disk) -> None:
-        """Take a disk out; a guest that does not run has none."""
+        """Unplug a disk; do nothing if the guest does not run."""
         async with self._locks[instance.name]:
             await self._devices.unplug_disk(instance.name, disk)
 
     async def resize_disk(self, instance: calls.Instance, disk: calls.Disk) -> bool:
-        """Remember the new size; of a file only a start tells the guest."""
+        """Record the new size; the guest sees a file's new size only at its next start."""
         async with self._locks[instance.name]:
             return await self._devices.resize_disk(instance.name, disk)
 
     async def balloon(self, instance: calls.Instance, memory: int) -> int:
-        """Give the guest more or less memory, and return what it has then."""
+        """Change the guest's memory and return its memory in MiB afterwards."""
         async with self._locks[instance.name]:
             return await self._devices.balloon(instance, memory)
 
@@ -146,76 +157,76 @@ class Xen:
         return msgspec.json.encode(record).decode()
 
     async def accept(self, instance: calls.Instance, info: str, *, address: str, mirror: bool) -> calls.Reception:
-        """Wait for a domain; nothing of it stays when that fails."""
+        """Listen for a domain; after a failure nothing remains."""
         name = instance.name
         if mirror:
-            raise errors.InvalidError(f"instance {name}: Xen copies no disks while a guest runs")
+            raise errors.InvalidError(f"instance {name}: Xen cannot copy disks while a guest runs")
         async with self._locks[name]:
-            present, found = await self._guests.look(name)
-            if found is not None and not (present and present.incoming):
-                raise errors.ExistsError(f"instance {name} runs on node {self._parts.node} already")
+            present, domain = await self._guests.look(name)
+            if domain is not None and not (present and present.incoming):
+                raise errors.ExistsError(f"instance {name} already runs on node {self._drivers.node}")
             try:
                 record = records.at_target(msgspec.json.decode(info, type=records.Record), instance)
             except msgspec.MsgspecError as error:
-                raise errors.InvalidError(f"instance {name}: this is no migration info: {error}") from None
+                raise errors.InvalidError(f"instance {name}: the migration info is not valid: {error}") from None
             await self._guests.end(name)
             try:
                 await self._guests.prepare(record)
-                return await self._passage.listen(name, address=address)
+                return await self._migrations.listen(name, address=address)
             except errors.GantryError:
                 await self._guests.end(name)
                 raise
 
     async def migrate(self, instance: calls.Instance, reception: calls.Reception, *, live: bool) -> None:
-        """Begin to send a domain, which stands still meanwhile, ``live`` or not (``migration`` says why)."""
+        """Begin to send a domain, which is stopped meanwhile, even if ``live`` (``migration`` explains why)."""
         del live
         async with self._locks[instance.name]:
             record, _ = await self._guests.running(instance.name)
-            if not record.left and not self._passage.sends(instance.name):
-                self._passage.send(record, reception)
+            if not record.left and not self._migrations.is_sending(instance.name):
+                self._migrations.send(record, reception)
 
     async def migration_status(self, instance: calls.Instance, *, wait: float) -> calls.MigrationStatus:
-        """Tell how far the sending of a domain is."""
-        return await self._passage.status(self._needed(instance.name), wait=wait)
+        """Return the progress of an outgoing migration."""
+        return await self._migrations.status(self._existing(instance.name), wait=wait)
 
-    def _needed(self, name: str) -> records.Record:
-        """Return the record of a guest, which may stand still between two nodes; HypervisorError when there is none."""
+    def _existing(self, name: str) -> records.Record:
+        """Return the record of a guest, which may be stopped between two nodes; HypervisorError if there is none."""
         record = self._records.get(name)
         if record is None:
-            raise errors.HypervisorError(f"instance {name} does not run on node {self._parts.node}")
+            raise errors.HypervisorError(f"instance {name} does not run on node {self._drivers.node}")
         return record
 
     async def cancel_migration(self, instance: calls.Instance) -> calls.MigrationStatus:
-        """Give the sending of a domain up."""
+        """Cancel an outgoing migration."""
         async with self._locks[instance.name]:
-            self._needed(instance.name)
-            await self._passage.cancel(instance.name)
-            record = self._needed(instance.name)
+            self._existing(instance.name)
+            await self._migrations.cancel(instance.name)
+            record = self._existing(instance.name)
             if not record.left:
-                await self._passage.resume(instance.name)
-            return await self._passage.status(record, wait=0.0)
+                await self._migrations.resume(instance.name)
+            return await self._migrations.status(record, wait=0.0)
 
     async def finalize_source(self, instance: calls.Instance, *, success: bool) -> None:
-        """End a migration here: destroy what is left of a domain, or let it go on."""
+        """End a migration on the source node: destroy the domain, or let it continue."""
         async with self._locks[instance.name]:
             record = self._records.get(instance.name)
             if record is None:
                 return
             if success and not record.left:
                 raise errors.WrongStateError(
-                    f"instance {instance.name} has not left node {self._parts.node}",
-                    hint="it still runs there; gnt-instance migrate --cleanup clears up",
+                    f"instance {instance.name} still runs on node {self._drivers.node}",
+                    hint="clean up with gnt-instance migrate --cleanup",
                 )
             if success:
                 await self._guests.end(instance.name)
                 return
-            await self._passage.cancel(instance.name)
-            await self._passage.resume(instance.name)
-            self._passage.forget(instance.name)
-            await self._records.remember(msgspec.structs.replace(record, left=False))
+            await self._migrations.cancel(instance.name)
+            await self._migrations.resume(instance.name)
+            self._migrations.forget(instance.name)
+            await self._records.write(msgspec.structs.replace(record, left=False))
 
     async def finalize_target(self, instance: calls.Instance, *, success: bool) -> None:
-        """End a migration here: let a domain that arrived go on, or clear what waits."""
+        """End a migration on the target node: let a domain that has arrived continue, or remove it."""
         async with self._locks[instance.name]:
             record = self._records.get(instance.name)
             if not success:
@@ -228,48 +239,48 @@ class Xen:
             if not record.arrived:
                 raise errors.WrongStateError(
                     f"instance {instance.name} has not arrived",
-                    hint="it goes on at the source; gnt-instance migrate --cleanup clears up",
+                    hint="it still runs on the source node; clean up with gnt-instance migrate --cleanup",
                 )
-            await self._passage.resume(instance.name)
-            await self._records.remember(msgspec.structs.replace(record, incoming=False, arrived=False))
+            await self._migrations.resume(instance.name)
+            await self._records.write(msgspec.structs.replace(record, incoming=False, arrived=False))
 
     async def info(self, name: str) -> calls.RunningInstance | None:
-        """Describe a guest; clears away what is left of one that ended."""
+        """Describe a guest; clean up after a guest that has ended."""
         if self._records.get(name) is None:
             return None
-        return await self._sight.describe(name, await self._xl.find(name))
+        return await self._visibility.describe(name, await self._xl.find(name))
 
     async def running(self) -> tuple[calls.RunningInstance, ...]:
-        """List what runs, without what a migration still brings."""
+        """Return the running guests, without incoming ones."""
         names = self._records.names()
-        present = await self._xl.all() if names else {}
-        found = [await self._sight.describe(name, present.get(name)) for name in names]
-        return tuple(one for one in found if one is not None and one.state not in ("incoming", "arrived"))
+        domains_by_name = await self._xl.all() if names else {}
+        instances = [await self._visibility.describe(name, domains_by_name.get(name)) for name in names]
+        return tuple(each for each in instances if each is not None and each.state not in ("incoming", "arrived"))
 
     async def endings(self) -> tuple[calls.Ending, ...]:
-        """List how guests ended that nobody stopped."""
+        """Return how guests ended that ended by themselves."""
         await self.running()
         return self._records.endings()
 
     async def console(self, name: str) -> calls.Console:
-        """Tell how to reach the console: that of Xen, which an HVM guest has as a serial line."""
+        """Return how to reach Xen's console, which is a serial line in an HVM guest."""
         try:
             await self._guests.running(name)
         except errors.HypervisorError as error:
             return calls.Console(instance=name, kind="message", message=error.message)
         kind = "pv" if self._kind == machine.PARAVIRTUAL else "serial"
         return calls.Console(
-            instance=name, kind="xl", host=self._parts.node, command=("xl", "console", "-t", kind, name)
+            instance=name, kind="xl", host=self._drivers.node, command=("xl", "console", "-t", kind, name)
         )
 
     async def verify(self) -> list[str]:
-        """Complain when Xen does not run here, or cannot do this kind of guest."""
+        """Return a fault if Xen does not run here, or does not support this hypervisor."""
         try:
-            await self._wants.check_xen()
+            await self._requirements.check_xen()
         except errors.GantryError as error:
             return [str(error)]
         return []
 
     async def memory(self) -> tuple[int, int] | None:
-        """Return what Xen has, of which the kernel of the node sees only its own domain's."""
-        return await self._wants.memory()
+        """Return Xen's memory; the node's kernel knows only that of its own domain."""
+        return await self._requirements.memory()

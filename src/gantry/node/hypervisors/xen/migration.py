@@ -1,14 +1,14 @@
-"""Bringing a domain to another node: saved there, restored here, over a stream between the two node daemons.
+"""Migrates a domain to another node: saves it there, restores it here, over a stream between the two node daemons.
 
-xl writes all of the domain into the stream and leaves it standing still at the source; xl at the target restores it,
-standing still as well. So it goes on in one place only, when somebody says so, and goes back when that is wanted. It
-stands still for as long as its memory takes to be sent: Debian's Xen cannot migrate paravirtual domains live (it is
-built without shadow paging), and xl's own live migration of HVM domains destroys the source before anybody is asked.
+xl at the source writes the whole domain into the stream and leaves it stopped; xl at the target restores it, stopped as
+well. The master decides on which of the two nodes the domain continues, so it never runs twice. The domain is stopped
+while its memory is sent: Debian's Xen cannot migrate paravirtual domains live (it is built without shadow paging), and
+xl's own live migration of HVM domains destroys the source without waiting for a decision.
 
-The stream is encrypted, the sender knows the token that the target made (``channels``). What is under way is known to
-the daemon alone: when that ends, xl finds its stream broken, and lets the domain go on at the source by itself. A
-domain that was saved once is not watched by xl any longer: when it reboots, the next look (``visibility``) builds it
-anew.
+The stream is encrypted, and the sender has a token that the target has created (``os.stream_tls``). Only the daemon has
+the state of a migration in progress: if the daemon ends, the stream breaks, and xl lets the domain continue at the
+source. xl no longer watches a domain that has been saved once: if such a domain reboots, the next ``info``
+(``visibility``) rebuilds it.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 MIB = 1 << 20
 SECRET_BYTES = 32
-POLL = 0.2
-# seconds for xl, whose stream was broken off, to let the domain go on
-RESUME_LIMIT = 60.0
+POLL_SECONDS = 0.2
+RESUME_TIMEOUT_SECONDS = 60.0
+"""For xl to let the domain continue after its stream has broken."""
 
 
 @dataclass
@@ -46,32 +46,32 @@ class _Receiving:
     task: asyncio.Task[None]
 
 
-class Passage:
-    """The domains of one hypervisor of a node that come and go."""
+class Migrations:
+    """The incoming and outgoing domains of a hypervisor of a node."""
 
     def __init__(
         self,
         runtime: interface.Runtime,
         *,
         xl: domains.Xl,
-        known: records.Records,
+        guest_records: records.Records,
         tls: stream_tls.Contexts,
     ) -> None:
         self._runtime = runtime
         self._clock = runtime.clock
         self._xl = xl
-        self._records = known
+        self._records = guest_records
         self._tls = tls
         self._sending: dict[str, _Sending] = {}
         self._receiving: dict[str, _Receiving] = {}
 
     async def listen(self, name: str, *, address: str) -> calls.Reception:
-        """Wait at an address for a domain, whose configuration is written, and restore it; HypervisorError."""
+        """Listen at an address for a domain, whose configuration is written, and restore it; HypervisorError."""
         token = self._runtime.random.token(SECRET_BYTES).hex()
         try:
             arrival = await self._runtime.streams.listen(address, token=token, tls=self._tls.server())
         except OSError as error:
-            raise errors.HypervisorError(f"instance {name} cannot be waited for at {address}: {error}") from None
+            raise errors.HypervisorError(f"cannot listen at {address} for instance {name}: {error}") from None
         self._receiving[name] = _Receiving(arrival, asyncio.ensure_future(self._receive(name, arrival)))
         return calls.Reception(host=address, port=arrival.port, secret=token)
 
@@ -84,21 +84,21 @@ class Passage:
             return
         record = self._records.get(name)
         if streamed.ended[0].code or record is None:
-            logger.warning("instance %s could not be restored: %s", name, domains.why(streamed.ended[0]))
+            logger.warning("instance %s could not be restored: %s", name, domains.failure_reason(streamed.ended[0]))
             return
-        await self._records.remember(msgspec.structs.replace(record, arrived=True))
+        await self._records.write(msgspec.structs.replace(record, arrived=True))
 
     def _stage(self, *arguments: str) -> commands.Stage:
-        # When a stream is broken off its programs are killed. xl must not be: it would leave its domain standing still.
-        # In a session of its own it hears of the broken pipe, and clears up.
+        # When a stream is cancelled, its programs are killed. A killed xl would leave its domain stopped. In a session
+        # of its own, xl is not killed but notices the broken pipe, and cleans up.
         return commands.Stage(["setsid", "--wait", self._xl.program, *arguments], environment=programs.ENVIRONMENT)
 
-    def receives(self, name: str) -> bool:
-        """Tell whether a domain is waited for, or on its way."""
+    def is_receiving(self, name: str) -> bool:
+        """Return whether a domain is expected or being received."""
         return name in self._receiving and not self._receiving[name].task.done()
 
     async def stop_listening(self, name: str) -> None:
-        """Wait for a domain no longer; what has come of it is not cleared away."""
+        """Stop listening for a domain, without removing what has arrived."""
         receiving = self._receiving.pop(name, None)
         if receiving is not None and not receiving.task.done():
             await receiving.arrival.close()
@@ -120,13 +120,15 @@ class Passage:
                 tls=self._tls.client(), timeout=programs.DATA_TIMEOUT_SECONDS,
             )  # fmt: skip
         except OSError as error:
-            self._failed(name, f"the stream broke off: {error}; the target's log may say why")
+            self._failed(
+                name, f"the stream was interrupted: {error}; the log of the target's daemon may have the reason"
+            )
             return
         if streamed.ended[0].code:
-            self._failed(name, f"it could not be saved: {domains.why(streamed.ended[0])}")
+            self._failed(name, f"it could not be saved: {domains.failure_reason(streamed.ended[0])}")
             return
         seconds = self._clock.monotonic() - began
-        await self._records.remember(msgspec.structs.replace(record, left=True))
+        await self._records.write(msgspec.structs.replace(record, left=True))
         self._sending[name].status = calls.MigrationStatus(
             status="completed", transferred=streamed.size, total=streamed.size,
             downtime=int(seconds * 1000), seconds=seconds,
@@ -135,22 +137,22 @@ class Passage:
     def _failed(self, name: str, reason: str) -> None:
         self._sending[name].status = calls.MigrationStatus(status="failed", reason=reason)
 
-    def sends(self, name: str) -> bool:
-        """Tell whether a domain is being sent."""
+    def is_sending(self, name: str) -> bool:
+        """Return whether a domain is being sent."""
         return name in self._sending and not self._sending[name].task.done()
 
     async def status(self, record: records.Record, *, wait: float) -> calls.MigrationStatus:
-        """Return how far a domain is, after ``wait`` seconds or as soon as that is final."""
+        """Return the progress of an outgoing migration after ``wait`` seconds, or as soon as it ends."""
         sending = self._sending.get(record.instance.name)
         if sending is None:
             return calls.MigrationStatus(status="completed" if record.left else "none")
         limit = self._clock.monotonic() + wait
         while not sending.task.done() and self._clock.monotonic() < limit:
-            await self._clock.sleep(POLL)
+            await self._clock.sleep(POLL_SECONDS)
         return sending.status
 
     async def cancel(self, name: str) -> None:
-        """Give the sending of a domain up; xl lets it go on."""
+        """Cancel the sending of a domain; xl lets the domain continue."""
         sending = self._sending.get(name)
         if sending is None or sending.task.done():
             return
@@ -160,19 +162,20 @@ class Passage:
             sending.status = calls.MigrationStatus(status="cancelled")
 
     def forget(self, name: str) -> None:
-        """Forget how a domain was sent."""
+        """Discard the state of an outgoing migration."""
         with contextlib.suppress(KeyError):
             del self._sending[name]
 
     async def resume(self, name: str) -> None:
-        """Let a domain go on here that stands still; HypervisorError when xl does not give it back."""
-        limit = self._clock.monotonic() + RESUME_LIMIT
-        while (found := await self._xl.find(name)) is not None and found.suspended:
+        """Let a stopped domain continue here; HypervisorError if xl does not end saving it."""
+        limit = self._clock.monotonic() + RESUME_TIMEOUT_SECONDS
+        while (domain := await self._xl.find(name)) is not None and domain.suspended:
             if self._clock.monotonic() >= limit:
                 raise errors.HypervisorError(
-                    f"instance {name} stands still, because xl did not end saving it",
-                    hint="gnt-instance shutdown and startup start it anew",
+                    f"instance {name} is stopped, because xl did not end saving it within "
+                    f"{RESUME_TIMEOUT_SECONDS:.0f} s",
+                    hint="restart it with gnt-instance shutdown and startup",
                 )
-            await self._clock.sleep(POLL)
-        if found is not None and found.paused:
-            await self._xl.succeed("unpause", name, what=f"instance {name} cannot go on")
+            await self._clock.sleep(POLL_SECONDS)
+        if domain is not None and domain.paused:
+            await self._xl.succeed("unpause", name, failure=f"instance {name} cannot continue")

@@ -1,4 +1,7 @@
-"""The power and reset buttons of Xen's domains, and waiting for what they do. ``driver`` calls, holding the lock."""
+"""The power and reset buttons of Xen's domains: presses them and waits for their effect.
+
+``driver`` calls it and holds the guest's lock.
+"""
 
 from collections.abc import Callable
 
@@ -6,14 +9,14 @@ from gantry import errors
 from gantry.node.hypervisors.xen import domains
 from gantry.runtime import interface
 
-POLL = 0.5
-# A guest that still boots does not see the button, so it is pressed again and again.
-PRESS_INTERVAL = 5.0
-DESTROY_LIMIT = 30.0
+POLL_SECONDS = 0.5
+PRESS_INTERVAL_SECONDS = 5.0
+"""A guest that is still booting does not notice the button, so the button is pressed repeatedly."""
+DESTROY_TIMEOUT_SECONDS = 30.0
 
 
 class Power:
-    """Buttons of the domains of one node."""
+    """The buttons of the domains of a node."""
 
     def __init__(self, clock: interface.Clock, xl: domains.Xl) -> None:
         self._clock = clock
@@ -22,27 +25,27 @@ class Power:
     async def press(
         self, button: str, name: str, *, timeout: float, until: Callable[[domains.Domain | None], bool]
     ) -> bool:
-        """Press ``shutdown`` or ``reboot`` until the domain looks as wanted or the time is over; tell which."""
+        """Press ``shutdown`` or ``reboot`` until the domain fulfils ``until`` or the timeout expires; return which."""
         limit = self._clock.monotonic() + timeout
-        while (left := limit - self._clock.monotonic()) > 0:
-            # Without Xen's drivers an HVM guest hears of it by ACPI (-F); whether it hears is seen below.
+        while (remaining_seconds := limit - self._clock.monotonic()) > 0:
+            # An HVM guest without Xen's drivers is notified by ACPI (-F); ``_until`` checks whether it reacts.
             await self._xl.run(button, "-F", name)
-            if await self._until(name, until, within=min(left, PRESS_INTERVAL)):
+            if await self._until(name, until, within=min(remaining_seconds, PRESS_INTERVAL_SECONDS)):
                 return True
         return False
 
-    async def cut(self, name: str) -> None:
-        """Destroy a domain; HypervisorError when it stays. One that is not there is no error."""
+    async def destroy(self, name: str) -> None:
+        """Destroy a domain, if it exists; HypervisorError if it is not destroyed in time."""
         if await self._xl.find(name) is None:
             return
-        done = await self._xl.run("destroy", name)
-        if not await self._until(name, lambda now: now is None, within=DESTROY_LIMIT):
-            raise errors.HypervisorError(f"instance {name} cannot be destroyed: {domains.why(done)}")
+        process = await self._xl.run("destroy", name)
+        if not await self._until(name, lambda now: now is None, within=DESTROY_TIMEOUT_SECONDS):
+            raise errors.HypervisorError(f"instance {name} cannot be destroyed: {domains.failure_reason(process)}")
 
     async def _until(self, name: str, reached: Callable[[domains.Domain | None], bool], *, within: float) -> bool:
         limit = self._clock.monotonic() + within
         while not reached(await self._xl.find(name)):
             if self._clock.monotonic() >= limit:
                 return False
-            await self._clock.sleep(POLL)
+            await self._clock.sleep(POLL_SECONDS)
         return True

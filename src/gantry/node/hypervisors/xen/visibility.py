@@ -1,6 +1,6 @@
-"""Looking at Xen's domains: what runs, what moves, and how a guest ended that nobody stopped.
+"""Determines the state of Xen's guests: running, migrating, or ended by themselves. ``driver`` calls it.
 
-A look does not wait for a guest's lock, and clears away only what nobody is busy with. ``driver`` calls.
+It does not wait for a guest's lock, and cleans up after a guest only if the lock is free.
 """
 
 import logging
@@ -12,38 +12,38 @@ from gantry.runtime import interface
 
 logger = logging.getLogger(__name__)
 
-# seconds that a guest which reboots may be without a domain
-ABSENCE = 60.0
+REBOOT_TIMEOUT_SECONDS = 60.0
+"""How long a rebooting guest may be without a domain."""
 
 
-class Sight:
-    """The looks at one hypervisor's guests; ``kind`` is its name."""
+class Visibility:
+    """The states of a hypervisor's guests; ``kind`` is the hypervisor's name."""
 
     def __init__(
         self,
         kind: str,
         clock: interface.Clock,
         *,
-        known: records.Records,
-        household: guests.Guests,
-        ways: migration.Passage,
+        guest_records: records.Records,
+        hypervisor_guests: guests.Guests,
+        migrations: migration.Migrations,
     ) -> None:
         self._kind = kind
         self._clock = clock
-        self._records = known
-        self._guests = household
-        self._passage = ways
-        self._missed: dict[str, float] = {}
+        self._records = guest_records
+        self._guests = hypervisor_guests
+        self._migrations = migrations
+        self._missing_since: dict[str, float] = {}
 
-    async def describe(self, name: str, found: domains.Domain | None) -> calls.RunningInstance | None:
-        """Describe a guest with the domain that was found; clears away what is left of one that ended."""
+    async def describe(self, name: str, domain: domains.Domain | None) -> calls.RunningInstance | None:
+        """Describe a guest, whose domain is ``domain`` or None; clean up after a guest that has ended."""
         record = self._records.get(name)
         if record is None:
             return None
         lock = self._guests.locks[name]
-        if not lock.locked() and self._is_over(record, found):
+        if not lock.locked() and self._is_over(record, domain):
             async with lock:
-                await self._bury(name)
+                await self._handle_end(name)
             return None
         return calls.RunningInstance(
             name=name,
@@ -51,55 +51,55 @@ class Sight:
             hypervisor=self._kind,
             memory=record.memory,
             vcpus=int(record.instance.beparams["vcpus"]),
-            state=self._state(record, found),
+            state=self._state(record, domain),
             hotplug=True,
         )
 
-    def _state(self, record: records.Record, found: domains.Domain | None) -> str:
+    def _state(self, record: records.Record, domain: domains.Domain | None) -> str:
         if record.incoming:
             return "arrived" if record.arrived else "incoming"
         if record.left:
             return "migrated"
-        if self._passage.sends(record.instance.name):
+        if self._migrations.is_sending(record.instance.name):
             return "migrating"
-        return "paused" if found is not None and found.paused else "running"
+        return "paused" if domain is not None and domain.paused else "running"
 
-    def _is_over(self, record: records.Record, found: domains.Domain | None) -> bool:
-        """Tell whether a guest has ended; one that is without a domain only for a while may be rebooting."""
+    def _is_over(self, record: records.Record, domain: domains.Domain | None) -> bool:
+        """Return whether a guest has ended; a guest without a domain for a short time may be rebooting."""
         name = record.instance.name
         if record.incoming and not record.arrived:
-            return found is None and not self._passage.receives(name)
-        if found is not None and not found.rebooting:
-            self._missed.pop(name, None)
-            return found.ended
-        if found is not None and not self._wants_again(record, found):
+            return domain is None and not self._migrations.is_receiving(name)
+        if domain is not None and not domain.rebooting:
+            self._missing_since.pop(name, None)
+            return domain.ended
+        if domain is not None and not self._must_restart(record, domain):
             return True
-        since = self._missed.setdefault(name, self._clock.monotonic())
-        return self._clock.monotonic() - since >= ABSENCE
+        since = self._missing_since.setdefault(name, self._clock.monotonic())
+        return self._clock.monotonic() - since >= REBOOT_TIMEOUT_SECONDS
 
-    def _wants_again(self, record: records.Record, found: domains.Domain) -> bool:
-        return found.rebooting and record.instance.hvparams["reboot_behavior"] == "reboot"
+    def _must_restart(self, record: records.Record, domain: domains.Domain) -> bool:
+        return domain.rebooting and record.instance.hvparams["reboot_behavior"] == "reboot"
 
-    async def _bury(self, name: str) -> None:
-        """Clear away a guest that ended by itself, and remember how; build one anew that reboots and is left alone."""
-        record, found = await self._guests.look(name)
-        if record is None or not self._is_over(record, found):
+    async def _handle_end(self, name: str) -> None:
+        """Clean up after a guest that ended by itself and record how; rebuild a rebooting guest unless xl does."""
+        record, domain = await self._guests.look(name)
+        if record is None or not self._is_over(record, domain):
             return
         await self._guests.end(name)
-        self._missed.pop(name, None)
-        if found is not None and self._wants_again(record, found):
-            # xl watches no domain any more that was saved once, as one is that a migration gave back.
+        self._missing_since.pop(name, None)
+        if domain is not None and self._must_restart(record, domain):
+            # xl does not watch a domain that was saved once, such as one whose migration failed.
             logger.info("instance %s reboots", name)
             try:
                 await self._guests.build(record)
             except errors.GantryError as error:
-                await self._note(record, how="unknown", said=error.message)
+                await self._record_ending(record, how="unknown", message=error.message)
         elif not record.incoming:
-            await self._note(record, how=found.how if found else "unknown")
+            await self._record_ending(record, how=domain.how if domain else "unknown")
 
-    async def _note(self, record: records.Record, *, how: str, said: str = "") -> None:
+    async def _record_ending(self, record: records.Record, *, how: str, message: str = "") -> None:
         name, uuid = record.instance.name, record.instance.uuid
-        logger.warning("instance %s ended by itself: %s%s", name, how, f": {said}" if said else "")
-        await self._records.note(
-            calls.Ending(name=name, uuid=uuid, hypervisor=self._kind, how=how, time=self._clock.now(), said=said)
+        logger.warning("instance %s ended by itself: %s%s", name, how, f": {message}" if message else "")
+        await self._records.write_ending(
+            calls.Ending(name=name, uuid=uuid, hypervisor=self._kind, how=how, time=self._clock.now(), said=message)
         )
