@@ -142,9 +142,9 @@ class Network(real_network.Network):
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
 
-    def connect_tcp(self, host: str, port: int, patience: float) -> socket.socket:
+    def connect_tcp(self, host: str, port: int, timeout_seconds: float) -> socket.socket:
         with entered(self._namespace) if self._namespace else contextlib.nullcontext():
-            return super().connect_tcp(host, port, patience)
+            return super().connect_tcp(host, port, timeout_seconds)
 
 
 @contextlib.contextmanager

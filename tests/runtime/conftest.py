@@ -1,4 +1,4 @@
-"""Runs one check on either runtime: ``drive(check)`` gives the check a runtime and an empty folder."""
+"""Run a check on both runtimes: ``drive(check)`` calls the check with a runtime and an empty folder."""
 
 import asyncio
 import tempfile
@@ -15,7 +15,7 @@ Check = Callable[[interface.Runtime, str], Awaitable[None]]
 
 
 async def _program(call: processes.Invocation) -> commands.Completed:
-    """/bin/cat, /bin/sleep and /bin/sh as far as the checks use them."""
+    """Behave as /bin/cat, /bin/sleep or /bin/sh do in the checks."""
     if call.arguments[0] == "/bin/cat":
         return commands.Completed(0, call.stdin, b"")
     if call.arguments[0] == "/bin/sleep":
@@ -23,8 +23,8 @@ async def _program(call: processes.Invocation) -> commands.Completed:
     return commands.Completed(3, call.environment.get("WORD", "").encode() + b"\n", b"bad\n")
 
 
-async def _attended(call: processes.Invocation) -> commands.Completed:
-    """Stand for the scripts in /bin/bash that the checks attend."""
+async def _connected(call: processes.Invocation) -> commands.Completed:
+    """Behave as the connected /bin/bash scripts of the checks do."""
     assert call.connection
     reader, writer = call.connection
     writer.write(b"begin\n")
@@ -51,7 +51,7 @@ def _on_simulated(check: Check) -> None:
     with World(seed=1) as world:
         machine = world.machine("node1")
         machine.processes.programs |= dict.fromkeys(("/bin/cat", "/bin/sleep", "/bin/sh"), _program)
-        machine.processes.programs["/bin/bash"] = _attended
+        machine.processes.programs["/bin/bash"] = _connected
         world.run(machine.disk.make_directory("/t"))
 
         async def main() -> None:

@@ -70,7 +70,7 @@ def test_compute_returns_the_result_and_passes_errors_on(drive: Drive) -> None:
     drive(check)
 
 
-def test_work_that_waits_for_others_gives_its_result_and_passes_errors_on(drive: Drive) -> None:
+def test_block_returns_the_result_and_passes_errors_on(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         def fail() -> list[int]:
             raise LookupError("no")
@@ -97,7 +97,7 @@ def test_write_replaces_the_whole_file_with_its_mode(drive: Drive, sync: bool) -
     drive(check)
 
 
-def test_write_all_replaces_what_it_can_and_tells_the_failures_by_path(drive: Drive) -> None:
+def test_write_all_replaces_the_files_it_can_and_returns_the_errors_by_path(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         disk = runtime.disk
         await disk.write(f"{folder}/old", b"first, long", mode=0o600)
@@ -113,7 +113,7 @@ def test_write_all_replaces_what_it_can_and_tells_the_failures_by_path(drive: Dr
     drive(check)
 
 
-def test_sync_takes_any_path_and_leaves_the_files_as_they_are(drive: Drive) -> None:
+def test_sync_accepts_any_path_and_does_not_change_files(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         await runtime.disk.write(f"{folder}/file", b"data", sync=False)
         await runtime.disk.sync(folder)
@@ -125,14 +125,14 @@ def test_sync_takes_any_path_and_leaves_the_files_as_they_are(drive: Drive) -> N
     drive(check)
 
 
-def test_a_file_system_that_is_held_open_can_be_synced_again_and_again(drive: Drive) -> None:
+def test_an_open_file_system_can_be_synced_repeatedly(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        held = runtime.disk.file_system(folder)
+        file_system = runtime.disk.file_system(folder)
         await runtime.disk.write(f"{folder}/file", b"data", sync=False)
-        await held.sync()
-        await held.sync()
-        held.close()
-        held.close()
+        await file_system.sync()
+        await file_system.sync()
+        file_system.close()
+        file_system.close()
         assert runtime.disk.read(f"{folder}/file") == b"data"
 
     drive(check)
@@ -167,7 +167,7 @@ def test_missing_files_and_folders_raise_file_not_found(drive: Drive) -> None:
     drive(check)
 
 
-def test_directories_are_made_with_those_above_and_removed_with_those_below(drive: Drive) -> None:
+def test_directories_are_created_with_parents_and_removed_with_content(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         disk = runtime.disk
         await disk.make_directory(f"{folder}/a/b/c", mode=0o700)
@@ -217,7 +217,7 @@ def test_rename_moves_in_order_up_to_the_first_failure(drive: Drive) -> None:
     drive(check)
 
 
-def test_append_file_grows_is_cut_back_and_is_found_again(drive: Drive) -> None:
+def test_append_file_grows_is_truncated_and_can_be_opened_again(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         path = f"{folder}/journal"
         file = await runtime.disk.append_file(path, mode=0o600)
@@ -250,7 +250,7 @@ def test_appends_at_the_same_time_keep_their_order(drive: Drive) -> None:
     drive(check)
 
 
-def test_sparse_file_has_its_size_and_takes_no_room(drive: Drive) -> None:
+def test_sparse_file_has_its_size_and_uses_no_space(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         path = f"{folder}/disk0"
         before = runtime.disk.free_space(folder)[0]
@@ -276,12 +276,12 @@ def test_free_space_is_within_the_total(drive: Drive) -> None:
 def test_lock_is_refused_while_it_is_held(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         path = f"{folder}/lock"
-        held = runtime.disk.lock(path)
+        lock = runtime.disk.lock(path)
         assert int(runtime.disk.read(path)) > 0
         with pytest.raises(BlockingIOError):
             runtime.disk.lock(path)
-        held.release()
-        held.release()
+        lock.release()
+        lock.release()
         runtime.disk.lock(path).release()
 
     drive(check)

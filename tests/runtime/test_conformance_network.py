@@ -59,7 +59,7 @@ def test_unix_message_over_the_limit_is_refused(drive: Drive) -> None:
     drive(check)
 
 
-def test_unix_writer_is_held_up_by_a_peer_that_does_not_read(drive: Drive) -> None:
+def test_unix_writer_waits_for_a_peer_that_does_not_read(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         async def deaf(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
             await asyncio.Event().wait()
@@ -81,7 +81,7 @@ def test_unix_writer_is_held_up_by_a_peer_that_does_not_read(drive: Drive) -> No
     drive(check)
 
 
-def test_unix_peer_that_hangs_up_ends_the_stream(drive: Drive) -> None:
+def test_unix_peer_that_closes_ends_the_stream(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         seen: asyncio.Queue[object] = asyncio.Queue()
 
@@ -129,11 +129,11 @@ def test_unix_server_that_closes_ends_its_handlers_and_connections(drive: Drive)
     drive(check)
 
 
-def test_unix_socket_in_use_is_refused_and_nobody_is_disturbed(drive: Drive) -> None:
+def test_unix_socket_in_use_is_refused_and_its_server_goes_on(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         network, path = runtime.network, f"{folder}/sock"
         server = await network.serve_unix(path, echo, mode=0o600, limit=1000)
-        with pytest.raises(OSError, match=r"in use|listens"):
+        with pytest.raises(OSError, match=r"in use|is listening"):
             await network.serve_unix(path, echo, mode=0o600, limit=1000)
         reader, writer = await network.connect_unix(path, limit=1000)
         writer.write(b"one\n")
@@ -144,8 +144,8 @@ def test_unix_socket_in_use_is_refused_and_nobody_is_disturbed(drive: Drive) -> 
     drive(check)
 
 
-async def tell(request: interface.HttpRequest) -> interface.HttpResponse:
-    """Answer with what was asked."""
+async def echo_request(request: interface.HttpRequest) -> interface.HttpResponse:
+    """Echo the request in the answer."""
     text = f"{request.method} {request.path} {request.headers['content-type']} ".encode()
     return interface.HttpResponse(201, text + request.body, "text/plain")
 
@@ -153,7 +153,7 @@ async def tell(request: interface.HttpRequest) -> interface.HttpResponse:
 def test_http_post_reaches_the_handler_and_its_answer_comes_back(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         network = runtime.network
-        server = await network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=100)
+        server = await network.serve_http("127.0.0.1", port, echo_request, tls=None, body_limit=100)
         client = network.http_client(tls=None)
         posts = [client.post("127.0.0.1", port, f"/call?n={n}", b"%d" % n, timeout=10) for n in range(5)]
         for number, answer in enumerate(await asyncio.gather(*posts)):
@@ -166,7 +166,7 @@ def test_http_post_reaches_the_handler_and_its_answer_comes_back(drive: Drive, p
     drive(check)
 
 
-def test_http_headers_go_along_with_the_post_that_names_them_alone(drive: Drive, port: int) -> None:
+def test_http_headers_are_sent_only_with_their_own_post(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         seen: list[str | None] = []
 
@@ -185,11 +185,11 @@ def test_http_headers_go_along_with_the_post_that_names_them_alone(drive: Drive,
     drive(check)
 
 
-def test_http_request_goes_by_any_method_and_its_answer_shows_headers_in_lower_case(drive: Drive, port: int) -> None:
+def test_http_request_uses_any_method_and_its_answer_has_headers_in_lower_case(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
-            said = f"{request.method} {request.path} {request.headers['x-number']} ".encode() + request.body
-            return interface.HttpResponse(404, said, headers={"X-Other": "Seven"})
+            body = f"{request.method} {request.path} {request.headers['x-number']} ".encode() + request.body
+            return interface.HttpResponse(404, body, headers={"X-Other": "Seven"})
 
         server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=100)
         client = runtime.network.http_client(tls=None)
@@ -201,7 +201,7 @@ def test_http_request_goes_by_any_method_and_its_answer_shows_headers_in_lower_c
     drive(check)
 
 
-def test_http_body_in_pieces_arrives_as_it_is_sent_and_the_server_hears_of_the_end(drive: Drive, port: int) -> None:
+def test_http_pieces_arrive_as_they_are_sent_and_the_server_notices_the_end(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         more, ended = asyncio.Event(), asyncio.Event()
 
@@ -267,7 +267,7 @@ def test_http_pieces_raise_an_os_error_when_the_server_fails_or_closes(drive: Dr
 def test_http_body_beyond_the_limit_is_answered_with_413(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         network = runtime.network
-        server = await network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+        server = await network.serve_http("127.0.0.1", port, echo_request, tls=None, body_limit=1000)
         client = network.http_client(tls=None)
         assert (await client.post("127.0.0.1", port, "/", b"x" * 1000, timeout=10)).status == 201
         assert (await client.post("127.0.0.1", port, "/", b"x" * 1001, timeout=10)).status == 413
@@ -291,7 +291,7 @@ def test_http_handler_that_fails_is_answered_with_500(drive: Drive, port: int) -
     drive(check)
 
 
-def test_http_post_to_a_port_where_nobody_listens_is_refused(drive: Drive, port: int) -> None:
+def test_http_post_to_a_closed_port_is_refused(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         client = runtime.network.http_client(tls=None)
         with pytest.raises(ConnectionRefusedError):
@@ -350,7 +350,7 @@ def test_http_server_that_closes_ends_its_handlers_and_frees_the_port(drive: Dri
                 await post
         with pytest.raises(ConnectionRefusedError):
             await client.post("127.0.0.1", port, "/", b"", timeout=10)
-        again = await network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+        again = await network.serve_http("127.0.0.1", port, echo_request, tls=None, body_limit=1000)
         assert (await client.post("127.0.0.1", port, "/", b"", timeout=10)).status == 201
         await client.close()
         await again.close()
@@ -360,9 +360,9 @@ def test_http_server_that_closes_ends_its_handlers_and_frees_the_port(drive: Dri
 
 def test_http_port_in_use_is_refused(drive: Drive, port: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        server = await runtime.network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+        server = await runtime.network.serve_http("127.0.0.1", port, echo_request, tls=None, body_limit=1000)
         with pytest.raises(OSError):
-            await runtime.network.serve_http("127.0.0.1", port, tell, tls=None, body_limit=1000)
+            await runtime.network.serve_http("127.0.0.1", port, echo_request, tls=None, body_limit=1000)
         await server.close()
 
     drive(check)
@@ -390,7 +390,7 @@ def test_program_that_is_missing_raises_file_not_found(drive: Drive) -> None:
     drive(check)
 
 
-def test_program_that_takes_too_long_raises_timeout_error(drive: Drive) -> None:
+def test_program_that_runs_too_long_raises_timeout_error(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         with pytest.raises(TimeoutError):
             await runtime.processes.run(["/bin/sleep", "600"], timeout=0.2)
@@ -398,7 +398,7 @@ def test_program_that_takes_too_long_raises_timeout_error(drive: Drive) -> None:
     drive(check)
 
 
-def test_started_program_lives_until_it_is_told_to_end(drive: Drive) -> None:
+def test_started_program_runs_until_a_signal_ends_it(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         programs, command = runtime.processes, ["/bin/sleep", "600"]
         pid = await programs.start(command, environment={"PATH": os.environ["PATH"]}, log=f"{folder}/log")
@@ -428,7 +428,7 @@ def test_started_program_appends_its_output_to_the_log(drive: Drive) -> None:
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**22 + 1])
-def test_signal_to_no_process_raises_and_reaches_nobody(drive: Drive, pid: int) -> None:
+def test_signal_to_a_missing_process_raises(drive: Drive, pid: int) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         assert not runtime.processes.alive(pid)
         with pytest.raises(ProcessLookupError):
@@ -437,52 +437,52 @@ def test_signal_to_no_process_raises_and_reaches_nobody(drive: Drive, pid: int) 
     drive(check)
 
 
-def test_attended_program_has_a_connection_to_us_for_its_standard_input(drive: Drive) -> None:
+def test_connected_program_has_a_connection_as_standard_input(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        heard = list[bytes]()
+        messages = list[bytes]()
 
         async def talk(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
-            heard.append(await reader.readuntil())
+            messages.append(await reader.readuntil())
             writer.write(b"end\n")
-            heard.append(await reader.read())
+            messages.append(await reader.read())
 
         script = 'echo begin >&0; read word; echo "$word" again >&0; exit 5'
-        assert await runtime.processes.attend(["/bin/bash", "-c", script], talk) == 5
-        assert heard == [b"begin\n", b"end again\n"]
+        assert await runtime.processes.run_connected(["/bin/bash", "-c", script], talk) == 5
+        assert messages == [b"begin\n", b"end again\n"]
         with pytest.raises(FileNotFoundError):
-            await runtime.processes.attend(["/no/such/program"], talk)
+            await runtime.processes.run_connected(["/no/such/program"], talk)
 
     drive(check)
 
 
-def test_what_is_wrong_with_who_serves_a_program_is_raised_at_its_end(drive: Drive) -> None:
+def test_error_of_the_handler_is_raised_when_the_connected_program_has_ended(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
         async def fail(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
             await reader.readuntil()
-            raise ValueError("no word of ours")
+            raise ValueError("unexpected message")
 
         script = "echo begin >&0; read word; exit 5"
-        with pytest.raises(ValueError, match="no word of ours"):
-            await runtime.processes.attend(["/bin/bash", "-c", script], fail)
+        with pytest.raises(ValueError, match="unexpected message"):
+            await runtime.processes.run_connected(["/bin/bash", "-c", script], fail)
 
     drive(check)
 
 
-def test_who_stops_to_attend_a_program_ends_it_and_is_served_meanwhile(drive: Drive) -> None:
+def test_cancelled_run_connected_ends_the_program_and_reads_its_last_output(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        heard, began = list[bytes](), asyncio.Event()
+        messages, began = list[bytes](), asyncio.Event()
 
         async def talk(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
-            heard.append(await reader.readuntil())
+            messages.append(await reader.readuntil())
             began.set()
-            heard.append(await reader.read())
+            messages.append(await reader.read())
 
         script = 'trap "echo last >&0; exit" TERM; echo begin >&0; while :; do sleep 0.05; done'
-        task = asyncio.ensure_future(runtime.processes.attend(["/bin/bash", "-c", script], talk))
+        task = asyncio.ensure_future(runtime.processes.run_connected(["/bin/bash", "-c", script], talk))
         await began.wait()
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
-        assert heard == [b"begin\n", b"last\n"]
+        assert messages == [b"begin\n", b"last\n"]
 
     drive(check)

@@ -142,7 +142,7 @@ async def time_out(runtime: RealRuntime, script: str, *, wrote: Path) -> None:
         seconds *= 3
 
 
-async def test_program_at_its_time_out_is_killed_with_its_children(runtime: RealRuntime, tmp_path: Path) -> None:
+async def test_program_at_its_timeout_is_killed_with_its_children(runtime: RealRuntime, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     await time_out(runtime, f"sleep 600 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait", wrote=pids)
     child, parent = (int(pid) for pid in pids.read_text().split())
@@ -150,7 +150,7 @@ async def test_program_at_its_time_out_is_killed_with_its_children(runtime: Real
     assert not runtime.disk.exists(f"/proc/{parent}")
 
 
-async def test_time_out_is_kept_when_a_stray_child_holds_the_output_open(runtime: RealRuntime, tmp_path: Path) -> None:
+async def test_timeout_is_kept_when_a_stray_child_holds_the_output_open(runtime: RealRuntime, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     stray = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 600"
     await time_out(runtime, f"setsid sh -c '{stray}' & sleep 600", wrote=pid_file)
@@ -222,7 +222,7 @@ async def test_process_lives_until_its_last_thread_has_ended(runtime: RealRuntim
         await poll(lambda: not runtime.processes.alive(child.pid))
 
 
-def test_started_program_outlives_the_one_who_started_it(runtime: RealRuntime, tmp_path: Path) -> None:
+def test_started_program_outlives_its_starter(runtime: RealRuntime, tmp_path: Path) -> None:
     code = (
         "import asyncio\n"
         "from gantry.runtime.real import RealRuntime\n"
@@ -272,7 +272,7 @@ async def test_stale_socket_file_is_replaced(runtime: RealRuntime, tmp_path: Pat
     await server.close()
 
 
-async def test_other_file_in_the_place_of_a_socket_is_kept(runtime: RealRuntime, tmp_path: Path) -> None:
+async def test_a_regular_file_at_the_path_of_a_socket_is_kept(runtime: RealRuntime, tmp_path: Path) -> None:
     async def handler(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         raise AssertionError
 
@@ -283,7 +283,7 @@ async def test_other_file_in_the_place_of_a_socket_is_kept(runtime: RealRuntime,
     assert path.read_text() == "precious"
 
 
-async def test_connection_that_is_passed_on_carries_bytes_and_breaks_when_nothing_is_taken_in(
+async def test_passed_connection_carries_bytes_and_breaks_when_its_peer_reads_nothing(
     runtime: RealRuntime, tmp_path: Path
 ) -> None:
     with socket.socket(socket.AF_UNIX) as door, socket.create_server(("127.0.0.1", 0)) as far:
@@ -291,7 +291,7 @@ async def test_connection_that_is_passed_on_carries_bytes_and_breaks_when_nothin
         door.listen()
         _, writer = await runtime.network.connect_unix(str(tmp_path / "door"), limit=1000)
         port = far.getsockname()[1]
-        await runtime.network.pass_connection(writer, b"take it\n", host="127.0.0.1", port=port, patience=1.0)
+        await runtime.network.pass_connection(writer, b"take it\n", host="127.0.0.1", port=port, timeout_seconds=1.0)
         inside, _ = door.accept()
         with inside:
             message, (descriptor, *_), *_ = socket.recv_fds(inside, 100, 1)
@@ -316,13 +316,15 @@ def flood(line: socket.socket) -> None:
         line.sendall(b"x" * 100_000)
 
 
-async def test_connection_that_cannot_be_made_is_not_passed_on(runtime: RealRuntime, tmp_path: Path) -> None:
+async def test_connection_that_fails_is_not_passed_on(runtime: RealRuntime, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(tmp_path / "door"))
         door.listen()
         _, writer = await runtime.network.connect_unix(str(tmp_path / "door"), limit=1000)
         with pytest.raises(ConnectionRefusedError):
-            await runtime.network.pass_connection(writer, b"x\n", host="127.0.0.1", port=ports.free(), patience=5.0)
+            await runtime.network.pass_connection(
+                writer, b"x\n", host="127.0.0.1", port=ports.free(), timeout_seconds=5.0
+            )
         writer.close()
         inside, _ = door.accept()
         with inside:
@@ -336,7 +338,7 @@ async def test_failed_write_leaves_the_old_file_and_no_other(runtime: RealRuntim
     assert runtime.disk.names(str(tmp_path)) == ["folder"]
 
 
-async def test_paths_that_say_no_folder_are_in_the_working_one(
+async def test_bare_names_are_in_the_working_directory(
     runtime: RealRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -347,21 +349,21 @@ async def test_paths_that_say_no_folder_are_in_the_working_one(
     assert runtime.disk.names(str(tmp_path)) == ["file", "folder", "log"]
 
 
-async def test_an_append_syncs_itself_and_the_first_one_what_was_there(
+async def test_an_append_syncs_itself_and_the_first_append_all_earlier_data(
     runtime: RealRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log"
-    path.write_bytes(b"by somebody who died,")
+    path.write_bytes(b"by a former process,")
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
     file = await runtime.disk.append_file(str(path))
     await file.append(b" by us,")
-    assert [os.readlink(f"/proc/self/fd/{one}") for one in synced] == [str(path)]
+    assert [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in synced] == [str(path)]
     await file.append(b" again")
     assert len(synced) == 1
     assert fcntl.fcntl(synced[0], fcntl.F_GETFL) & os.O_DSYNC
     file.close()
-    assert path.read_bytes() == b"by somebody who died, by us, again"
+    assert path.read_bytes() == b"by a former process, by us, again"
 
 
 async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -> None:
@@ -371,23 +373,23 @@ async def test_full_device_fails_an_append_with_no_space(runtime: RealRuntime) -
     file.close()
 
 
-async def test_client_that_does_not_send_its_body_is_given_up(
+async def test_client_that_does_not_send_its_body_gets_408(
     runtime: RealRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def handler(request: interface.HttpRequest) -> interface.HttpResponse:
         return interface.HttpResponse(200, request.peer.encode(), headers={"X-More": "yes"})
 
-    monkeypatch.setattr(http, "BODY_PATIENCE", 0.2)
+    monkeypatch.setattr(http, "BODY_TIMEOUT_SECONDS", 0.2)
     port = ports.free()
     server = await runtime.network.serve_http("127.0.0.1", port, handler, tls=None, body_limit=1000)
     try:
-        for size, wanted in ((5, b"408"), (0, b"200")):
+        for size, status in ((5, b"408"), (0, b"200")):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
             writer.write(head.encode())
             async with asyncio.timeout(30):
                 answer = await reader.read()
-            assert answer.split()[1] == wanted
+            assert answer.split()[1] == status
             writer.close()
         assert b"X-More: yes" in answer
         assert answer.endswith(b"127.0.0.1")
@@ -395,14 +397,14 @@ async def test_client_that_does_not_send_its_body_is_given_up(
         await server.close()
 
 
-async def test_a_started_program_is_known_by_its_arguments_at_once(
+async def test_the_arguments_of_a_started_program_are_readable_at_once(
     runtime: RealRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = processes.Processes.command_line
+    command_line = processes.Processes.command_line
     looks = itertools.count()
 
     def late(self: processes.Processes, pid: int) -> list[str]:
-        return shown(self, pid) if next(looks) > 2 else []
+        return command_line(self, pid) if next(looks) > 2 else []
 
     monkeypatch.setattr(processes.Processes, "command_line", late)
     pid = await runtime.processes.start(["/bin/sleep", "600"], environment={}, log=str(tmp_path / "log"))

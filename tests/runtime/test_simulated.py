@@ -13,8 +13,8 @@ from gantry.runtime.simulated import SimulatedRuntime, World, clock, processes
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with World(seed=5) as made:
-        yield made
+    with World(seed=5) as new_world:
+        yield new_world
 
 
 async def answer(request: interface.HttpRequest) -> interface.HttpResponse:
@@ -31,28 +31,28 @@ async def ask(machine: SimulatedRuntime, host: str, *, timeout: float = 10) -> b
 
 
 async def story(world: World, trace: list[object]) -> None:
-    """A run that uses every source of chance."""
-    one, two = world.machine("one"), world.machine("two")
+    """Run with every source of randomness."""
+    first, second = world.machine("one"), world.machine("two")
     world.network.drop = 0.2
-    await serve(two)
+    await serve(second)
 
     async def worker(number: int) -> None:
-        file = await one.disk.append_file(f"/journal-{number}")
+        file = await first.disk.append_file(f"/journal-{number}")
         for step in range(5):
-            await file.append(one.random.token(3))
+            await file.append(first.random.token(3))
             try:
-                await ask(one, "two", timeout=1)
+                await ask(first, "two", timeout=1)
             except TimeoutError:
                 trace.append("lost")
-            trace.append((number, step, one.clock.now(), one.random.uuid()))
+            trace.append((number, step, first.clock.now(), first.random.uuid()))
 
     async with asyncio.TaskGroup() as group:
         for number in range(5):
             group.create_task(worker(number))
-    unsynced = [one.disk.write(f"/file-{number}", b"x" * 100, sync=False) for number in range(10)]
+    unsynced = [first.disk.write(f"/file-{number}", b"x" * 100, sync=False) for number in range(10)]
     await asyncio.gather(*unsynced)
     world.crash("one")
-    trace.append([(name, one.disk.status(f"/{name}").size) for name in one.disk.names("/")])
+    trace.append([(name, first.disk.status(f"/{name}").size) for name in first.disk.names("/")])
 
 
 def test_same_seed_gives_the_same_run_and_another_seed_another() -> None:
@@ -78,7 +78,7 @@ def test_an_hours_sleep_takes_no_time_and_timeouts_obey_the_virtual_clock(world:
     world.run(main())
 
 
-def test_waiting_for_what_can_never_come_is_a_deadlock(world: World) -> None:
+def test_waiting_for_something_that_can_never_happen_is_a_deadlock(world: World) -> None:
     async def main() -> None:
         await asyncio.Event().wait()
 
@@ -86,7 +86,7 @@ def test_waiting_for_what_can_never_come_is_a_deadlock(world: World) -> None:
         world.run(main())
 
 
-def test_sets_of_tasks_have_the_order_of_their_making(world: World) -> None:
+def test_sets_of_tasks_have_the_order_of_creation(world: World) -> None:
     async def main() -> None:
         tasks = [asyncio.create_task(asyncio.sleep(0)) for _ in range(50)]
         assert [task for task in tasks if task in set(tasks)] == tasks
@@ -96,7 +96,7 @@ def test_sets_of_tasks_have_the_order_of_their_making(world: World) -> None:
     world.run(main())
 
 
-def test_crash_keeps_synced_bytes_and_tears_the_rest_at_every_place() -> None:
+def test_crash_keeps_synced_bytes_and_tears_unsynced_bytes_at_every_position() -> None:
     lengths: set[int] = set()
     for seed in range(40):
         with World(seed) as world:
@@ -112,7 +112,7 @@ def test_crash_keeps_synced_bytes_and_tears_the_rest_at_every_place() -> None:
     assert lengths == {4, 5, 6, 7, 8}
 
 
-def test_crash_loses_what_was_written_without_sync_in_some_runs_and_tears_it_in_others() -> None:
+def test_crash_loses_unsynced_writes_in_some_runs_and_tears_them_in_others() -> None:
     contents: set[bytes] = set()
     for seed in range(60):
         with World(seed) as world:
@@ -139,7 +139,7 @@ def test_synced_write_survives_a_crash_with_all_names_changed_before_it() -> Non
             assert disk.names("/") in (["b"], ["b", "c"])
 
 
-def test_one_sync_makes_all_unsynced_changes_safe() -> None:
+def test_one_sync_makes_all_changes_stable() -> None:
     for seed in range(20):
         with World(seed) as world:
             disk = world.machine("one").disk
@@ -185,7 +185,7 @@ def test_kill_keeps_unsynced_bytes_and_frees_locks_and_sockets(world: World) -> 
     world.run(main())
 
 
-def test_killed_tasks_and_those_they_made_end_and_write_no_more(world: World) -> None:
+def test_killed_tasks_and_their_subtasks_end_and_write_nothing_more(world: World) -> None:
     machine = world.machine("one")
     ended: list[str] = []
 
@@ -212,7 +212,7 @@ def test_killed_tasks_and_those_they_made_end_and_write_no_more(world: World) ->
     world.run(main())
 
 
-def test_full_disk_takes_a_part_of_an_append_and_works_again_with_room(world: World) -> None:
+def test_full_disk_writes_a_part_of_an_append_and_works_again_with_free_space(world: World) -> None:
     disk = world.machine("one").disk
 
     async def main() -> None:
@@ -234,7 +234,7 @@ def test_full_disk_takes_a_part_of_an_append_and_works_again_with_room(world: Wo
     world.run(main())
 
 
-def test_bytes_of_a_failed_sync_stay_unsafe_until_the_file_is_cut_back() -> None:
+def test_bytes_of_a_failed_sync_stay_unstable_until_the_file_is_truncated() -> None:
     lengths: set[int] = set()
     for seed in range(30):
         with World(seed) as world:
@@ -255,7 +255,7 @@ def test_bytes_of_a_failed_sync_stay_unsafe_until_the_file_is_cut_back() -> None
     assert max(lengths) == 11
 
 
-def test_truncate_after_a_failed_sync_makes_appends_safe_again(world: World) -> None:
+def test_truncate_after_a_failed_sync_makes_appends_stable_again(world: World) -> None:
     disk = world.machine("one").disk
     file = world.run(disk.append_file("/journal"))
     world.run(file.append(b"good"))
@@ -269,10 +269,10 @@ def test_truncate_after_a_failed_sync_makes_appends_safe_again(world: World) -> 
     assert disk.read("/journal") == b"goodmore"
 
 
-def test_a_failed_sync_is_told_once_to_each_who_had_the_file_or_the_disk_open(world: World) -> None:
+def test_each_open_file_and_open_disk_reports_a_failed_sync_once(world: World) -> None:
     disk = world.machine("one").disk
     first, second = (world.run(disk.append_file("/journal")) for _ in range(2))
-    held = disk.file_system("/")
+    file_system = disk.file_system("/")
 
     def fails(work: Coroutine[object, object, None]) -> bool:
         try:
@@ -281,7 +281,7 @@ def test_a_failed_sync_is_told_once_to_each_who_had_the_file_or_the_disk_open(wo
             return error.errno == errno.EIO
         return False
 
-    async def synced_by_others() -> None:
+    async def synced_elsewhere() -> None:
         disk.delay = (0.005, 0.005)
         appending = asyncio.create_task(first.append(b"lost"))
         await asyncio.sleep(0.001)
@@ -291,14 +291,14 @@ def test_a_failed_sync_is_told_once_to_each_who_had_the_file_or_the_disk_open(wo
         disk.fail_sync = False
         await appending
 
-    assert fails(synced_by_others())
+    assert fails(synced_elsewhere())
     assert disk.stable("/journal") == b""
     assert not fails(first.truncate(0))
     assert fails(second.append(b""))
     assert not fails(second.append(b""))
     assert not fails(disk.sync("/"))
-    assert fails(held.sync())
-    assert not fails(held.sync())
+    assert fails(file_system.sync())
+    assert not fails(file_system.sync())
     third = world.run(disk.append_file("/journal"))
     assert not fails(third.append(b"kept"))
     assert disk.stable("/journal") == b"kept"
@@ -313,26 +313,26 @@ def test_flipped_byte_stays_flipped_after_a_crash(world: World) -> None:
 
 
 def test_partition_loses_messages_until_it_heals(world: World) -> None:
-    one, two = world.machine("one"), world.machine("two")
+    first, second = world.machine("one"), world.machine("two")
 
     async def main() -> None:
         world.network.register("192.0.2.2", "two")
-        await serve(two)
-        assert await ask(one, "192.0.2.2") == b"hello"
+        await serve(second)
+        assert await ask(first, "192.0.2.2") == b"hello"
         world.network.partition("two", "one")
         before = world.clock.now()
         with pytest.raises(TimeoutError):
-            await ask(one, "two", timeout=30)
+            await ask(first, "two", timeout=30)
         assert world.clock.now() - before == pytest.approx(30)
-        assert await ask(two, "localhost") == b"hello"
+        assert await ask(second, "localhost") == b"hello"
         world.network.heal("one", "two")
-        assert await ask(one, "two") == b"hello"
+        assert await ask(first, "two") == b"hello"
 
     world.run(main())
 
 
 def test_dropped_requests_and_dropped_answers_both_time_out(world: World) -> None:
-    one, two = world.machine("one"), world.machine("two")
+    first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
     async def count(request: interface.HttpRequest) -> interface.HttpResponse:
@@ -340,12 +340,12 @@ def test_dropped_requests_and_dropped_answers_both_time_out(world: World) -> Non
         return interface.HttpResponse(200, b"")
 
     async def main() -> None:
-        await serve(two, count)
+        await serve(second, count)
         world.network.drop = 0.3
         answered = 0
         for _ in range(100):
             try:
-                await ask(one, "two", timeout=1)
+                await ask(first, "two", timeout=1)
             except TimeoutError:
                 continue
             answered += 1
@@ -355,7 +355,7 @@ def test_dropped_requests_and_dropped_answers_both_time_out(world: World) -> Non
 
 
 def test_duplicated_requests_are_served_twice_and_answered_once(world: World) -> None:
-    one, two = world.machine("one"), world.machine("two")
+    first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
     async def count(request: interface.HttpRequest) -> interface.HttpResponse:
@@ -363,9 +363,9 @@ def test_duplicated_requests_are_served_twice_and_answered_once(world: World) ->
         return interface.HttpResponse(200, b"")
 
     async def main() -> None:
-        await serve(two, count)
+        await serve(second, count)
         world.network.duplicate = 1.0
-        await ask(one, "two")
+        await ask(first, "two")
         await world.clock.sleep(2 * world.network.lateness)
         assert served == [b"hello", b"hello"]
 
@@ -373,7 +373,7 @@ def test_duplicated_requests_are_served_twice_and_answered_once(world: World) ->
 
 
 def test_crash_of_the_server_resets_the_clients_connection(world: World) -> None:
-    one, two = world.machine("one"), world.machine("two")
+    first, second = world.machine("one"), world.machine("two")
 
     async def hang(request: interface.HttpRequest) -> interface.HttpResponse:
         world.crash("two")
@@ -381,12 +381,12 @@ def test_crash_of_the_server_resets_the_clients_connection(world: World) -> None
         raise AssertionError
 
     async def main() -> None:
-        two.spawn(serve(two, hang))
+        second.spawn(serve(second, hang))
         await world.clock.sleep(1)
         with pytest.raises(ConnectionResetError):
-            await ask(one, "two")
+            await ask(first, "two")
         with pytest.raises(ConnectionRefusedError):
-            await ask(one, "two")
+            await ask(first, "two")
 
     world.run(main())
 
@@ -411,7 +411,9 @@ def test_started_programs_survive_a_kill_and_end_with_the_power(world: World) ->
 
 
 @pytest.mark.parametrize("make", [lambda d: d.lock("/x"), lambda d: d.read("/x"), lambda d: d.exists("/x")])
-def test_doors_are_shut_to_the_code_of_a_killed_machine(world: World, make: Callable[[interface.Disk], object]) -> None:
+def test_code_of_a_killed_machine_cannot_use_the_runtime(
+    world: World, make: Callable[[interface.Disk], object]
+) -> None:
     machine = world.machine("one")
     passed: list[object] = []
 
@@ -434,7 +436,7 @@ def test_doors_are_shut_to_the_code_of_a_killed_machine(world: World, make: Call
 
 
 def test_a_partition_in_one_direction_serves_requests_whose_answers_are_lost(world: World) -> None:
-    one, two = world.machine("one"), world.machine("two")
+    first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
     async def count(request: interface.HttpRequest) -> interface.HttpResponse:
@@ -442,24 +444,24 @@ def test_a_partition_in_one_direction_serves_requests_whose_answers_are_lost(wor
         return interface.HttpResponse(200, b"")
 
     async def main() -> None:
-        await serve(two, count)
+        await serve(second, count)
         world.network.partition("two", "one", one_way=True)
         with pytest.raises(TimeoutError):
-            await ask(one, "two")
+            await ask(first, "two")
         assert served == [b"hello"]
         world.network.heal("one", "two")
         world.network.partition("one", "two", one_way=True)
         with pytest.raises(TimeoutError):
-            await ask(one, "two")
+            await ask(first, "two")
         assert served == [b"hello"]
 
     world.run(main())
 
 
-def test_a_request_that_is_held_up_arrives_after_later_ones_though_its_sender_has_given_up_or_ended(
+def test_a_late_request_arrives_after_later_ones_even_if_its_sender_has_timed_out_or_ended(
     world: World,
 ) -> None:
-    two = world.machine("two")
+    second = world.machine("two")
     served: list[str] = []
 
     async def note(request: interface.HttpRequest) -> interface.HttpResponse:
@@ -471,7 +473,7 @@ def test_a_request_that_is_held_up_arrives_after_later_ones_though_its_sender_ha
         await client.post("two", 1811, path, b"", timeout=0.01)
 
     async def main() -> None:
-        await serve(two, note)
+        await serve(second, note)
         world.network.reorder, world.network.lateness = 1.0, 1000.0
         with pytest.raises(TimeoutError):
             await send(world.machine("one"), "/gave-up")
@@ -488,7 +490,7 @@ def test_a_request_that_is_held_up_arrives_after_later_ones_though_its_sender_ha
 
 
 def test_a_connection_breaks_before_the_request_was_served_or_in_the_middle_of_the_answer(world: World) -> None:
-    one, two = world.machine("one"), world.machine("two")
+    first, second = world.machine("one"), world.machine("two")
     served: list[bytes] = []
 
     async def count(request: interface.HttpRequest) -> interface.HttpResponse:
@@ -496,38 +498,38 @@ def test_a_connection_breaks_before_the_request_was_served_or_in_the_middle_of_t
         return interface.HttpResponse(200, b"")
 
     async def main() -> None:
-        await serve(two, count)
+        await serve(second, count)
         world.network.reset = 1.0
         for _ in range(100):
             with pytest.raises(ConnectionResetError):
-                await ask(one, "two")
+                await ask(first, "two")
         assert 20 < len(served) < 80
         world.network.reset = 0.0
-        await ask(one, "two")
+        await ask(first, "two")
 
     world.run(main())
 
 
 def test_a_calendar_that_jumps_leaves_timers_and_other_machines_alone(world: World) -> None:
-    one, two = world.machine("one"), world.machine("two")
+    first, second = world.machine("one"), world.machine("two")
 
     async def main() -> None:
-        before, since = world.clock.now(), one.clock.monotonic()
-        sleeping = asyncio.create_task(one.clock.sleep(10))
-        one.clock.offset = -86_400.0
-        assert one.clock.now() == pytest.approx(before - 86_400)
-        await one.disk.write("/file", b"")
-        assert one.disk.status("/file").mtime == pytest.approx(before - 86_400, abs=1)
+        before, since = world.clock.now(), first.clock.monotonic()
+        sleeping = asyncio.create_task(first.clock.sleep(10))
+        first.clock.offset = -86_400.0
+        assert first.clock.now() == pytest.approx(before - 86_400)
+        await first.disk.write("/file", b"")
+        assert first.disk.status("/file").mtime == pytest.approx(before - 86_400, abs=1)
         await sleeping
-        assert one.clock.monotonic() - since == pytest.approx(10)
-        assert two.clock.now() == world.clock.now() == pytest.approx(before + 10)
+        assert first.clock.monotonic() - since == pytest.approx(10)
+        assert second.clock.now() == world.clock.now() == pytest.approx(before + 10)
 
     world.run(main())
 
 
-def test_a_machine_can_end_in_the_middle_of_any_write() -> None:
+def test_a_machine_can_crash_during_any_write() -> None:
     """The append begins at the first visit to the device, the file's own sync and that of its name follow."""
-    found: set[tuple[bytes, bytes]] = set()
+    outcomes: set[tuple[bytes, bytes]] = set()
     for seed in range(60):
         with World(seed) as world:
             machine = world.machine("one")
@@ -549,11 +551,11 @@ def test_a_machine_can_end_in_the_middle_of_any_write() -> None:
             task = machine.spawn(work())
             world.run(asyncio.wait([task]))
             assert task.cancelled()
-            found.add((machine.disk.read("/journal"), machine.disk.read("/file")))
-    assert found == {(b"", b"old"), (b"x", b"old"), (b"xy", b"old")}
+            outcomes.add((machine.disk.read("/journal"), machine.disk.read("/file")))
+    assert outcomes == {(b"", b"old"), (b"x", b"old"), (b"xy", b"old")}
 
 
-def test_writes_and_reads_fail_now_and_then_and_a_failed_append_has_written_a_part(world: World) -> None:
+def test_writes_and_reads_fail_sometimes_and_a_failed_append_has_written_a_part(world: World) -> None:
     disk = world.machine("one").disk
     failed = 0
 
@@ -580,7 +582,7 @@ def test_writes_and_reads_fail_now_and_then_and_a_failed_append_has_written_a_pa
     assert 20 < failed < 80
 
 
-def test_below_a_broken_folder_no_file_is_made_or_replaced_and_elsewhere_it_is(world: World) -> None:
+def test_files_below_a_broken_folder_cannot_be_created_or_replaced(world: World) -> None:
     disk = world.machine("one").disk
 
     async def main() -> None:
@@ -599,7 +601,7 @@ def test_below_a_broken_folder_no_file_is_made_or_replaced_and_elsewhere_it_is(w
     world.run(main())
 
 
-def test_somebody_can_look_whenever_all_has_happened_that_could(world: World) -> None:
+def test_between_is_called_before_time_passes(world: World) -> None:
     looked: list[float] = []
     world.loop.between = lambda: looked.append(world.clock.monotonic())
 
@@ -616,12 +618,12 @@ async def _read(disk: interface.Disk, path: str) -> bytes:
 
 
 @pytest.mark.parametrize(("number", "gentle"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
-def test_a_daemon_is_a_process_that_a_signal_ends_with_all_that_it_holds(
+def test_a_signal_ends_a_daemon_and_releases_its_locks_ports_and_sockets(
     world: World, number: signal.Signals, gentle: bool
 ) -> None:
     machine = world.machine("one")
     stop = asyncio.Event()
-    said: list[str] = []
+    events: list[str] = []
 
     async def silent(reader: bytestream.Reader, writer: bytestream.Writer) -> None:
         await asyncio.Event().wait()
@@ -631,7 +633,7 @@ def test_a_daemon_is_a_process_that_a_signal_ends_with_all_that_it_holds(
         await serve(machine)
         await machine.network.serve_unix("/sock", silent, mode=0o600, limit=100)
         await stop.wait()
-        said.append("stopped")
+        events.append("stopped")
 
     async def main() -> None:
         process = machine.launch(["/sbin/daemon", "-d"], daemon(), terminate=stop.set)
@@ -642,7 +644,7 @@ def test_a_daemon_is_a_process_that_a_signal_ends_with_all_that_it_holds(
         assert machine.processes.command_line(pid) == ["/sbin/daemon", "-d"]
         machine.processes.signal(pid, number)
         await asyncio.wait([process.task])
-        assert said == (["stopped"] if gentle else [])
+        assert events == (["stopped"] if gentle else [])
         assert not machine.processes.alive(pid)
         machine.disk.lock("/lock").release()
         with pytest.raises(ConnectionRefusedError):

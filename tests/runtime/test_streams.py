@@ -19,34 +19,34 @@ CAT = commands.Stage(["/bin/cat"])
 FAILING = commands.Stage(["/bin/sh", "-c", "echo bad >&2; exit 3"], environment={"WORD": "w"})
 
 
-def test_what_is_sent_arrives_and_both_ends_know_how_much(drive: Drive) -> None:
+def test_data_arrives_and_both_ends_count_its_bytes(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
-        sent, came = await asyncio.gather(
-            runtime.streams.send([CAT, CAT], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
-            arrival.receive([CAT], timeout=60),
+        listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+        sent, received = await asyncio.gather(
+            runtime.streams.send([CAT, CAT], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60),
+            listener.receive([CAT], timeout=60),
         )
-        assert sent.size == came.size == 0
-        assert came.digest == hashlib.sha256().hexdigest()
-        assert [one.code for one in sent.ended] == [0, 0]
+        assert sent.size == received.size == 0
+        assert received.digest == hashlib.sha256().hexdigest()
+        assert [program.code for program in sent.exits] == [0, 0]
 
     drive(check)
 
 
-def test_a_sender_whose_program_fails_breaks_the_stream_off(drive: Drive) -> None:
+def test_a_sender_whose_program_fails_aborts_the_stream(drive: Drive) -> None:
     async def check(runtime: interface.Runtime, folder: str) -> None:
-        arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
-        sending = runtime.streams.send([FAILING], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60)
-        sent, came = await asyncio.gather(sending, arrival.receive([CAT], timeout=60), return_exceptions=True)
+        listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+        sending = runtime.streams.send([FAILING], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60)
+        sent, received = await asyncio.gather(sending, listener.receive([CAT], timeout=60), return_exceptions=True)
         assert isinstance(sent, commands.Streamed)
-        assert [(one.code, one.stderr) for one in sent.ended] == [(3, b"bad\n")]
-        assert isinstance(came, ConnectionError)
+        assert [(program.code, program.stderr) for program in sent.exits] == [(3, b"bad\n")]
+        assert isinstance(received, ConnectionError)
 
     drive(check)
 
 
 def files(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Return the contexts of a node that listens, and of one that sends to it."""
+    """Return the contexts of a listening node and of a sending node."""
     now = time.time()
     authority = security.make_authority("lab", now)
     key, request = security.make_request("node1")
@@ -61,44 +61,44 @@ async def test_megabytes_go_over_tls_from_file_to_file(tmp_path: Path) -> None:
     runtime, (server, client) = RealRuntime("node1"), files(tmp_path)
     source, copy = tmp_path / "source", tmp_path / "copy"
     source.write_bytes(os.urandom(3 << 20) + bytes(5 << 20) + b"end")
-    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=server)
-    sent, came = await asyncio.gather(
+    listener = await runtime.streams.listen("127.0.0.1", token="t", tls=server)
+    sent, received = await asyncio.gather(
         runtime.streams.send(
             [commands.Stage(["cat", str(source)]), commands.Stage(["gzip", "-c"])],
-            host="127.0.0.1", port=arrival.port, token="t", tls=client, timeout=60,
+            host="127.0.0.1", port=listener.port, token="t", tls=client, timeout=60,
         ),
-        arrival.receive(
+        listener.receive(
             [commands.Stage(["gzip", "-dc"]), commands.Stage(["dd", f"of={copy}", "status=none"])], timeout=60
         ),
     )  # fmt: skip
-    assert sent.size == came.size
-    assert len(came.digest) == 64
+    assert sent.size == received.size
+    assert len(received.digest) == 64
     assert copy.read_bytes() == source.read_bytes()
 
 
 @pytest.mark.parametrize("stranger", [b"wrong\n", b"", b"t", b"\x16\x03\x01 no token at all, and long"])
-async def test_who_has_no_token_gets_nowhere_and_does_not_keep_the_sender_out(stranger: bytes) -> None:
+async def test_a_peer_without_the_token_is_rejected_and_does_not_block_the_sender(stranger: bytes) -> None:
     runtime = RealRuntime("node1")
-    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
-    receiving = asyncio.ensure_future(arrival.receive([CAT], timeout=60))
-    _, writer = await asyncio.open_connection("127.0.0.1", arrival.port)
+    listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=60))
+    _, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     writer.write(stranger)
     writer.close()
     sent = await runtime.streams.send(
-        [commands.Stage(["echo", "hello"])], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60
+        [commands.Stage(["echo", "hello"])], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60
     )
     assert (await receiving).size == sent.size == 6
 
 
-async def test_a_sender_does_not_talk_to_a_stranger(tmp_path: Path) -> None:
+async def test_a_sender_rejects_an_unknown_listener(tmp_path: Path) -> None:
     runtime, (_, client) = RealRuntime("node1"), files(tmp_path)
     (tmp_path / "other").mkdir()
     server, _ = files(tmp_path / "other")
-    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=server)
-    receiving = asyncio.ensure_future(arrival.receive([CAT], timeout=60))
+    listener = await runtime.streams.listen("127.0.0.1", token="t", tls=server)
+    receiving = asyncio.ensure_future(listener.receive([CAT], timeout=60))
     with pytest.raises(ssl.SSLCertVerificationError):
-        await runtime.streams.send([CAT], host="127.0.0.1", port=arrival.port, token="t", tls=client, timeout=60)
-    await arrival.close()
+        await runtime.streams.send([CAT], host="127.0.0.1", port=listener.port, token="t", tls=client, timeout=60)
+    await listener.close()
     with pytest.raises(OSError):
         await receiving
 
@@ -109,11 +109,11 @@ async def test_a_pipeline_that_hangs_is_killed_with_its_children(tmp_path: Path)
     seconds = 1
     while not mark.exists():  # a busy machine may not come so far in a second
         assert seconds < 60, "the pipeline does not begin"
-        arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
-        receiving = asyncio.ensure_future(arrival.receive([CAT], timeout=120))
+        listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+        receiving = asyncio.ensure_future(listener.receive([CAT], timeout=120))
         with pytest.raises(TimeoutError):
             await runtime.streams.send(
-                [hangs], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=seconds
+                [hangs], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=seconds
             )
         with pytest.raises(OSError):
             await receiving
@@ -123,28 +123,28 @@ async def test_a_pipeline_that_hangs_is_killed_with_its_children(tmp_path: Path)
             await asyncio.sleep(0.01)
 
 
-async def test_a_receiver_without_room_says_why_and_ends_the_sender() -> None:
+async def test_a_receiver_without_free_space_reports_it_and_ends_the_sender() -> None:
     runtime = RealRuntime("node1")
-    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+    listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
     full = commands.Stage(["dd", "of=/dev/full", "bs=1M"])
     endless = commands.Stage(["cat", "/dev/zero"])
-    sent, came = await asyncio.gather(
-        runtime.streams.send([endless], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
-        arrival.receive([full], timeout=60),
+    sent, received = await asyncio.gather(
+        runtime.streams.send([endless], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60),
+        listener.receive([full], timeout=60),
         return_exceptions=True,
     )
     assert isinstance(sent, OSError)
-    assert isinstance(came, commands.Streamed)
-    assert b"No space left" in came.ended[0].stderr
+    assert isinstance(received, commands.Streamed)
+    assert b"No space left" in received.exits[0].stderr
 
 
-async def test_of_endless_complaints_the_last_are_kept() -> None:
+async def test_the_end_of_long_standard_error_is_kept() -> None:
     runtime = RealRuntime("node1")
-    arrival = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
+    listener = await runtime.streams.listen("127.0.0.1", token="t", tls=None)
     loud = commands.Stage(["sh", "-c", "head -c 9000000 /dev/zero >&2; echo last >&2"])
     sent, _ = await asyncio.gather(
-        runtime.streams.send([loud], host="127.0.0.1", port=arrival.port, token="t", tls=None, timeout=60),
-        arrival.receive([CAT], timeout=60),
+        runtime.streams.send([loud], host="127.0.0.1", port=listener.port, token="t", tls=None, timeout=60),
+        listener.receive([CAT], timeout=60),
     )
-    assert len(sent.ended[0].stderr) <= 1 << 20
-    assert sent.ended[0].stderr.endswith(b"last\n")
+    assert len(sent.exits[0].stderr) <= 1 << 20
+    assert sent.exits[0].stderr.endswith(b"last\n")

@@ -122,7 +122,7 @@ async def _until(stop: asyncio.Event, *work: Coroutine[object, object, None]) ->
 async def _controllers_command(runtime: interface.Runtime, options: argparse.Namespace) -> None:
     if options.attended:
         target = kubeconfig.Access(host="gantry-kube serve", port=0)
-        way = pipe.Pipe(*await runtime.network.inherited(limit=pipe.MAX_PIECE_BYTES))
+        way = pipe.Pipe(*await runtime.network.stdin_connection(limit=pipe.MAX_PIECE_BYTES))
     else:
         target, way = _access(runtime, options), None
         log.info("the API server is %s port %d", target.host, target.port)
@@ -133,7 +133,7 @@ async def _run_controllers(
     runtime: interface.Runtime, options: argparse.Namespace, requests: channel_server.Server
 ) -> None:
     """Run the controller process of an API server; ExecutionError when it exits."""
-    code = await runtime.processes.attend(_controller_command(options), requests.serve)
+    code = await runtime.processes.run_connected(_controller_command(options), requests.serve)
     raise errors.ExecutionError(f"the controllers have exited with code {code}", hint="see the log above")
 
 

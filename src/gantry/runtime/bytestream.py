@@ -8,7 +8,7 @@ class Reader(Protocol):
     """The receiving end of a byte stream (asyncio.StreamReader fits)."""
 
     async def readuntil(self, separator: bytes = b"\n", /) -> bytes:
-        """Read up to and with ``separator``; IncompleteReadError at the end, LimitOverrunError beyond the limit."""
+        """Read up to ``separator``, included; IncompleteReadError at the end, LimitOverrunError beyond the limit."""
         ...
 
     async def read(self, n: int = -1, /) -> bytes:
@@ -16,7 +16,7 @@ class Reader(Protocol):
         ...
 
     def at_eof(self) -> bool:
-        """Tell whether the other side has ended the stream and all of it was read."""
+        """Return whether the peer has ended the stream and all of it has been read."""
         ...
 
 
@@ -28,7 +28,7 @@ class Writer(Protocol):
         ...
 
     async def drain(self) -> None:
-        """Return when the other side keeps up."""
+        """Wait until the peer has read enough for more to be written."""
         ...
 
     def close(self) -> None:
@@ -36,9 +36,9 @@ class Writer(Protocol):
         ...
 
     def is_closing(self) -> bool:
-        """Tell whether the stream has ended or is ending."""
+        """Return whether the stream has ended or is ending."""
         ...
 
 
 Handler = Callable[[Reader, Writer], Awaitable[None]]
-"""Serves one stream; when it returns, the stream is closed."""
+"""Serves one stream; the stream is closed when the handler returns."""

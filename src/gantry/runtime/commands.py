@@ -1,7 +1,7 @@
-"""What may be asked of other programs: ``Processes`` runs them, ``Streams`` pipes one's output to another machine's.
+"""Run other programs: ``Processes`` on this machine, ``Streams`` with their output piped to a program elsewhere.
 
-A part of ``interface``, whose ``Runtime`` has both; errors are as said there. Arguments are always a list,
-never a shell.
+A part of ``interface``, whose ``Runtime`` has both; errors are as described there. Arguments are always a list,
+never a shell command.
 """
 
 import ssl
@@ -14,7 +14,7 @@ from gantry.runtime import bytestream
 
 @dataclass(frozen=True)
 class Completed:
-    """The end of a process: its exit code (negative: signal) and what it wrote."""
+    """A process that has ended: its exit code (negative: the signal that killed it) and its output."""
 
     code: int
     stdout: bytes
@@ -22,7 +22,7 @@ class Completed:
 
 
 class Processes(Protocol):
-    """Other programs of this machine."""
+    """The programs that run on this machine."""
 
     async def run(
         self,
@@ -33,38 +33,38 @@ class Processes(Protocol):
         stdin: bytes = b"",
         timeout: float = 60.0,
     ) -> Completed:
-        """Run a program to its end; it is killed, with its process group, and TimeoutError raised after ``timeout``.
+        """Run a program until it ends; after ``timeout`` seconds kill its process group and raise TimeoutError.
 
-        ``environment`` replaces the caller's. FileNotFoundError when there is no such program.
+        ``environment`` replaces the caller's. FileNotFoundError if the program does not exist.
         """
         ...
 
     async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
-        """Start a program that lives on by itself, in a session of its own; return its process id.
+        """Start a program that outlives this process, in a session of its own; return its process id.
 
         Standard output and error are appended to the file ``log``.
         """
         ...
 
-    async def attend(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
-        """Run a program whose standard input is a connection to us, which ``handler`` serves; return its exit code.
+    async def run_connected(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
+        """Run a program whose standard input is a connection that ``handler`` serves; return its exit code.
 
-        Its standard output and error are ours. Of the two, each sees by the end of the connection that the other has
-        ended, by whatever death. When this is cancelled it ends the program, by SIGTERM first, and waits for that.
-        Raises what ``handler`` raises, when the program has ended; FileNotFoundError.
+        The program inherits standard output and error. The connection ends when either process ends, however that
+        happens. Cancelling this call ends the program, with SIGTERM first, and waits for its end. Once the program has
+        ended, an exception of ``handler`` is raised; FileNotFoundError if the program does not exist.
         """
         ...
 
     def alive(self, pid: int) -> bool:
-        """Tell whether a process with this id exists (a zombie does not count)."""
+        """Return whether a process with this id exists (a zombie does not count)."""
         ...
 
     def command_line(self, pid: int) -> list[str]:
-        """Return the arguments a process was started with; empty when it is gone."""
+        """Return the arguments that a process was started with; empty if the process does not exist."""
         ...
 
     def signal(self, pid: int, number: int) -> None:
-        """Send a signal; ProcessLookupError when there is no such process."""
+        """Send a signal; ProcessLookupError if the process does not exist."""
         ...
 
 
@@ -79,35 +79,35 @@ class Stage:
 
 @dataclass(frozen=True)
 class Streamed:
-    """What went over a stream: bytes, how each program at this end ended, and where it arrived the SHA-256 in hex."""
+    """A stream that has ended: its bytes, its SHA-256 in hex (receiver only), and the exits of this side's programs."""
 
     size: int
     digest: str
-    ended: Sequence[Completed]
+    exits: Sequence[Completed]
 
 
-class Arrival(Protocol):
-    """A stream that is waited for."""
+class BulkListener(Protocol):
+    """A port that waits for one sender of bulk data, which must present the token."""
 
     @property
     def port(self) -> int:
-        """Return the TCP port that its sender has to connect to."""
+        """Return the TCP port that the sender has to connect to."""
         ...
 
     async def receive(self, stages: Sequence[Stage], *, timeout: float) -> Streamed:
-        """Feed the first program of a pipeline with what comes, to the end; as ``Streams.send`` otherwise.
+        """Feed the whole stream to the first program of a pipeline; otherwise as ``Streams.send``.
 
-        ConnectionError when the sender broke off, TimeoutError when none came.
+        ConnectionError if the sender aborts the stream, TimeoutError if no sender connects.
         """
         ...
 
     async def close(self) -> None:
-        """Stop waiting; what is being received is broken off."""
+        """Stop listening; abort a stream that is being received."""
         ...
 
 
 class Streams(Protocol):
-    """Bulk data from a program's output on one machine to a program's input on another, past the event loop."""
+    """Bulk data from a program on one machine to a program on another, outside the event loop."""
 
     async def send(
         self,
@@ -119,13 +119,13 @@ class Streams(Protocol):
         tls: ssl.SSLContext | None,
         timeout: float,
     ) -> Streamed:
-        """Run a pipeline and send what its last program writes; of standard error only the end is kept.
+        """Run a pipeline and send the output of its last program; only the end of standard error is kept.
 
-        When a program fails, the receiver hears that the stream is broken off, and ``ended`` says the rest. All
-        programs are gone when this returns or raises: OSError for the connection, TimeoutError, FileNotFoundError.
+        If a program fails, the receiver learns that the stream is aborted, and ``exits`` has the details. All programs
+        have ended when this returns or raises: OSError for the connection, TimeoutError, FileNotFoundError.
         """
         ...
 
-    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> Arrival:
-        """Wait on a port of the system's choice for the one sender that shows ``token``."""
+    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> BulkListener:
+        """Listen on a port that the system chooses for the one sender that presents ``token``."""
         ...

@@ -1,11 +1,11 @@
-"""What the floors above may ask of the world: one Runtime, six doors.
+"""The interface of a Runtime: clock, randomness, disk, network, processes and bulk streams.
 
-A daemon is handed a Runtime when it starts and hands it down; nothing above this folder reaches clock, random
-source, file system, sockets or processes in another way. Everything that may take time is ``async``; what only
-looks at something small and local is not. Paths are plain absolute strings.
+A daemon receives a Runtime when it starts and passes it down; nothing above this package reaches clock, random source,
+file system, sockets or processes in another way. Methods that may take time are ``async``; those that only read
+something small and local are not. Paths are absolute, and strings.
 
-Errors: file system doors raise OSError (FileNotFoundError, and errno ENOSPC for a full disk, among them); network
-doors raise OSError or TimeoutError. The floors above turn them into the errors of ``gantry.errors``.
+Errors: the file system raises OSError (FileNotFoundError, and errno ENOSPC for a full disk, among them); the network
+raises OSError or TimeoutError. The layers above turn them into the errors of ``gantry.errors``.
 """
 
 import ssl
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Time: of the calendar, and of the process."""
+    """The time of day, and a monotonic clock."""
 
     def now(self) -> float:
         """Return seconds since the epoch."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds since some moment; never goes backwards."""
+        """Return seconds since an arbitrary moment; never decreases."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -52,7 +52,7 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What ``Disk.status`` tells of a file: size in bytes, time of change in seconds, permission bits."""
+    """A file's size in bytes, time of its last change in seconds since the epoch, and permission bits."""
 
     size: int
     mtime: float
@@ -61,45 +61,46 @@ class FileStatus:
 
 
 class AppendFile(Protocol):
-    """A file that only grows, apart from being cut back after a failed write: the journal's."""
+    """A file that only grows, except that it is truncated after a failed write: for the journal."""
 
     @property
     def size(self) -> int:
-        """Return the length in bytes, what is not yet synced included."""
+        """Return the length in bytes, including data that is not synced yet."""
         ...
 
     async def append(self, data: bytes) -> None:
-        """Write ``data`` at the end and return when it is on stable storage; OSError when it is not.
+        """Write ``data`` at the end, and return when it is on stable storage; OSError if that fails.
 
-        After an error the end of the file is undefined: ``truncate`` back to the last good length.
+        After an error the end of the file is undefined: ``truncate`` to the last good length.
         """
         ...
 
     async def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes, on stable storage when this returns."""
+        """Cut the file to ``size`` bytes; this is on stable storage on return."""
         ...
 
     def close(self) -> None:
-        """Close the file; nothing is written any more."""
+        """Close the file; nothing is written after this."""
         ...
 
 
 class FileSystem(Protocol):
-    """A file system that is held open: it tells of every write that failed since, whoever else has heard of it.
+    """An open file system: it reports every write that has failed since, even if that was reported elsewhere too.
 
-    A system tells of a failure once to each who had the file system open, and to one who opens it later. So who writes
-    with ``sync=False`` opens it before, or another's ``Disk.sync`` may be the one that is told.
+    The kernel reports a failure once to each process that had the file system open, otherwise to the first that opens
+    it later. So a caller that writes with ``sync=False`` opens the file system first; otherwise the failure may be
+    reported to another caller of ``Disk.sync`` only.
     """
 
     async def sync(self) -> None:
-        """Do what ``Disk.sync`` does; OSError when that fails, or something failed since the call before.
+        """Do what ``Disk.sync`` does; OSError if that fails or a write has failed since the previous call.
 
-        What was written since the call before has to be written again then: a later sync leaves it out.
+        After an error, rewrite everything that was written since the previous call: a later sync leaves it out.
         """
         ...
 
     def close(self) -> None:
-        """Let it go; a second call does nothing."""
+        """Close the file system; a second call does nothing."""
         ...
 
 
@@ -107,7 +108,7 @@ class FileLock(Protocol):
     """An exclusive lock on a file, held until ``release`` or the end of the process."""
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         ...
 
 
@@ -115,11 +116,11 @@ class Disk(Protocol):
     """The file system."""
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory at ``path``."""
+        """Return whether there is a file or directory at ``path``."""
         ...
 
     def status(self, path: str) -> FileStatus:
-        """Describe the file at ``path``."""
+        """Return the status of the file at ``path``."""
         ...
 
     def names(self, path: str) -> list[str]:
@@ -131,15 +132,15 @@ class Disk(Protocol):
         ...
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
-        """Replace the file at ``path`` as a whole: temporary file, sync, rename, sync of the directory.
+        """Replace the file at ``path`` atomically: temporary file, sync, rename, sync of the directory.
 
-        ``sync=False`` leaves out both syncs: the file is old or new after a crash of the process, undefined after
-        a crash of the machine.
+        ``sync=False`` omits both syncs: the file is old or new after a crash of the process, undefined after a crash
+        of the machine.
         """
         ...
 
     async def write_all(self, files: Mapping[str, bytes]) -> dict[str, OSError]:
-        """Replace files as ``write`` does without ``sync``, in one visit; return what failed, by path."""
+        """Replace files as ``write`` with ``sync=False`` does, in one call; return the errors by path."""
         ...
 
     async def digest(self, path: str) -> str:
@@ -147,38 +148,38 @@ class Disk(Protocol):
         ...
 
     async def sync(self, path: str) -> None:
-        """Bring all that was written with ``sync=False``, renamed or removed on the file system of ``path`` to storage.
+        """Flush all writes with ``sync=False``, renames and removals on the file system of ``path`` to stable storage.
 
-        One call for any number of files: a thousand files cost one flush, not a thousand.
+        A thousand files cost one flush, not a thousand.
         """
         ...
 
     def file_system(self, path: str) -> FileSystem:
-        """Hold the file system of ``path`` open."""
+        """Open the file system of ``path``."""
         ...
 
     async def append_file(self, path: str, *, mode: int = 0o640) -> AppendFile:
-        """Open a file for appending, creating it (its directory entry on stable storage) when missing."""
+        """Open a file for appending; create it if missing, with its directory entry on stable storage."""
         ...
 
     async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
-        """Create a directory and those above it; it may exist."""
+        """Create a directory and its parents; the directory may exist."""
         ...
 
     async def rename(self, moves: Mapping[str, str]) -> None:
-        """Move files or directories inside the file system in one visit, replacing files; ends at the first failure."""
+        """Rename files or directories within a file system, replacing files; stop at the first failure."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove a file; FileNotFoundError when there is none."""
+        """Remove a file; FileNotFoundError if it does not exist."""
         ...
 
     async def remove_tree(self, path: str) -> None:
-        """Remove a directory with all below it; nothing happens when it does not exist."""
+        """Remove a directory and everything below it; the directory may be missing."""
         ...
 
     async def make_sparse(self, path: str, size: int, *, mode: int = 0o600) -> None:
-        """Create a new file of ``size`` bytes that takes no room yet; FileExistsError when there is one."""
+        """Create a sparse file of ``size`` bytes, without allocated blocks; FileExistsError if the file exists."""
         ...
 
     def free_space(self, path: str) -> tuple[int, int]:
@@ -186,23 +187,23 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> FileLock:
-        """Lock a file exclusively, creating it when missing; BlockingIOError when another process holds it."""
+        """Lock a file exclusively, creating it if missing; BlockingIOError if another process holds the lock."""
         ...
 
 
 class Server(Protocol):
-    """Something that listens."""
+    """A listening server."""
 
     async def close(self) -> None:
-        """Stop listening, end the connections, return when their handlers have ended."""
+        """Stop listening, end the connections, and return when their handlers have ended."""
         ...
 
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request as a handler sees it; ``peer_certificate`` is the client's, in DER, where TLS asked for one.
+    """A request as a handler receives it; ``peer_certificate`` is the client's, in DER, if TLS requested one.
 
-    ``peer`` is the address it came from, empty where the network has none.
+    ``peer`` is the client's address, empty on a network without addresses.
     """
 
     method: str
@@ -215,11 +216,10 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """Status, body and content type of an answer; ``headers`` are more of them, a client sees the names in lower case.
+    """Status, body and content type of an answer; ``headers`` are the other headers, in lower case at a client.
 
-    ``pieces`` is more of the body, after ``body``, as it comes: a server sends each piece at once, and closes the
-    generator when the client has gone; a client has them from ``HttpClient.stream``, and closes the generator to end
-    the connection.
+    ``pieces`` yields more of the body, after ``body``: a server sends each piece at once, and closes the generator when
+    the client has disconnected; a client gets it from ``HttpClient.stream``, and closes it to end the connection.
     """
 
     status: int
@@ -238,9 +238,9 @@ class HttpClient(Protocol):
     async def post(
         self, host: str, port: int, path: str, body: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> HttpResponse:
-        """Send one POST; TimeoutError after ``timeout`` seconds, OSError when there is no connection.
+        """Send one POST request; TimeoutError after ``timeout`` seconds, OSError if the connection fails.
 
-        ``headers`` go along with those of HTTP itself; their names are in lower case.
+        ``headers`` are sent besides those of HTTP itself; their names are in lower case.
         """
         return await self.request("POST", host, port, path, body=body, timeout=timeout, headers=headers)
 
@@ -255,16 +255,16 @@ class HttpClient(Protocol):
         timeout: float,
         headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        """Send one request of any method; the rest is as for ``post``."""
+        """Send one request of any method; arguments and errors are those of ``post``."""
         ...
 
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> HttpResponse:
-        """Send one GET and return when its answer begins, within ``timeout`` seconds: all of the body is ``pieces``.
+        """Send one GET request; return when its answer begins, within ``timeout`` seconds. The body is in ``pieces``.
 
-        A piece is what came, however a server cut it; they end when the answer does, and raise OSError when the
-        connection breaks. Silence is not limited: who waits for a piece sets the limit.
+        A piece is the data that has arrived, however the server divided it. The pieces end with the answer, and raise
+        OSError if the connection breaks. The wait for a piece has no timeout: the caller sets one.
         """
         ...
 
@@ -277,9 +277,9 @@ class Network(Protocol):
     """Sockets: byte streams on UNIX sockets, HTTP with or without TLS on TCP."""
 
     async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> Server:
-        """Listen on a UNIX socket with permissions ``mode``; a stale socket file is replaced.
+        """Listen on a UNIX socket with permissions ``mode``; replace a stale socket file.
 
-        ``limit`` is the longest message in bytes that ``bytestream.Reader.readuntil`` takes.
+        ``limit`` is the longest message in bytes that ``bytestream.Reader.readuntil`` accepts.
         """
         ...
 
@@ -287,34 +287,34 @@ class Network(Protocol):
         """Connect to a UNIX socket."""
         ...
 
-    async def inherited(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
-        """Return the connection that is our standard input (``Processes.attend``); OSError when it is none."""
+    async def stdin_connection(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Return the connection on standard input (``Processes.run_connected``); OSError if there is none."""
         ...
 
     async def pass_connection(
-        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, patience: float
+        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, timeout_seconds: float
     ) -> None:
-        """Connect to a TCP port and give the connection, with ``message``, to the program behind a UNIX socket.
+        """Connect to a TCP port, and pass the connection and ``message`` to the program behind a UNIX socket.
 
-        The kernel breaks it when the other side acknowledges nothing, or takes nothing in, for ``patience`` seconds
-        (RFC 5482). The program can write to it as it likes, and is never held up for long when it reads where nothing
-        comes: it is told to try again. OSError when there is no connection within ``patience`` seconds.
+        The kernel breaks the connection if the peer acknowledges no data, or receives none, for ``timeout_seconds``
+        (RFC 5482). The program can write without restriction; a read without data returns EAGAIN after a moment, so it
+        never blocks the program for long. OSError if the connection is not established within ``timeout_seconds``.
         """
         ...
 
     async def serve_http(
         self, host: str, port: int, handler: HttpHandler, *, tls: ssl.SSLContext | None, body_limit: int
     ) -> Server:
-        """Listen for HTTP; a body beyond ``body_limit`` bytes is answered with 413."""
+        """Listen for HTTP; a body of more than ``body_limit`` bytes is answered with status 413."""
         ...
 
     def http_client(self, *, tls: ssl.SSLContext | None) -> HttpClient:
-        """Return a client; with ``tls`` the server's certificate is checked as the context says."""
+        """Return a client; with ``tls`` it verifies the server's certificate by that context."""
         ...
 
 
 class Runtime(Protocol):
-    """The world as a daemon sees it; ``host`` is the name of the machine it runs on."""
+    """The machine on which a daemon runs; ``host`` is the machine's name."""
 
     @property
     def host(self) -> str:
@@ -343,21 +343,21 @@ class Runtime(Protocol):
 
     @property
     def processes(self) -> commands.Processes:
-        """Return the door to other programs."""
+        """Return the runner of other programs."""
         ...
 
     @property
     def streams(self) -> commands.Streams:
-        """Return the door to bulk data between machines."""
+        """Return the streams of bulk data between machines."""
         ...
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:
-        """Run pure, long computation (encoding a whole configuration) beside the event loop."""
+        """Run a long, pure computation (encoding a whole configuration) outside the event loop."""
         ...
 
     async def block(self, work: Callable[[], T]) -> T:
-        """Run work of a library that waits for others by itself, such as a database's, beside the event loop.
+        """Run calls of a blocking library, such as a database client, outside the event loop.
 
-        Nothing else waits for its thread. Who is cancelled meanwhile leaves it running.
+        Its threads do no other work. Cancelling this call does not stop ``work``.
         """
         ...

@@ -1,18 +1,19 @@
-"""Where a machine's files are: the folders of a Gantry node, below one root.
+"""The paths of a node's files and folders, all below one root.
 
 Without a root the folders are the system's own (contracts/configuration.md#directories). A root (``GANTRY_ROOT``) moves
-all of them below it, with short names because a UNIX socket's path ends at 107 bytes: many nodes fit on one machine.
+all of them below it, so that one machine can run many nodes. The names are short because the path of a UNIX socket has
+at most 107 bytes.
 """
 
 from dataclasses import dataclass
 
 MASTER_PROGRAMS = ("gantry-masterd", "gantry.daemons.master")
-"""What the command line of a master daemon has one of."""
+"""Program and module names: a master daemon's command line contains one of them."""
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The five folders of a node, and what lies in them."""
+    """The five top-level folders of a node, and the paths in them."""
 
     lib: str
     run: str
@@ -22,7 +23,7 @@ class Paths:
 
     @classmethod
     def below(cls, root: str) -> "Paths":
-        """Return the folders below ``root``, or the system's own when it is empty."""
+        """Return the folders below ``root``, or the system's own if ``root`` is empty."""
         if not root:
             return cls("/var/lib/gantry", "/run/gantry", "/var/log/gantry", "/etc/gantry", "/srv/gantry")
         base = root.rstrip("/")
@@ -30,7 +31,7 @@ class Paths:
 
     @property
     def config(self) -> str:
-        """The checkpoint of the configuration."""
+        """The checkpoint of the cluster's state."""
         return f"{self.lib}/config.data"
 
     @property
@@ -55,12 +56,12 @@ class Paths:
 
     @property
     def users(self) -> str:
-        """The list of who may use the doors that speak HTTP."""
+        """The file with the users of the HTTP front ends."""
         return f"{self.lib}/users"
 
     @property
     def keystone_password(self) -> str:
-        """The password of the Neutron door's account at Keystone."""
+        """The file with the password of the Neutron front end's account at Keystone."""
         return f"{self.lib}/keystone-password"
 
     @property
@@ -85,12 +86,12 @@ class Paths:
 
     @property
     def exports(self) -> str:
-        """The folder of exports of instances."""
+        """The folder of instance exports."""
         return f"{self.lib}/export"
 
     @property
     def hooks(self) -> str:
-        """The folder of the administrator's hook scripts, a folder of which is of one path and phase."""
+        """The folder of the administrator's hook scripts, with a subfolder for each hook path and phase."""
         return f"{self.etc}/hooks"
 
     @property
@@ -100,16 +101,16 @@ class Paths:
 
     @property
     def storage_providers(self) -> tuple[str, ...]:
-        """The folders that are searched for providers of external storage, first match wins."""
+        """The folders that are searched for external storage providers; the first match wins."""
         return (f"{self.srv}/extstorage", f"{self.etc}/extstorage")
 
     @property
     def allocators(self) -> tuple[str, ...]:
-        """The folders that are searched for allocator programs, first match wins (contracts/iallocator.md#program)."""
-        known = ("/usr/local/lib/ganeti/iallocators", "/usr/lib/ganeti/iallocators")
-        return (f"{self.srv}/iallocators", f"{self.etc}/iallocators", *known)
+        """The folders searched for allocator programs (contracts/iallocator.md#program); the first match wins."""
+        ganeti_folders = ("/usr/local/lib/ganeti/iallocators", "/usr/lib/ganeti/iallocators")
+        return (f"{self.srv}/iallocators", f"{self.etc}/iallocators", *ganeti_folders)
 
     @property
     def os_definitions(self) -> tuple[str, ...]:
-        """The folders that are searched for OS definitions, first match wins."""
+        """The folders that are searched for OS definitions; the first match wins."""
         return (f"{self.srv}/os", f"{self.etc}/os")

@@ -1,13 +1,13 @@
-"""How a stream is served, real or simulated, whoever has accepted it: a listening socket, or a program we attend."""
+"""Serve a byte stream, real or simulated: one that a socket has accepted, or that of a connected program."""
 
 from gantry.runtime import bytestream
 
 
 async def serve(handler: bytestream.Handler, reader: bytestream.Reader, writer: bytestream.Writer) -> None:
-    """Have a stream served, and end it then."""
+    """Serve a stream with ``handler``, then close the stream."""
     try:
         await handler(reader, writer)
     except ConnectionError:
-        pass  # the peer hung up while we wrote
+        pass  # the peer closed the connection during a write
     finally:
         writer.close()

@@ -208,7 +208,7 @@ async def come(xen: Lab, saved: Path, reception: calls.Reception) -> None:
         [commands.Stage(["cat", str(saved)])], host=reception.host, port=reception.port,
         token=reception.secret, tls=context, timeout=300,
     )  # fmt: skip
-    assert [one.code for one in streamed.ended] == [0]
+    assert [one.code for one in streamed.exits] == [0]
 
 
 @pytest.mark.usefixtures("disk")

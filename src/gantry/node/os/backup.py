@@ -68,7 +68,7 @@ class Backup:
         self._registry = registry
         self._definitions = definitions
         self._tls = stream_tls.Contexts(runtime.disk, folders, secure=secure)
-        self._arrivals: dict[str, tuple[commands.Arrival, asyncio.Task[calls.Streamed]]] = {}
+        self._arrivals: dict[str, tuple[commands.BulkListener, asyncio.Task[calls.Streamed]]] = {}
         self._departures: dict[str, asyncio.Future[commands.Streamed]] = {}
 
     def add_to(self, table: call_table.Table) -> None:
@@ -101,7 +101,7 @@ class Backup:
         self._arrivals[call.token] = arrival, asyncio.ensure_future(self._receive(arrival, end))
         return arrival.port
 
-    async def _receive(self, arrival: commands.Arrival, end: _End) -> calls.Streamed:
+    async def _receive(self, arrival: commands.BulkListener, end: _End) -> calls.Streamed:
         async with end.resources:
             try:
                 streamed = await arrival.receive(end.stages, timeout=calls.StreamSend.LIMIT)
@@ -136,12 +136,12 @@ class Backup:
 
         If several programs failed, the error names one that did not fail because of a broken pipe.
         """
-        messages, log = b"".join(done.stderr for done in streamed.ended), ""
+        messages, log = b"".join(done.stderr for done in streamed.exits), ""
         if end.request.scripted and end.request.instance:
             log = await self._definitions.log("import" if _is_sink(end) else "export", end.request.instance, messages)
         failed = [
-            (stage, done) for stage, done in zip(end.stages, streamed.ended, strict=True) if done.code not in (0, *PIPE)
-        ] or [(stage, done) for stage, done in zip(end.stages, streamed.ended, strict=True) if done.code]
+            (stage, done) for stage, done in zip(end.stages, streamed.exits, strict=True) if done.code not in (0, *PIPE)
+        ] or [(stage, done) for stage, done in zip(end.stages, streamed.exits, strict=True) if done.code]
         if failed:
             stage, done = failed[0]
             raise errors.ExecutionError(

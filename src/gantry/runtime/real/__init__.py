@@ -1,7 +1,7 @@
-"""The real world: the Runtime that daemons run on, thin over asyncio, aiohttp and the standard library.
+"""The Runtime of the daemons: a thin layer over asyncio, aiohttp and the standard library.
 
-A daemon makes one ``RealRuntime`` when it starts and hands it down; no other module of the house names this folder.
-Nothing here blocks the event loop on a sync or on the removal of a tree: such work goes to a thread.
+A daemon creates a ``RealRuntime`` when it starts and passes it down; no other module imports this package. Slow work,
+such as a sync or the removal of a tree, runs in a thread and does not block the event loop.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from gantry.runtime.real import bulk, disk, network, processes
 
 T = TypeVar("T")
 
-BLOCKED = 8
-"""How many threads may wait for others (``RealRuntime.block``): what comes then waits for one of them."""
+BLOCKING_THREADS = 8
+"""Threads for blocking libraries (``RealRuntime.block``); further work waits until a thread is free."""
 
 
 class Clock:
@@ -28,7 +28,7 @@ class Clock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds since some moment; never goes backwards."""
+        """Return seconds since an arbitrary moment; never decreases."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -56,7 +56,7 @@ class Randomness:
 
 
 class RealRuntime:
-    """All doors to this machine; ``host`` is its name, the system's own when it is empty."""
+    """Access to this machine; ``host`` is its name, by default the system's host name."""
 
     def __init__(self, host: str = "") -> None:
         self.host = host or socket.gethostname()
@@ -66,13 +66,13 @@ class RealRuntime:
         self.network = network.Network()
         self.processes = processes.Processes()
         self.streams = bulk.Streams()
-        # Its threads begin with the first work; those of the disk never stand behind one that waits.
-        self._waiting = concurrent.futures.ThreadPoolExecutor(BLOCKED, thread_name_prefix="waiting")
+        # Threads start with the first work. They are separate: disk work never queues behind blocking libraries.
+        self._blocking = concurrent.futures.ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="blocking")
 
     async def compute(self, work: Callable[[], bytes]) -> bytes:
         """Run ``work`` in a thread."""
         return await asyncio.to_thread(work)
 
     async def block(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in a thread for such work."""
-        return await asyncio.get_running_loop().run_in_executor(self._waiting, work)
+        """Run ``work`` in a thread for blocking work."""
+        return await asyncio.get_running_loop().run_in_executor(self._blocking, work)

@@ -1,13 +1,14 @@
-"""Bulk data from a program on one machine to a program on another: TCP with TLS, pumped by a thread of its own.
+"""Bulk data from a program on one machine to a program on another, over TCP with TLS.
 
-The event loop never sees the data; a disk of a terabyte costs a daemon no more than the thread. On the wire:
+A thread for each stream moves the data; the event loop never sees it, so even a terabyte costs a daemon no more than
+that thread. On the wire:
 
-    token, a newline
-    4 bytes of length (big endian), so many bytes of data; again and again
-    4 bytes of zero: the data is complete               then one byte back: it has arrived
+    token, newline
+    repeated: 4 bytes with the length (big endian), then that many bytes of data
+    4 zero bytes: the data is complete; the receiver answers with 1 byte when it has processed all of it
 
-So data that breaks off is told from data that ends. Who listens shows its certificate; who sends shows the token, which
-opens the one stream that it was made for. The programs of a pipeline are joined by the system's pipes.
+This distinguishes a stream that is aborted from a stream that ends. The listener presents its certificate; the sender
+presents the token, which is valid for one stream. The system's pipes join the programs of a pipeline.
 """
 
 import asyncio
@@ -31,22 +32,26 @@ from gantry.runtime import commands
 
 T = TypeVar("T")
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 HEAD = struct.Struct("!I")
 ARRIVED = b"\x06"
-# seconds until a sender has to come, until it has to show its token, and without a byte from it
-ACCEPT, GREETING, SILENCE = 60.0, 10.0, 900.0
-# bytes of what a program complains that are kept: the last ones
-COMPLAINTS = 1 << 20
+CONNECT_TIMEOUT_SECONDS = 60.0
+"""For a sender to connect to the listener."""
+TOKEN_TIMEOUT_SECONDS = 10.0
+"""For a connected sender to present its token."""
+IDLE_TIMEOUT_SECONDS = 900.0
+"""Without a byte from the peer."""
+STDERR_BYTES = 1 << 20
+"""How much of a program's standard error is kept, from its end."""
 
 
 class _Pipeline:
-    """Running programs, each reading what the one before writes; ``fed`` when the first reads what we write."""
+    """Running programs, each of which reads its predecessor's output; ``fed``: we write the first program's input."""
 
     def __init__(self, stages: Sequence[commands.Stage], *, fed: bool) -> None:
         self._programs: list[subprocess.Popen[bytes]] = []
         self._listeners: list[threading.Thread] = []
-        self._said: list[bytearray] = []
+        self._stderr: list[bytearray] = []
         self._killed = False
         before: IO[bytes] | int = subprocess.PIPE if fed else subprocess.DEVNULL
         try:
@@ -71,17 +76,17 @@ class _Pipeline:
         )  # fmt: skip
         self._programs.append(program)
         for pipe in filter(None, (program.stdin, program.stdout)):
-            with contextlib.suppress(OSError):  # the user's pipes may have taken all the room there is
-                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CHUNK)
-        said = bytearray()
-        self._said.append(said)
+            with contextlib.suppress(OSError):  # this user may have reached the kernel's limit of pipe memory
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
+        stderr = bytearray()
+        self._stderr.append(stderr)
         assert program.stderr is not None
-        listener = threading.Thread(target=_listen, args=(program.stderr, said), daemon=True)
+        listener = threading.Thread(target=_listen, args=(program.stderr, stderr), daemon=True)
         self._listeners.append(listener)
         listener.start()
 
     def kill(self) -> None:
-        """Kill all programs with their children."""
+        """Kill all programs and their children."""
         self._killed = True
         for program in self._programs:
             if program.returncode is None:
@@ -89,9 +94,9 @@ class _Pipeline:
                     os.killpg(program.pid, signal.SIGKILL)
 
     def finish(self) -> list[commands.Completed]:
-        """Wait for all programs and return how they ended."""
+        """Wait for all programs, and return their exit codes and standard error."""
         codes = [program.wait() for program in self._programs]
-        # a child that outlives its parent may hold the pipe; it belongs to the group
+        # A child that outlives its parent may keep the pipe open; it belongs to the process group.
         for program, listener in zip(self._programs, self._listeners, strict=True):
             listener.join(0 if self._killed else 5.0)
             with contextlib.suppress(ProcessLookupError):
@@ -102,21 +107,21 @@ class _Pipeline:
                     if pipe:
                         pipe.close()
         return [
-            commands.Completed(code, b"", bytes(said[-COMPLAINTS:]))
-            for code, said in zip(codes, self._said, strict=True)
+            commands.Completed(code, b"", bytes(stderr[-STDERR_BYTES:]))
+            for code, stderr in zip(codes, self._stderr, strict=True)
         ]
 
 
-def _listen(pipe: IO[bytes], said: bytearray) -> None:
+def _listen(pipe: IO[bytes], stderr: bytearray) -> None:
     with pipe:
         while data := pipe.read(1 << 16):
-            said += data
-            if len(said) > 2 * COMPLAINTS:
-                del said[:-COMPLAINTS]
+            stderr += data
+            if len(stderr) > 2 * STDERR_BYTES:
+                del stderr[:-STDERR_BYTES]
 
 
 class _Transfer:
-    """What a thread does for one stream, and how it is broken off from outside."""
+    """The transfer of one stream, in a thread; ``cancel`` aborts it from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -124,12 +129,12 @@ class _Transfer:
         self._socket: socket.socket | None = None
         self._pipeline: _Pipeline | None = None
 
-    def _connected(self, made: socket.socket) -> socket.socket:
+    def _connected(self, connection: socket.socket) -> socket.socket:
         with self._lock:
-            self._socket = made
+            self._socket = connection
             if self._canceled:
                 raise ConnectionAbortedError("canceled")
-        return made
+        return connection
 
     @contextlib.contextmanager
     def _running(self, stages: Sequence[commands.Stage], *, fed: bool) -> Iterator[_Pipeline]:
@@ -139,14 +144,14 @@ class _Transfer:
             self._pipeline = _Pipeline(stages, fed=fed)
         try:
             yield self._pipeline
-        except BaseException:  # whatever ends the transfer, no program outlives it
+        except BaseException:  # no program may outlive the transfer
             self._pipeline.kill()
             raise
         finally:
             self._pipeline.finish()
 
     def cancel(self) -> None:
-        """Break off; the thread ends soon."""
+        """Abort the transfer; its thread ends soon."""
         with self._lock:
             self._canceled = True
             if self._pipeline:
@@ -158,18 +163,18 @@ class _Transfer:
     def send(
         self, stages: Sequence[commands.Stage], *, host: str, port: int, token: str, tls: ssl.SSLContext | None
     ) -> commands.Streamed:
-        with socket.create_connection((host, port), timeout=ACCEPT) as plain:
+        with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS) as plain:
             wire = tls.wrap_socket(plain, server_hostname=host) if tls else plain
             with self._connected(wire), self._running(stages, fed=False) as pipeline:
-                wire.settimeout(SILENCE)
+                wire.settimeout(IDLE_TIMEOUT_SECONDS)
                 wire.sendall(token.encode() + b"\n")
                 size = _pump_out(pipeline.end, wire)
-                ended = pipeline.finish()
-                if all(one.code == 0 for one in ended):
+                exits = pipeline.finish()
+                if all(program.code == 0 for program in exits):
                     wire.sendall(HEAD.pack(0))
                     if wire.recv(1) != ARRIVED:
-                        raise ConnectionResetError("the receiver broke off")
-        return commands.Streamed(size, "", ended)
+                        raise ConnectionResetError("the receiver aborted the stream")
+        return commands.Streamed(size, "", exits)
 
     def receive(
         self, listener: socket.socket, stages: Sequence[commands.Stage], *, token: str, tls: ssl.SSLContext | None
@@ -177,21 +182,21 @@ class _Transfer:
         with listener:
             wire = self._connected(_accepted(self._connected(listener), token, tls))
         with wire, self._running(stages, fed=True) as pipeline:
-            wire.settimeout(SILENCE)
+            wire.settimeout(IDLE_TIMEOUT_SECONDS)
             try:
                 size, digest = _pump_in(wire, pipeline.end)
             except BrokenPipeError:
                 return commands.Streamed(0, "", pipeline.finish())
             pipeline.end.close()
-            ended = pipeline.finish()
-            if all(one.code == 0 for one in ended):
+            exits = pipeline.finish()
+            if all(program.code == 0 for program in exits):
                 wire.sendall(ARRIVED)
-        return commands.Streamed(size, digest, ended)
+        return commands.Streamed(size, digest, exits)
 
 
 def _pump_out(source: IO[bytes], wire: socket.socket) -> int:
     size = 0
-    view = memoryview(bytearray(HEAD.size + CHUNK))
+    view = memoryview(bytearray(HEAD.size + CHUNK_BYTES))
     data = view[HEAD.size :]
     while count := os.readv(source.fileno(), [data]):
         HEAD.pack_into(view, 0, count)
@@ -202,14 +207,14 @@ def _pump_out(source: IO[bytes], wire: socket.socket) -> int:
 
 def _pump_in(wire: socket.socket, sink: IO[bytes]) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-    view, head = memoryview(bytearray(CHUNK)), memoryview(bytearray(HEAD.size))
+    view, head = memoryview(bytearray(CHUNK_BYTES)), memoryview(bytearray(HEAD.size))
     while True:
         _fill(wire, head)
         (count,) = HEAD.unpack(head)
         if not count:
             return size, digest.hexdigest()
-        if count > CHUNK:
-            raise ConnectionAbortedError("what came is no stream")
+        if count > CHUNK_BYTES:
+            raise ConnectionAbortedError(f"the sender announced {count} bytes at once, the limit is {CHUNK_BYTES}")
         data = view[:count]
         _fill(wire, data)
         digest.update(data)
@@ -224,31 +229,31 @@ def _fill(wire: socket.socket, view: memoryview) -> None:
     while have < len(view):
         count = wire.recv_into(view[have:])
         if not count:
-            raise ConnectionResetError("the sender broke off")
+            raise ConnectionResetError("the sender aborted the stream")
         have += count
 
 
 def _accepted(listener: socket.socket, token: str, tls: ssl.SSLContext | None) -> socket.socket:
-    """Return the connection of whoever shows the token; others are sent away."""
-    deadline = time.monotonic() + ACCEPT
-    while (left := deadline - time.monotonic()) > 0:
-        listener.settimeout(left)
+    """Return the connection of the sender that presents the token; close all other connections."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
+    while (remaining_seconds := deadline - time.monotonic()) > 0:
+        listener.settimeout(remaining_seconds)
         plain, _ = listener.accept()
-        plain.settimeout(GREETING)
+        plain.settimeout(TOKEN_TIMEOUT_SECONDS)
         wire = plain
         with contextlib.suppress(OSError):
             wire = tls.wrap_socket(plain, server_side=True) if tls else plain
-            shown = b""
-            while len(shown) <= len(token) and (byte := wire.recv(1)):
-                shown += byte
-            if hmac.compare_digest(shown, token.encode() + b"\n"):
+            received = b""
+            while len(received) <= len(token) and (byte := wire.recv(1)):
+                received += byte
+            if hmac.compare_digest(received, token.encode() + b"\n"):
                 return wire
         wire.close()
-    raise TimeoutError("nobody came with the token")
+    raise TimeoutError(f"no sender with the stream's token connected within {CONNECT_TIMEOUT_SECONDS:.0f} seconds")
 
 
 async def _threaded(transfer: _Transfer, work: Callable[[], T], timeout: float) -> T:
-    """Run the work of a transfer in a thread of its own; break it off after ``timeout`` or when we are cancelled."""
+    """Run the work of a transfer in a thread of its own; abort it after ``timeout`` seconds or when cancelled."""
     executor = concurrent.futures.ThreadPoolExecutor(1)
     running = asyncio.get_running_loop().run_in_executor(executor, work)
     try:
@@ -262,8 +267,8 @@ async def _threaded(transfer: _Transfer, work: Callable[[], T], timeout: float) 
         executor.shutdown(wait=False)
 
 
-class Arrival:
-    """A stream that is waited for (see ``commands.Arrival``)."""
+class BulkListener:
+    """A listening socket for one stream (see ``commands.BulkListener``)."""
 
     def __init__(self, listener: socket.socket, token: str, tls: ssl.SSLContext | None) -> None:
         self.port: int = listener.getsockname()[1]
@@ -273,7 +278,7 @@ class Arrival:
         self._transfer = _Transfer()
 
     async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
-        """Feed a pipeline with what comes."""
+        """Feed the stream to a pipeline."""
 
         def work() -> commands.Streamed:
             return self._transfer.receive(self._listener, stages, token=self._token, tls=self._tls)
@@ -281,7 +286,7 @@ class Arrival:
         return await _threaded(self._transfer, work, timeout)
 
     async def close(self) -> None:
-        """Stop waiting, break off."""
+        """Stop listening; abort the transfer."""
         self._transfer.cancel()
         self._listener.close()
 
@@ -299,7 +304,7 @@ class Streams:
         tls: ssl.SSLContext | None,
         timeout: float,
     ) -> commands.Streamed:
-        """Run a pipeline and send what its last program writes."""
+        """Run a pipeline and send the output of its last program."""
         transfer = _Transfer()
 
         def work() -> commands.Streamed:
@@ -307,7 +312,7 @@ class Streams:
 
         return await _threaded(transfer, work, timeout)
 
-    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> Arrival:
-        """Bind a port of the system's choice."""
+    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> BulkListener:
+        """Bind a port that the system chooses."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return Arrival(socket.create_server((host, 0), family=family), token, tls)
+        return BulkListener(socket.create_server((host, 0), family=family), token, tls)

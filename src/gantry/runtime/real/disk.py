@@ -1,7 +1,8 @@
-"""The real file system. What may wait for the device runs in a thread, what only looks does not.
+"""The real file system. Operations that may wait for the device run in a thread, all others do not.
 
-``write`` leaves a file ``.new-*`` behind when the process dies in the middle; nobody reads it, whoever lists a folder
-goes by its own names. A rename and a removal are not synced: before the next ``sync`` a power loss may undo them.
+``write`` leaves a file ``.new-*`` behind if the process dies during the write; readers of a folder ignore such files,
+because they select files by name. A rename and a removal are not synced: a power loss before the next ``sync`` may undo
+them.
 """
 
 import asyncio
@@ -24,13 +25,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[os.write(descriptor, unwritten) :]
 
 
 def _folder(path: str) -> str:
-    """Return the folder that a path is in, the working one if it says none."""
+    """Return the folder of a path; the working directory for a bare name."""
     return os.path.dirname(path.rstrip("/")) or "."
 
 
@@ -78,7 +79,7 @@ def _rename_all(moves: Mapping[str, str]) -> None:
 
 
 def _sync_file_system(descriptor: int, path: str) -> None:
-    # syncfs(2), which the standard library lacks; unlike sync(2) it leaves other file systems alone and fails aloud
+    # The standard library lacks syncfs(2). Unlike sync(2) it syncs one file system only, and reports errors.
     if _LIBC.syncfs(descriptor) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
@@ -93,7 +94,7 @@ def _sync_path(path: str) -> None:
 
 
 def _open_append(path: str, mode: int) -> int:
-    # One call writes and syncs: between two the thread would have to wait for its turn in the interpreter.
+    # O_DSYNC writes and syncs in one call; between two calls the thread would wait for the interpreter lock.
     flags = os.O_RDWR | os.O_APPEND | os.O_DSYNC | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, flags)
@@ -138,29 +139,29 @@ def _remove_tree(path: str) -> None:
 class AppendFile:
     """A growing file with a thread of its own, so that a slow removal elsewhere never delays the journal.
 
-    One thread also keeps the order: what a cancelled caller began is finished before the next call starts.
+    A single thread also keeps the order: the operation of a cancelled caller ends before the next call starts.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        # A write syncs itself alone, and not what a process that died may have left unsynced before it.
-        self._has_old = True
+        # A write syncs only its own data, not data that a former process may have left unsynced.
+        self._has_unsynced_past = True
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="append")
 
     @property
     def size(self) -> int:
-        """Return the length in bytes, what is not yet synced included."""
+        """Return the length in bytes, including data that is not synced yet."""
         return os.fstat(self._descriptor).st_size
 
     async def append(self, data: bytes) -> None:
-        """Write ``data`` at the end and sync it, in one visit to the thread."""
+        """Write ``data`` at the end and sync it, in one call to the thread."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._append, data)
 
     def _append(self, data: bytes) -> None:
         _write_all(self._descriptor, data)
-        if self._has_old:
+        if self._has_unsynced_past:
             os.fdatasync(self._descriptor)
-            self._has_old = False
+            self._has_unsynced_past = False
 
     async def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes and sync it."""
@@ -171,7 +172,7 @@ class AppendFile:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file, after the write that is under way; a second call does nothing."""
+        """Finish the current write and close the file; a second call does nothing."""
         if self._descriptor >= 0:
             self._thread.shutdown(wait=True)
             os.close(self._descriptor)
@@ -179,31 +180,31 @@ class AppendFile:
 
 
 class FileSystem:
-    """A file system by a descriptor on it, which the kernel tells of each failure once (since Linux 5.8)."""
+    """An open file system; the kernel reports each failure once to its descriptor (since Linux 5.8)."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     async def sync(self) -> None:
-        """Bring all changes to storage."""
+        """Flush all changes to stable storage."""
         await asyncio.to_thread(_sync_file_system, self._descriptor, self._path)
 
     def close(self) -> None:
-        """Let it go; a second call does nothing."""
+        """Close the descriptor; a second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class FileLock:
-    """A lock by flock(2): the kernel gives it back when the process ends, however it ends."""
+    """A lock by flock(2): the kernel releases it when the process ends, however it ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the lock back; the file stays. A second call does nothing."""
+        """Release the lock; the file stays. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -218,17 +219,17 @@ class Disk:
     """The file system of this machine (see ``interface.Disk``)."""
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory at ``path``."""
+        """Return whether there is a file or directory at ``path``."""
         return os.path.exists(path)
 
     def status(self, path: str) -> interface.FileStatus:
-        """Describe the file at ``path``."""
-        found = os.stat(path)
+        """Return the status of the file at ``path``."""
+        status = os.stat(path)
         return interface.FileStatus(
-            size=found.st_size,
-            mtime=found.st_mtime,
-            mode=stat.S_IMODE(found.st_mode),
-            is_directory=stat.S_ISDIR(found.st_mode),
+            size=status.st_size,
+            mtime=status.st_mtime,
+            mode=stat.S_IMODE(status.st_mode),
+            is_directory=stat.S_ISDIR(status.st_mode),
         )
 
     def names(self, path: str) -> list[str]:
@@ -241,11 +242,11 @@ class Disk:
             return file.read()
 
     async def write(self, path: str, data: bytes, *, mode: int = MODE, sync: bool = True) -> None:
-        """Replace the file at ``path`` as a whole."""
+        """Replace the file at ``path`` atomically."""
         await asyncio.to_thread(_replace, path, data, mode, sync)
 
     async def write_all(self, files: Mapping[str, bytes]) -> dict[str, OSError]:
-        """Replace files, none of them synced; return what failed, by path."""
+        """Replace files without a sync; return the errors by path."""
         return await asyncio.to_thread(_replace_all, files)
 
     async def digest(self, path: str) -> str:
@@ -253,23 +254,23 @@ class Disk:
         return await asyncio.to_thread(_digest, path)
 
     async def sync(self, path: str) -> None:
-        """Bring all changes on the file system of ``path`` to storage."""
+        """Flush all changes on the file system of ``path`` to stable storage."""
         await asyncio.to_thread(_sync_path, path)
 
     def file_system(self, path: str) -> FileSystem:
-        """Hold the file system of ``path`` open."""
+        """Open the file system of ``path``."""
         return FileSystem(path)
 
     async def append_file(self, path: str, *, mode: int = MODE) -> AppendFile:
-        """Open a file for appending, creating it when missing."""
+        """Open a file for appending; create it if missing."""
         return AppendFile(await asyncio.to_thread(_open_append, path, mode))
 
     async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
-        """Create a directory and those above it, all that are missing with ``mode``, on stable storage."""
+        """Create a directory and its missing parents, all with ``mode``, on stable storage."""
         await asyncio.to_thread(_make_directory, path, mode)
 
     async def rename(self, moves: Mapping[str, str]) -> None:
-        """Move files or directories, replacing files."""
+        """Rename files or directories, replacing files."""
         await asyncio.to_thread(_rename_all, moves)
 
     async def remove(self, path: str) -> None:
@@ -277,20 +278,20 @@ class Disk:
         await asyncio.to_thread(os.unlink, path)
 
     async def remove_tree(self, path: str) -> None:
-        """Remove a directory with all below it."""
+        """Remove a directory and everything below it."""
         await asyncio.to_thread(_remove_tree, path)
 
     async def make_sparse(self, path: str, size: int, *, mode: int = 0o600) -> None:
-        """Create a new file of ``size`` bytes that takes no room yet."""
+        """Create a sparse file of ``size`` bytes, without allocated blocks."""
         await asyncio.to_thread(_make_sparse, path, size, mode)
 
     def free_space(self, path: str) -> tuple[int, int]:
-        """Return the bytes free for us and the total of the file system that holds ``path``."""
-        found = os.statvfs(path)
-        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+        """Return the bytes available to this process and the total of the file system that holds ``path``."""
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
 
     def lock(self, path: str) -> FileLock:
-        """Lock a file; it then holds our process id, for people to read."""
+        """Lock a file, and write our process id into it for people to read."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""HTTP of the real network, over aiohttp: one handler per server, pooled connections per client.
+"""HTTP on the real network, with aiohttp: each server has one handler, each client a pool of connections.
 
-The path of a request is as it came on the wire, with its query; names of headers are in lower case.
+The path of a request is unchanged from the wire and includes the query; header names are in lower case.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from aiohttp import web
 from gantry.runtime import interface
 
 BACKLOG = 1024
-# A client drops idle connections long before the server does: a POST is never sent into a closing connection.
-CLIENT_KEEPS_IDLE = 15.0
-CONNECTIONS = 2000
-BODY_PATIENCE = 120.0
-"""Seconds that a client has to send a body."""
-LOOK = 5.0
-"""Seconds between two looks whether the client of an answer in pieces is still there."""
-UNHEARD = 15
-"""Seconds after which a machine that confirms nothing is taken for dead, long before most requests time out."""
+CLIENT_IDLE_SECONDS = 15.0
+"""A client closes idle connections long before the server does, so it never sends a POST on a closing connection."""
+MAX_CLIENT_CONNECTIONS = 2000
+BODY_TIMEOUT_SECONDS = 120.0
+"""For a client to send a request's body."""
+DISCONNECT_POLL_SECONDS = 5.0
+"""Interval at which a server checks whether the client of an answer in pieces is still connected."""
+PEER_TIMEOUT_SECONDS = 15
+"""Without acknowledgements from a peer, before the connection fails; much shorter than most requests' timeouts."""
 
 
 def _peer_certificate(request: web.BaseRequest) -> bytes | None:
@@ -38,17 +38,17 @@ def _peer_certificate(request: web.BaseRequest) -> bytes | None:
 
 @contextlib.asynccontextmanager
 async def _while_connected(request: web.BaseRequest) -> AsyncGenerator[None, None]:
-    """Cancel what is done inside when the client has gone: who has nothing to send does not notice by himself."""
+    """Cancel the task inside when the client has disconnected; a task that has nothing to send would not notice."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     timers: list[asyncio.TimerHandle] = []
 
-    def look() -> None:
+    def check_connection() -> None:
         if request.transport is not None:
-            timers[:] = [loop.call_later(LOOK, look)]
+            timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
         elif task:
             task.cancel()
 
-    timers[:] = [loop.call_later(LOOK, look)]
+    timers[:] = [loop.call_later(DISCONNECT_POLL_SECONDS, check_connection)]
     try:
         yield
     finally:
@@ -57,7 +57,7 @@ async def _while_connected(request: web.BaseRequest) -> AsyncGenerator[None, Non
 
 
 def _text(value: str) -> str:
-    """Return text of the wire without the halves of characters that bytes which are none were read as."""
+    """Return text from the wire with the surrogates that stand for bytes outside UTF-8 replaced."""
     return value if value.isascii() else value.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -67,7 +67,7 @@ async def _streamed(
     pieces: AsyncGenerator[bytes, None],
     headers: Mapping[str, str],
 ) -> web.StreamResponse:
-    """Send an answer whose body comes in pieces, until it ends or the client has gone."""
+    """Send an answer whose body comes in pieces, until the answer ends or the client disconnects."""
     sending = web.StreamResponse(status=response.status, headers=headers)
     async with contextlib.aclosing(pieces), _while_connected(request):
         await sending.prepare(request)
@@ -91,10 +91,10 @@ class Server:
         self._runner: web.ServerRunner | None = None
 
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None) -> None:
-        """Bind and listen; OSError EADDRINUSE when the port is taken."""
+        """Bind and listen; OSError EADDRINUSE if the port is in use."""
         requests = functools.partial(web.BaseRequest, loop=asyncio.get_running_loop(), client_max_size=self._body_limit)
         server = web.Server(self._answer, request_factory=requests, access_log=None)
-        # the handlers are ended before the runner is asked, so it has nothing to wait for
+        # ``close`` ends the handlers before it stops the runner, so the runner has nothing to wait for.
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
         try:
@@ -104,17 +104,17 @@ class Server:
             raise
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._runner is None:  # we are closing
+        if self._runner is None:  # ``close`` was called
             return web.Response(status=503)
         try:
             if request.content.is_eof():
                 body = await request.read()
             else:
-                async with asyncio.timeout(BODY_PATIENCE):
+                async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
                     body = await request.read()
         except TimeoutError:
             return web.Response(status=408, headers={"Connection": "close"})
-        seen = interface.HttpRequest(
+        received = interface.HttpRequest(
             method=request.method,
             path=request.raw_path,
             body=body,
@@ -122,7 +122,7 @@ class Server:
             peer_certificate=_peer_certificate(request),
             peer=request.remote or "",
         )
-        response = await self._in_task(seen)
+        response = await self._in_task(received)
         headers = {"Content-Type": response.content_type, **response.headers}
         if response.pieces is None:
             return web.Response(status=response.status, body=response.body, headers=headers)
@@ -137,7 +137,7 @@ class Server:
             self._tasks.discard(task)
 
     async def close(self) -> None:
-        """Stop listening, cancel the handlers, end the connections; a second call does nothing."""
+        """Stop listening, cancel the handlers, and end the connections; a second call does nothing."""
         runner, self._runner = self._runner, None
         if runner is None:
             return
@@ -151,23 +151,23 @@ class Server:
 
 
 def _as_os_error(error: aiohttp.ClientError) -> OSError:
-    """Return the OSError that a socket would have raised: its number chooses the class."""
+    """Return the OSError that a socket would have raised; its class depends on the error number."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ETIMEDOUT:
-        # The machine is gone; a TimeoutError would say that its answer took too long.
+        # The machine is unreachable; a TimeoutError would mean that its answer took too long.
         number = errno.EHOSTUNREACH
     return OSError(number or errno.ECONNRESET, str(error) or type(error).__name__)
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Return a client's socket, whose kernel asks a silent peer whether it is still there."""
+    """Return a client's socket; the kernel sends keep-alive probes to a silent peer."""
     family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, UNHEARD)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, UNHEARD // 3)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNHEARD * 1000)
-    return made
+    client_socket = socket.socket(family, kind, protocol)
+    client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    client_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PEER_TIMEOUT_SECONDS)
+    client_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PEER_TIMEOUT_SECONDS // 3)
+    client_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PEER_TIMEOUT_SECONDS * 1000)
+    return client_socket
 
 
 _UNLIMITED = aiohttp.ClientTimeout(total=None)
@@ -179,7 +179,7 @@ def _response(answer: aiohttp.ClientResponse, body: bytes) -> interface.HttpResp
 
 
 async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """Yield the body as it comes; the connection ends with the generator."""
+    """Yield the body as it arrives; the connection ends with the generator."""
     try:
         async for piece in answer.content.iter_any():
             yield piece
@@ -190,12 +190,12 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
 
 
 class Client(interface.HttpClient):
-    """Connections to any number of servers, kept while they are used."""
+    """Connections to any number of servers, kept open while they are in use."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._scheme = "https" if tls else "http"
         connector = aiohttp.TCPConnector(
-            ssl=tls or True, limit=CONNECTIONS, keepalive_timeout=CLIENT_KEEPS_IDLE, socket_factory=_socket
+            ssl=tls or True, limit=MAX_CLIENT_CONNECTIONS, keepalive_timeout=CLIENT_IDLE_SECONDS, socket_factory=_socket
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -214,7 +214,7 @@ class Client(interface.HttpClient):
         timeout: float,
         headers: Mapping[str, str] | None = None,
     ) -> interface.HttpResponse:
-        """Send one request; redirects are not followed."""
+        """Send one request; do not follow redirects."""
         limit = aiohttp.ClientTimeout(total=timeout)
         url = self._url(host, port, path)
         sending = self._session.request(
@@ -231,7 +231,7 @@ class Client(interface.HttpClient):
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> interface.HttpResponse:
-        """Send one GET and return when its answer begins."""
+        """Send one GET request; return when its answer begins."""
         try:
             async with asyncio.timeout(timeout):
                 answer = await self._session.get(

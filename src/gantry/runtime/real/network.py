@@ -1,6 +1,6 @@
-"""The real network: byte streams on UNIX sockets here, HTTP in ``http``.
+"""The real network: byte streams on UNIX sockets; HTTP is in ``http``.
 
-A socket is bound with its permissions and only then listens, so nobody connects who may not.
+A socket gets its permissions before it listens, so that no unauthorized user can connect in between.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from gantry.runtime import bytestream, interface, serving
 from gantry.runtime.real import http
 
 BACKLOG = 1024
-HELD_UP = struct.pack("ll", 0, 100_000)
-"""How long reading from a connection that is passed on holds its reader up: struct timeval, a tenth of a second."""
+READ_TIMEOUT = struct.pack("ll", 0, 100_000)
+"""How long a read from a passed connection blocks: a struct timeval, a tenth of a second."""
 
 PROBES = 4
-"""How often the other side of an idle connection is asked within the patience that its maker has."""
+"""Number of keep-alive probes on an idle connection within its timeout."""
 
 
-def _someone_listens(path: str) -> bool:
+def _has_listener(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
             probe.connect(path)
         except ConnectionRefusedError:
             return False
-        except BlockingIOError:  # its backlog is full
+        except BlockingIOError:  # the backlog of the other process is full
             return True
         return True
 
@@ -38,12 +38,12 @@ def _someone_listens(path: str) -> bool:
 def _bind(path: str, mode: int) -> socket.socket:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.stat(path).st_mode):
-            if _someone_listens(path):
-                raise OSError(errno.EADDRINUSE, "another process listens on this socket", path)
+            if _has_listener(path):
+                raise OSError(errno.EADDRINUSE, "another process is listening on this socket", path)
             os.unlink(path)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        os.fchmod(bound.fileno(), mode)  # the file is born with this mode less the umask
+        os.fchmod(bound.fileno(), mode)  # bind creates the file with this mode less the umask
         bound.bind(path)
         os.chmod(path, mode)
     except OSError:
@@ -62,7 +62,7 @@ class UnixServer:
         self._server: asyncio.Server | None = None
 
     async def start(self, *, mode: int, limit: int) -> None:
-        """Bind and listen; OSError EADDRINUSE when another process listens there."""
+        """Bind and listen; OSError EADDRINUSE if another process listens on the socket."""
         bound = _bind(self._path, mode)
         self._server = await asyncio.start_unix_server(self._accept, sock=bound, limit=limit, backlog=BACKLOG)
 
@@ -89,7 +89,7 @@ class Network:
     """The sockets of this machine (see ``interface.Network``)."""
 
     async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> UnixServer:
-        """Listen on a UNIX socket; a socket file on which nobody listens is replaced."""
+        """Listen on a UNIX socket; replace a stale socket file."""
         server = UnixServer(path, handler)
         await server.start(mode=mode, limit=limit)
         return server
@@ -98,32 +98,32 @@ class Network:
         """Connect to a UNIX socket."""
         return await asyncio.open_unix_connection(path, limit=limit)
 
-    async def inherited(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
-        """Return the connection that is our standard input."""
+    async def stdin_connection(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Return the connection on standard input."""
         return await asyncio.open_connection(sock=socket.socket(fileno=os.dup(0)), limit=limit)
 
     async def pass_connection(
-        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, patience: float
+        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, timeout_seconds: float
     ) -> None:
-        """Connect to a TCP port and send the connection along; ``writer`` is one of ``connect_unix``."""
+        """Connect to a TCP port and pass the connection on; ``writer`` comes from ``connect_unix``."""
         assert isinstance(writer, asyncio.StreamWriter)
         await writer.drain()
-        with await asyncio.to_thread(self.connect_tcp, host, port, patience) as made:
-            door = writer.get_extra_info("socket")
-            with socket.socket(fileno=os.dup(door.fileno())) as own:
-                socket.send_fds(own, [message], [made.fileno()])
+        with await asyncio.to_thread(self.connect_tcp, host, port, timeout_seconds) as connection:
+            unix_socket = writer.get_extra_info("socket")
+            with socket.socket(fileno=os.dup(unix_socket.fileno())) as duplicate:
+                socket.send_fds(duplicate, [message], [connection.fileno()])
 
-    def connect_tcp(self, host: str, port: int, patience: float) -> socket.socket:
-        """Return a connection as ``interface.Network.pass_connection`` says."""
-        made = socket.create_connection((host, port), timeout=patience)
-        made.settimeout(None)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, HELD_UP)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    def connect_tcp(self, host: str, port: int, timeout_seconds: float) -> socket.socket:
+        """Return a connection with the socket options that ``interface.Network.pass_connection`` describes."""
+        connection = socket.create_connection((host, port), timeout=timeout_seconds)
+        connection.settimeout(None)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, READ_TIMEOUT)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
-            made.setsockopt(socket.IPPROTO_TCP, option, max(1, int(patience / PROBES)))
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience * 1000))
-        return made
+            connection.setsockopt(socket.IPPROTO_TCP, option, max(1, int(timeout_seconds / PROBES)))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(timeout_seconds * 1000))
+        return connection
 
     async def serve_http(
         self,
@@ -140,5 +140,5 @@ class Network:
         return server
 
     def http_client(self, *, tls: ssl.SSLContext | None) -> http.Client:
-        """Return a client; to be called while the event loop runs."""
+        """Return a client; call this while the event loop runs."""
         return http.Client(tls)

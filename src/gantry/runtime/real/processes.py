@@ -1,7 +1,7 @@
-"""Real processes: programs that are waited for, and programs that outlive us.
+"""Real processes: programs that run to their end, and programs that outlive this process.
 
-Each program gets a session, and so a process group, of its own: a time-out kills it with all its children. Whatever
-is started is reaped when it ends, so no zombie stays; what ``start`` started lives on when this process ends.
+Each program gets a session, and so a process group, of its own: a timeout kills it with all its children. Each program
+is reaped when it ends, so no zombies remain; a program from ``start`` outlives this process.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ from collections.abc import Mapping, Sequence
 
 from gantry.runtime import bytestream, commands, serving
 
-# seconds that a killed process may take to vanish; one that hangs in the kernel is left to itself
-KILL_PATIENCE = 5.0
-# seconds that a program may take to end in order when it is told to
-END_PATIENCE = 10.0
-# bytes that are taken from a program on a connection before they are asked for
-READ_AHEAD = 1 << 20
-# bytes: of a program that writes without end, what it wrote last is kept
-OUTPUT_LIMIT = 16 << 20
-# seconds that a program may take to show its arguments after it has begun to run
-BEGINNING = 0.1
+KILL_TIMEOUT_SECONDS = 5.0
+"""For a process to end after SIGKILL; a process that hangs in the kernel is abandoned."""
+TERMINATE_TIMEOUT_SECONDS = 10.0
+"""For a program to end by itself after SIGTERM."""
+READ_AHEAD_BYTES = 1 << 20
+"""Buffer for data from a connected program."""
+OUTPUT_LIMIT_BYTES = 16 << 20
+"""How much of a program's output is kept, from its end."""
+EXEC_TIMEOUT_SECONDS = 0.1
+"""For the arguments of a new process to become readable."""
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """What a program writes, and the two moments: it has exited, and its pipes are closed too."""
+    """A program's output, and futures for its exit and for the end of its pipes."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -40,8 +40,8 @@ class _Output(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         kept = self.streams[fd]
         kept += data
-        if len(kept) > 2 * OUTPUT_LIMIT:
-            del kept[:-OUTPUT_LIMIT]
+        if len(kept) > 2 * OUTPUT_LIMIT_BYTES:
+            del kept[:-OUTPUT_LIMIT_BYTES]
 
     def process_exited(self) -> None:
         if not self.exited.done():
@@ -60,9 +60,9 @@ def _feed(transport: asyncio.SubprocessTransport, data: bytes) -> None:
 
 
 async def _finished(launching: asyncio.Future[tuple[asyncio.SubprocessTransport, _Output]]) -> BaseException | None:
-    """Wait until a program is started or has failed to; return the cancellation that came meanwhile.
+    """Wait until a program has started or failed to start; return a cancellation that arrives meanwhile.
 
-    asyncio waits for ever when it is cancelled between starting a program and connecting its pipes (Python 3.11).
+    asyncio waits forever if it is cancelled after it starts a program and before it connects the pipes (Python 3.11).
     """
     canceled = None
     while not launching.done():
@@ -74,14 +74,14 @@ async def _finished(launching: asyncio.Future[tuple[asyncio.SubprocessTransport,
 
 
 async def _kill(transport: asyncio.SubprocessTransport, output: _Output) -> None:
-    """Kill the process group and wait until the program is reaped; its children may hold its pipes for ever."""
+    """Kill the process group and wait until the program is reaped; its children may keep its pipes open forever."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(transport.get_pid(), signal.SIGKILL)
-    await asyncio.wait([output.exited], timeout=KILL_PATIENCE)
+    await asyncio.wait([output.exited], timeout=KILL_TIMEOUT_SECONDS)
 
 
 def _launch(arguments: Sequence[str], environment: Mapping[str, str] | None, log: str) -> subprocess.Popen[bytes]:
-    """Start a program, not by asyncio: its transports kill what they started when they are closed."""
+    """Start a program without asyncio, whose transports kill their programs when they are closed."""
     with open(log, "ab") as file:
         return subprocess.Popen(
             arguments,
@@ -100,7 +100,7 @@ def _reap(process: subprocess.Popen[bytes], descriptor: int, loop: asyncio.Abstr
 
 
 def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start a program that has one end of a connection for its standard input; return the other end, and it."""
+    """Start a program with one end of a connection as standard input; return the other end and the process."""
     own, other = socket.socketpair()
     with other:
         try:
@@ -111,17 +111,17 @@ def _connected(arguments: Sequence[str]) -> tuple[socket.socket, subprocess.Pope
 
 
 async def _serve(connection: socket.socket, handler: bytestream.Handler) -> None:
-    reader, writer = await asyncio.open_connection(sock=connection, limit=READ_AHEAD)
+    reader, writer = await asyncio.open_connection(sock=connection, limit=READ_AHEAD_BYTES)
     await serving.serve(handler, reader, writer)
 
 
 async def _end(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:
-    """Let a program end, by force if it does not do so itself in time."""
-    for number, patience in ((signal.SIGTERM, END_PATIENCE), (signal.SIGKILL, KILL_PATIENCE)):
+    """Terminate a program; kill it if it does not end in time."""
+    for number, timeout in ((signal.SIGTERM, TERMINATE_TIMEOUT_SECONDS), (signal.SIGKILL, KILL_TIMEOUT_SECONDS)):
         if not ended.is_set():
             process.send_signal(number)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(timeout):
                     await ended.wait()
 
 
@@ -137,7 +137,7 @@ class Processes:
         stdin: bytes = b"",
         timeout: float = 60.0,
     ) -> commands.Completed:
-        """Run a program until it has ended and its output is closed."""
+        """Run a program until it has ended and its output pipes are closed."""
         launching = asyncio.ensure_future(
             asyncio.get_running_loop().subprocess_exec(
                 _Output,
@@ -164,16 +164,16 @@ class Processes:
         return commands.Completed(code or 0, bytes(output.streams[1]), bytes(output.streams[2]))
 
     async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
-        """Start a program that lives on by itself; it is reaped while this event loop runs."""
+        """Start a program that outlives this process; it is reaped while this event loop runs."""
         process = _launch(arguments, environment, log)
         loop = asyncio.get_running_loop()
         ended = os.pidfd_open(process.pid)
         loop.add_reader(ended, functools.partial(_reap, process, ended, loop))
-        self._let_begin(process.pid)
+        self._wait_for_arguments(process.pid)
         return process.pid
 
-    async def attend(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
-        """Run a program that has a connection to us for its standard input."""
+    async def run_connected(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
+        """Run a program whose standard input is a connection that ``handler`` serves."""
         own, process = _connected(arguments)
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         descriptor = os.pidfd_open(process.pid)
@@ -183,33 +183,33 @@ class Processes:
             await ended.wait()
         finally:
             await _end(process, ended)
-            # What it has written before its end is still taken in.
-            await asyncio.wait([task], timeout=KILL_PATIENCE)
+            # The handler still reads what the program has written before its end.
+            await asyncio.wait([task], timeout=KILL_TIMEOUT_SECONDS)
             task.cancel()
             await asyncio.wait([task])
             if ended.is_set():
                 _reap(process, descriptor, loop)
-            else:  # it hangs in the kernel
+            else:  # the process hangs in the kernel
                 loop.add_reader(descriptor, functools.partial(_reap, process, descriptor, loop))
         if not task.cancelled():
             task.result()
         return process.returncode
 
-    def _let_begin(self, pid: int) -> None:
-        """Return when the arguments of a program that was started just now can be read, in microseconds.
+    def _wait_for_arguments(self, pid: int) -> None:
+        """Wait until the arguments of a new process are readable, usually for microseconds.
 
-        The kernel says that it runs before it shows them, and who looked then would not know it for ours. Nobody else
-        gets a turn meanwhile: who is cancelled here would not know what he started.
+        A process exists before its arguments are readable, and until then a reader cannot recognize it as ours. This
+        blocks the event loop on purpose: if the caller were cancelled here, it would not learn the process id.
         """
-        until = time.monotonic() + BEGINNING
-        while self.alive(pid) and not self.command_line(pid) and time.monotonic() < until:
+        deadline = time.monotonic() + EXEC_TIMEOUT_SECONDS
+        while self.alive(pid) and not self.command_line(pid) and time.monotonic() < deadline:
             os.sched_yield()
 
     def alive(self, pid: int) -> bool:
-        """Tell whether a process exists and is no zombie.
+        """Return whether a process exists and is not a zombie.
 
-        One that was killed looks like a zombie while threads of it are still in the kernel, busy with a disk perhaps:
-        they hold its files and locks, so it lives until the last of them has ended.
+        A killed process looks like a zombie while threads of it are still in the kernel, perhaps waiting for a disk.
+        These threads keep its files and locks, so the process counts as alive until its last thread has ended.
         """
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
@@ -219,7 +219,7 @@ class Processes:
             return False
 
     def command_line(self, pid: int) -> list[str]:
-        """Return the arguments of a process; empty when it is gone."""
+        """Return the arguments of a process; empty if it does not exist."""
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 content = file.read()
@@ -228,7 +228,7 @@ class Processes:
         return [os.fsdecode(argument) for argument in content.split(b"\0")[:-1]]
 
     def signal(self, pid: int, number: int) -> None:
-        """Send a signal to one process; 0 and negative ids, which mean groups, name no process."""
+        """Send a signal to one process; ProcessLookupError for 0 and negative ids, which mean process groups."""
         if pid <= 0:
-            raise ProcessLookupError(f"no process has the id {pid}")
+            raise ProcessLookupError(f"{pid} is not a process id: it would signal a process group")
         os.kill(pid, number)

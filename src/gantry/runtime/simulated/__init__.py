@@ -1,19 +1,19 @@
-"""A world in memory, from one seed: machines with virtual time, disks that tear and a network that loses.
+"""Simulated machines in memory, from one seed: virtual time, disks that tear writes, a network that loses messages.
 
-Every fault is drawn from the seed and can be switched on and off while the world runs: those of ``disk.Disk`` (torn and
-lost writes, failing reads, writes and syncs, a full disk, an end at any write), of ``network.Wires`` (partitions in one
-or both directions, delay, loss, late and repeated requests, connections that break), of ``clock.Clock`` (calendars that
-are wrong or jump), and the ends of machines and processes, by ``World.kill``, ``World.crash`` or a signal.
+Every fault is drawn from the seed and can be switched on and off during a run: those of ``disk.Disk`` (torn and lost
+writes, failing reads, writes and syncs, a full disk, a crash during any write), of ``network.Wires`` (partitions in one
+or both directions, delay, loss, late and repeated requests, broken connections), of ``clock.Clock`` (calendars that are
+wrong or jump), and the ends of machines and processes, by ``World.kill``, ``World.crash`` or a signal.
 
-A test makes a ``World``, asks it for machines (each a Runtime), and runs a coroutine to its end in virtual time. The
+A test creates a ``World``, gets machines from it (each a Runtime), and runs a coroutine to its end in virtual time. The
 same seed gives the same run, in other processes too if PYTHONHASHSEED is fixed or no set of strings is iterated.
 
     with World(seed=7) as world:
-        one, two = world.machine("one"), world.machine("two")
-        one.spawn(daemon(one))          # a task of the machine, and so are the tasks that it makes
-        world.network.partition("one", "two")
-        world.run(scenario(two))
-        world.crash("one")              # power loss; the same name boots again from its disk
+        first, second = world.machine("first"), world.machine("second")
+        first.spawn(daemon(first))      # a task of the machine, and so are the tasks that it creates
+        world.network.partition("first", "second")
+        world.run(scenario(second))
+        world.crash("first")            # power loss; the same name boots again from its disk
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Randomness:
 
 
 class SimulatedRuntime:
-    """A machine of a world; it keeps its identity, its disk and its faults when it is killed or crashes."""
+    """A machine of a world; it keeps its name, disk and faults when it is killed or crashes."""
 
     def __init__(self, world: "World", host: str) -> None:
         self.host = host
@@ -71,7 +71,7 @@ class SimulatedRuntime:
         return work()
 
     def spawn(self, coroutine: Coroutine[object, object, T]) -> asyncio.Task[T]:
-        """Run ``coroutine`` as a task of this machine: it ends, with all tasks it makes, when the machine does."""
+        """Run ``coroutine`` as a task of this machine; the task and its subtasks end with the machine."""
         return self._boot.spawn(coroutine)
 
     def launch(
@@ -81,7 +81,7 @@ class SimulatedRuntime:
         *,
         terminate: Callable[[], None] | None = None,
     ) -> processes.Daemon:
-        """Run a daemon as a process of its own, as ``processes.Processes.launch`` says, until the machine ends."""
+        """Run a daemon as a process of its own, as ``processes.Processes.launch`` does, until the machine ends."""
         return self.processes.launch(arguments, main, machine=self._boot, terminate=terminate)
 
     def restart(self) -> None:
@@ -91,40 +91,40 @@ class SimulatedRuntime:
 
 
 class World:
-    """All machines, the network between them and the one clock, from ``seed``."""
+    """All machines, the network between them and the clock, from ``seed``."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.loop = clock.VirtualLoop()
         self.clock = clock.Clock(self.loop)
         self.network = network.Wires(self.loop, self.source("network"))
-        self.streams = bulk.Waiting(self.network)
+        self.streams = bulk.Listeners(self.network)
         self._machines: dict[str, SimulatedRuntime] = {}
 
     def source(self, name: str) -> random.Random:
-        """Return the random source ``name`` of this seed; one part's draws do not move another's."""
+        """Return the random source ``name`` of this seed; draws from one source do not affect the others."""
         return random.Random(f"{self.seed}/{name}")
 
     def machine(self, name: str) -> SimulatedRuntime:
-        """Return the machine of that name, making it on the first call."""
+        """Return the machine of that name; create it on the first call."""
         if name not in self._machines:
             self._machines[name] = SimulatedRuntime(self, name)
             self.network.register(name, name)
         return self._machines[name]
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Run ``coroutine`` to its end; clock.DeadlockError when it waits for what can never come.
+        """Run ``coroutine`` to its end; clock.DeadlockError if it waits for something that can never happen.
 
-        Other tasks stand still when it has ended, and go on with the next ``run``.
+        Other tasks stop when it has ended, and continue with the next ``run``.
         """
         return self.loop.run_until_complete(coroutine)
 
     def kill(self, name: str) -> None:
-        """End the daemons of a machine as by SIGKILL; its disk and the programs that they started live on."""
+        """End the daemons of a machine as SIGKILL does; its disk and the programs that they started remain."""
         self.machine(name).restart()
 
     def crash(self, name: str) -> None:
-        """Take the power from a machine: its tasks end, and its disk goes back to what was synced."""
+        """Cut the power of a machine: its tasks end, and its disk returns to the synced content."""
         machine = self.machine(name)
         machine.restart()
         machine.processes.lose_power()

@@ -1,10 +1,10 @@
-"""The life of a simulated machine from switching on to its end, and that of each daemon on it: which tasks are its own.
+"""A boot: the life of a simulated machine or of a daemon on it, from its start to its end, with the tasks in it.
 
-A task that a task of a machine creates is the machine's too (a context variable tells); a daemon that is a process of
-its own has a boot of its own below the machine's, which ends with it. When a boot ends, by a signal, a kill or a loss
-of power, its tasks are cancelled and every door is shut to them: what their ``finally`` blocks still try to write or
-send raises CancelledError. Locks, ports and sockets are theirs only while ``ended`` is false. So a daemon ends as
-abruptly as by SIGKILL, whatever it is written like.
+A task that a machine's task creates also belongs to the machine, by a context variable. A daemon that is a process of
+its own has its own boot below the machine's, and ends with it at the latest. When a boot ends, by a signal, a kill or a
+loss of power, its tasks are cancelled and may not use the runtime any more: a write or send in a ``finally`` block
+raises CancelledError. A boot has its locks, ports and sockets only while ``ended`` is false. So a daemon ends as
+abruptly as by SIGKILL, whatever its code does.
 """
 
 import asyncio
@@ -15,33 +15,33 @@ from typing import TypeVar
 T = TypeVar("T")
 
 FIRST_PID = 1
-"""The process id of what runs on a machine without a process of its own."""
+"""The process id of code that runs on a machine outside all daemons."""
 
 _current: contextvars.ContextVar["Boot | None"] = contextvars.ContextVar("boot", default=None)
 
 
 def current() -> "Boot | None":
-    """Return the boot whose code runs; None for the test that looks at the world from outside."""
+    """Return the boot of the running code; None for the test, which is outside all machines."""
     return _current.get()
 
 
 def check() -> None:
-    """Raise CancelledError when the caller belongs to a machine or process that has ended; every door asks first."""
+    """Raise CancelledError if the caller's machine or process has ended; every runtime method calls this first."""
     boot = _current.get()
     if boot is not None and boot.ended:
         raise asyncio.CancelledError("the simulated machine has ended")
 
 
 class Boot:
-    """The tasks of one machine between two ends, or those of one process of it.
+    """The tasks of a machine from its start to its end, or those of one of its processes.
 
-    ``host`` is the machine's name, ``pid`` the process's number.
+    ``host`` is the machine's name, ``pid`` the process id.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, host: str, *, pid: int = FIRST_PID) -> None:
         self._loop = loop
         self.host = host
-        # dictionaries, not sets: they keep the order, and one seed shall give one run
+        # Dictionaries, not sets, because they keep their order: a seed must always give the same run.
         self._tasks: dict[asyncio.Task[object], None] = {}
         self._processes: dict[int, Boot] = {}
         self.pid = pid
@@ -49,8 +49,8 @@ class Boot:
 
     def process(self, pid: int) -> "Boot":
         """Return the boot of a new process, which ends with this one at the latest."""
-        made = self._processes[pid] = Boot(self._loop, self.host, pid=pid)
-        return made
+        process = self._processes[pid] = Boot(self._loop, self.host, pid=pid)
+        return process
 
     def spawn(self, coroutine: Coroutine[object, object, T]) -> asyncio.Task[T]:
         """Run ``coroutine`` as a task of this boot."""
@@ -59,12 +59,12 @@ class Boot:
         return self._loop.create_task(coroutine, context=context)
 
     def adopt(self, task: asyncio.Task[object]) -> None:
-        """Count ``task`` among those that end with the boot."""
+        """Let ``task`` end with the boot."""
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def end(self) -> None:
-        """Cancel all tasks, those of the processes too, and shut the doors to them."""
+        """Cancel all tasks, including those of the processes, and deny them the runtime."""
         self.ended = True
         for process in self._processes.values():
             process.end()

@@ -1,6 +1,6 @@
-"""Streams of a simulated machine: whole, in memory, from the programs of one machine to those of another.
+"""Bulk streams between programs of simulated machines: each stream is whole, in memory.
 
-Programs run one after the other, each with all that the one before wrote. A partition of the network breaks them off.
+Programs run one after the other, each with the whole output of its predecessor. A network partition aborts a stream.
 """
 
 import asyncio
@@ -12,72 +12,72 @@ from collections.abc import Sequence
 from gantry.runtime import commands
 from gantry.runtime.simulated import network, processes
 
-ACCEPT = 60.0
-PORTS = 49152
+CONNECT_TIMEOUT_SECONDS = 60.0
+FIRST_PORT = 49152
 
 
-class Waiting:
-    """The streams that the machines of a world wait for, by machine and port."""
+class Listeners:
+    """The bulk listeners of all machines of a world, by machine and port."""
 
     def __init__(self, wires: network.Wires) -> None:
-        self.arrivals: dict[tuple[str, int], Arrival] = {}
-        self.ports = itertools.count(PORTS)
+        self.by_port: dict[tuple[str, int], BulkListener] = {}
+        self.ports = itertools.count(FIRST_PORT)
         self.wires = wires
 
 
 async def _run(
     programs: processes.Processes, stages: Sequence[commands.Stage], data: bytes
 ) -> tuple[bytes, list[commands.Completed]]:
-    ended = []
+    exits = []
     for stage in stages:
-        done = await programs.run(
+        completed = await programs.run(
             stage.arguments,
             environment=stage.environment,
             directory=stage.directory,
             stdin=data,
             timeout=float("inf"),
         )
-        data = done.stdout
-        ended.append(commands.Completed(done.code, b"", done.stderr))
-    return data, ended
+        data = completed.stdout
+        exits.append(commands.Completed(completed.code, b"", completed.stderr))
+    return data, exits
 
 
-class Arrival:
-    """A stream that is waited for (see ``commands.Arrival``)."""
+class BulkListener:
+    """A port that waits for one stream (see ``commands.BulkListener``); the sender sets the result of ``data``."""
 
-    def __init__(self, waiting: Waiting, machine: str, token: str, *, programs: processes.Processes) -> None:
-        self.port = next(waiting.ports)
+    def __init__(self, listeners: Listeners, machine: str, token: str, *, programs: processes.Processes) -> None:
+        self.port = next(listeners.ports)
         self.token = token
-        self.came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.data: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._key = (machine, self.port)
-        self._waiting = waiting
+        self._listeners = listeners
         self._programs = programs
-        waiting.arrivals[self._key] = self
+        listeners.by_port[self._key] = self
 
     async def receive(self, stages: Sequence[commands.Stage], *, timeout: float) -> commands.Streamed:
-        """Feed a pipeline with what comes."""
+        """Feed the stream to a pipeline."""
         try:
             async with asyncio.timeout(timeout):
-                async with asyncio.timeout(ACCEPT):
-                    data = await asyncio.shield(self.came)
-                _, ended = await _run(self._programs, stages, data)
+                async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+                    data = await asyncio.shield(self.data)
+                _, exits = await _run(self._programs, stages, data)
         finally:
             await self.close()
-        return commands.Streamed(len(data), hashlib.sha256(data).hexdigest(), ended)
+        return commands.Streamed(len(data), hashlib.sha256(data).hexdigest(), exits)
 
     async def close(self) -> None:
-        """Stop waiting."""
-        self._waiting.arrivals.pop(self._key, None)
-        if not self.taken.done():
-            self.taken.set_result(None)
+        """Stop listening."""
+        self._listeners.by_port.pop(self._key, None)
+        if not self.closed.done():
+            self.closed.set_result(None)
 
 
 class Streams:
     """The streams of one machine (see ``commands.Streams``)."""
 
-    def __init__(self, waiting: Waiting, machine: str, programs: processes.Processes) -> None:
-        self._waiting = waiting
+    def __init__(self, listeners: Listeners, machine: str, programs: processes.Processes) -> None:
+        self._listeners = listeners
         self._machine = machine
         self._programs = programs
 
@@ -91,21 +91,21 @@ class Streams:
         tls: ssl.SSLContext | None,
         timeout: float,
     ) -> commands.Streamed:
-        """Run a pipeline and hand over what its last program wrote, if all went well."""
-        wires, machine = self._waiting.wires, self._machine
+        """Run a pipeline and send the output of its last program if all programs succeed."""
+        wires, machine = self._listeners.wires, self._machine
         target = wires.resolve(host, machine)
-        arrival = self._waiting.arrivals.get((target, port))
-        if arrival is None or arrival.token != token or wires.is_cut(machine, target):
-            raise ConnectionRefusedError("nobody waits for the stream")
+        listener = self._listeners.by_port.get((target, port))
+        if listener is None or listener.token != token or wires.is_cut(machine, target):
+            raise ConnectionRefusedError(f"no listener at {target}:{port} accepts the stream")
         async with asyncio.timeout(timeout):
-            data, ended = await _run(self._programs, stages, b"")
-            if any(one.code for one in ended):
-                arrival.came.set_exception(ConnectionResetError("the sender broke off"))
+            data, exits = await _run(self._programs, stages, b"")
+            if any(program.code for program in exits):
+                listener.data.set_exception(ConnectionResetError("the sender aborted the stream"))
             else:
-                arrival.came.set_result(data)
-                await arrival.taken
-        return commands.Streamed(len(data), "", ended)
+                listener.data.set_result(data)
+                await listener.closed
+        return commands.Streamed(len(data), "", exits)
 
-    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> Arrival:
-        """Wait for a stream."""
-        return Arrival(self._waiting, self._machine, token, programs=self._programs)
+    async def listen(self, host: str, *, token: str, tls: ssl.SSLContext | None) -> BulkListener:
+        """Listen for a stream."""
+        return BulkListener(self._listeners, self._machine, token, programs=self._programs)

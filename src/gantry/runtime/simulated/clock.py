@@ -1,8 +1,8 @@
 """Virtual time: an event loop whose clock jumps to the next timer when nothing is ready to run.
 
-``asyncio.sleep``, ``asyncio.timeout`` and ``call_later`` all obey it, so an hour passes at once and two runs from one
-seed take the same steps. When nothing is ready and no timer is set, nothing can ever happen again: DeadlockError.
-There are no threads and no sockets on this loop.
+``asyncio.sleep``, ``asyncio.timeout`` and ``call_later`` all use it, so an hour passes at once, and two runs from one
+seed take the same steps. If nothing is ready and no timer is set, nothing can ever happen again: DeadlockError.
+This loop has no threads and no sockets.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from typing import Any
 
 from gantry.runtime.simulated import boot
 
-# 2027-01-15 08:00 UTC: when every simulated world begins
 EPOCH = 1_800_000_000.0
+"""The time at which every simulated world begins: 2027-01-15 08:00 UTC."""
 
 
 class DeadlockError(RuntimeError):
-    """All tasks wait, and no timer and no message can ever wake one."""
+    """All tasks are waiting, and no timer or message can wake any of them."""
 
 
 class _Task(asyncio.Task[Any]):
-    """A task whose hash is its number: sets of tasks, in asyncio's own code too, keep one order in all runs."""
+    """A task whose hash is its number, so that sets of tasks, asyncio's own too, have the same order in all runs."""
 
     def __init__(self, number: int, *arguments: Any, **options: Any) -> None:
         self._number = number
@@ -51,9 +51,9 @@ def _make_task(
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop that never waits. It is its own selector: asking for events is where time passes.
+    """An event loop that never waits. The loop is its own selector: time passes in ``select``.
 
-    ``between`` is called before time passes, when all has happened that could; it must not make anything happen.
+    ``between`` is called before time passes, when nothing is ready to run; it must not schedule anything.
     """
 
     def __init__(self) -> None:
@@ -68,31 +68,31 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._time
 
     def advance_to(self, time: float) -> None:
-        """Let a world begin later, before anything runs in it."""
+        """Set the start of a world to a later time, before anything runs in it."""
         self._time = time
 
     def select(self, timeout: float | None) -> list[object]:
-        """Let the time pass until the next timer."""
+        """Advance the time to the next timer."""
         if timeout is None:
             waiting = ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))
-            raise DeadlockError(f"nothing can run any more; these tasks wait: {waiting}")
+            raise DeadlockError(f"deadlock: no task can run any more; these tasks are waiting: {waiting}")
         if timeout > 0 and self.between is not None:
             self.between()
         self._time += max(timeout, 0.0)
         return []
 
     def _process_events(self, events: list[object]) -> None:
-        """Nothing: there are no sockets (a hook of BaseEventLoop)."""
+        """Do nothing: there are no sockets (a hook of BaseEventLoop)."""
 
     def _write_to_self(self) -> None:
-        """Nothing: there is no other thread to wake us (a hook of BaseEventLoop)."""
+        """Do nothing: no other thread could wake this loop (a hook of BaseEventLoop)."""
 
 
 class Clock:
-    """The clock of one machine, or the world's own, which is right.
+    """The clock of a machine, or the world's own, which is always right.
 
-    ``offset`` is how many seconds the calendar is ahead of the world's. It may be changed at any time, which is what an
-    administrator or a time service does to a machine: ``monotonic``, timers and time limits do not notice.
+    ``offset`` is the number of seconds by which the calendar is ahead of the world's. A test may change it at any time,
+    as an administrator or a time service does to a machine; ``monotonic``, timers and timeouts are not affected.
     """
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -100,7 +100,7 @@ class Clock:
         self._loop = loop
 
     def now(self) -> float:
-        """Return seconds since the epoch, as this machine believes."""
+        """Return seconds since the epoch, by this machine's calendar."""
         return EPOCH + self._loop.time() + self.offset
 
     def monotonic(self) -> float:

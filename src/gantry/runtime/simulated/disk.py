@@ -1,9 +1,9 @@
-"""A disk in memory that knows what is on stable storage and what would be lost with the power.
+"""A disk in memory that records what is on stable storage and what a power loss would lose.
 
-A file's content is a run of bytes of which the first ``stable`` are safe. Changes of names (a rename, a removal, a
-file written without sync) queue up in order, as in a journaling file system; the sync of any directory makes all of
-them safe. When the power fails, a seeded part of the queue survives, and of each file the safe bytes and a seeded part
-of the rest. Faults to switch on and off: the attributes of ``Disk``, and ``flip``.
+Of a file's content, the first ``stable`` bytes are on stable storage. Name changes (a rename, a removal, a file written
+without sync) are queued in order, as in a journaling file system; the sync of any directory makes all of them stable.
+When the power fails, a random part of the queue survives, and of each file the stable bytes and a random part of the
+remaining bytes, both from the seed. Faults can be switched on and off by the attributes of ``Disk``, and by ``flip``.
 """
 
 import asyncio
@@ -17,20 +17,19 @@ from collections.abc import Callable, Mapping
 from gantry.runtime import interface
 from gantry.runtime.simulated import boot, clock, files, opened
 
-# free space that a disk without ``capacity`` reports
-ENDLESS = 1 << 40
+UNLIMITED_CAPACITY = 1 << 40
+"""The capacity in bytes that a disk without ``capacity`` reports."""
 
 
 class Disk:
     """The file system of one machine; it outlives the machine's boots.
 
-    ``capacity`` is the room for content in bytes (None: endless). ``fail_read``, ``fail_write`` and ``fail_sync`` are
-    the probabilities that one fails with EIO (True: always); a failed append has written a part, and what a failed sync
-    was to make safe is lost with the power. A failure is told to all who have the file or the disk open, and if nobody
-    has heard of it yet, to who opens them next. ``delay`` is the range of seconds that a write or sync takes.
-    ``on_visit`` is called at each write and sync of the device, in the middle of it: who ends the machine there has it
-    torn. ``broken`` are folders, file systems of their own, below which a share of the files cannot be made or
-    replaced.
+    ``capacity`` limits the content in bytes (None: unlimited). ``fail_read``, ``fail_write`` and ``fail_sync`` are the
+    probabilities that a read, write or sync fails with EIO (True: always). A failed append has written a part of its
+    data; the data of a failed sync is lost with the power. A failure is reported to each open file and each open file
+    system, and if it was not reported to any of them, to the next that is opened. ``delay`` is the range of seconds
+    that a write or sync takes. ``on_visit`` is called during each write and sync: if it ends the machine, the write is
+    torn. ``broken`` maps folders to the share of files below them that cannot be created or replaced.
     """
 
     def __init__(self, machine_clock: clock.Clock, source: random.Random) -> None:
@@ -48,25 +47,25 @@ class Disk:
         self._durable: dict[str, files.Node] = {"/": root}
         self._pending: list[files.Change] = []
         self._locks: dict[str, files.FileLock] = {}
-        # syncs of files that failed, and how many of them somebody has heard of by a sync of all
-        self.failures = self.told = 0
+        # The number of failed syncs of files, and how many of them a sync of the whole disk has reported.
+        self.failures = self.reported = 0
 
     def flip(self, path: str, offset: int) -> None:
-        """Damage the byte at ``offset`` of a file, on stable storage too."""
+        """Corrupt the byte at ``offset`` of a file, on stable storage too."""
         self._file(path).content[offset] ^= 0xFF
 
     def lose_power(self) -> None:
-        """Go back to what is on stable storage, with the seeded part of what was on its way."""
+        """Return to the content on stable storage, with a random part of the changes that were not stable."""
         for change in self._pending[: self._random.randint(0, len(self._pending))]:
             files.apply(self._durable, change)
         self._pending.clear()
         self._names = dict(self._durable)
         for node in self._names.values():
             node.tear(self._random)
-        self.told = self.failures
+        self.reported = self.failures
 
     async def work(self) -> None:
-        """Take the time of a visit to the device; the machine may end meanwhile."""
+        """Take the time of a write or sync; the machine may end meanwhile."""
         boot.check()
         await asyncio.sleep(self._random.uniform(*self.delay))
         if self.on_visit is not None:
@@ -74,17 +73,17 @@ class Disk:
         boot.check()
 
     def fails(self, chance: float) -> bool:
-        """Draw whether something fails that does so with the probability ``chance``."""
+        """Return whether an operation fails this time whose probability of failure is ``chance``."""
         return chance > 0 and self._random.random() < chance
 
-    def room(self, wanted: int) -> int:
-        """Return how many of ``wanted`` bytes the disk can still take."""
+    def writable(self, size: int) -> int:
+        """Return how many of ``size`` bytes still fit on the disk."""
         if self.capacity is None:
-            return wanted
-        return max(0, min(wanted, self.capacity - self._used()))
+            return size
+        return max(0, min(size, self.capacity - self._used()))
 
     def write_back(self, node: files.Node) -> None:
-        """Put a file's content on stable storage; when ``fail_sync`` strikes, the failure is noted instead."""
+        """Make a file's content stable; if ``fail_sync`` applies, record the failure instead."""
         if self.fails(self.fail_sync):
             node.lost = True
             node.failures += 1
@@ -93,14 +92,14 @@ class Disk:
             node.stable = len(node.content)
 
     def write_all_back(self, path: str) -> None:
-        """Do so with all files; ``path`` must be there."""
+        """Call ``write_back`` for each file with unstable content; ``path`` must exist."""
         self._node(path)
         for node in self._names.values():
             if node.stable < len(node.content):
                 self.write_back(node)
 
     def sync_names(self, path: str) -> None:
-        """Put all names on stable storage; OSError EIO when ``fail_sync`` strikes."""
+        """Make all name changes stable; OSError EIO if ``fail_sync`` applies."""
         if self.fails(self.fail_sync):
             raise files.error(errno.EIO, path)
         for change in self._pending:
@@ -108,21 +107,21 @@ class Disk:
         self._pending.clear()
 
     def place_socket(self, path: str, mode: int) -> None:
-        """Make the entry that a bound UNIX socket has; it replaces a stale one."""
+        """Create the directory entry of a UNIX socket; replace a stale entry."""
         self._parent(path)
         self._change({path: files.Node(mode=mode, mtime=self.clock.now())})
 
     def remove_socket(self, path: str) -> None:
-        """Remove the entry of a UNIX socket, if it is there."""
+        """Remove the directory entry of a UNIX socket, if it exists."""
         self._change({path: None})
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory at ``path``."""
+        """Return whether there is a file or directory at ``path``."""
         boot.check()
         return path in self._names
 
     def status(self, path: str) -> interface.FileStatus:
-        """Describe the file at ``path``."""
+        """Return the status of the file at ``path``."""
         node = self._node(path)
         return interface.FileStatus(node.size, node.mtime, node.mode, node.directory)
 
@@ -142,9 +141,9 @@ class Disk:
         return bytes(node.content) + bytes(node.hole)
 
     async def write(self, path: str, data: bytes, *, mode: int = 0o640, sync: bool = True) -> None:
-        """Replace the file at ``path`` as a whole."""
+        """Replace the file at ``path`` atomically."""
         self._parent(path)
-        if self.room(len(data)) < len(data):
+        if self.writable(len(data)) < len(data):
             raise files.error(errno.ENOSPC, path)
         await self.work()
         if self.fails(self.fail_write):
@@ -163,7 +162,7 @@ class Disk:
             self.sync_names(path)
 
     async def write_all(self, files: Mapping[str, bytes]) -> dict[str, OSError]:
-        """Replace files one after the other, none of them synced; return what failed, by path."""
+        """Replace files one after the other, without a sync; return the errors by path."""
         failures: dict[str, OSError] = {}
         for path, data in files.items():
             try:
@@ -178,15 +177,15 @@ class Disk:
         return hashlib.sha256(self.read(path)).hexdigest()
 
     async def sync(self, path: str) -> None:
-        """Put all content and all names on stable storage; see ``opened.FileSystem.sync``."""
+        """Make all content and all names stable; see ``opened.FileSystem.sync``."""
         await self.file_system(path).sync()
 
     def file_system(self, path: str) -> opened.FileSystem:
-        """Hold the disk open."""
+        """Open the disk."""
         return opened.FileSystem(self, path)
 
     async def append_file(self, path: str, *, mode: int = 0o640) -> opened.AppendFile:
-        """Open a file for appending, creating it when missing."""
+        """Open a file for appending; create it if missing."""
         self._parent(path)
         await self.work()
         if path not in self._names:
@@ -195,7 +194,7 @@ class Disk:
         return opened.AppendFile(self, path, self._file(path))
 
     async def make_directory(self, path: str, *, mode: int = 0o750) -> None:
-        """Create a directory and those above it, on stable storage."""
+        """Create a directory and its parents, on stable storage."""
         await self.work()
         if path in self._names:
             self._directory(path)
@@ -209,7 +208,7 @@ class Disk:
         self.sync_names(path)
 
     async def rename(self, moves: Mapping[str, str]) -> None:
-        """Move files or directories one after the other; not safe before the next sync of a name."""
+        """Rename files or directories one after the other; not stable before the next sync of names."""
         for old, new in moves.items():
             await self.work()
             node = self._node(old)
@@ -220,13 +219,13 @@ class Disk:
             self._change(dict.fromkeys(moved) | {new + p[len(old) :]: n for p, n in moved.items()})
 
     async def remove(self, path: str) -> None:
-        """Remove a file; not safe before the next sync of a name."""
+        """Remove a file; not stable before the next sync of names."""
         await self.work()
         self._file(path)
         self._change({path: None})
 
     async def remove_tree(self, path: str) -> None:
-        """Remove a directory with all below it; a crash may leave a part."""
+        """Remove a directory and everything below it; a crash may leave a part of it."""
         await self.work()
         if path in self._names:
             self._directory(path)
@@ -234,7 +233,7 @@ class Disk:
             self._change({name: None})
 
     async def make_sparse(self, path: str, size: int, *, mode: int = 0o600) -> None:
-        """Create a new file of ``size`` bytes that takes no room, in memory neither."""
+        """Create a sparse file of ``size`` bytes, which uses no capacity and no memory."""
         self._parent(path)
         await self.work()
         if path in self._names:
@@ -245,42 +244,42 @@ class Disk:
     def free_space(self, path: str) -> tuple[int, int]:
         """Return free and total bytes."""
         self._node(path)
-        total = ENDLESS if self.capacity is None else self.capacity
+        total = UNLIMITED_CAPACITY if self.capacity is None else self.capacity
         return max(0, total - self._used()), total
 
     def lock(self, path: str) -> files.FileLock:
-        """Lock a file exclusively, creating it when missing; it then holds the process id, as a real one does."""
+        """Lock a file exclusively, creating it if missing, and write the process id into it, as the real disk does."""
         boot.check()
         self._parent(path)
         before = self._locks.get(path)
-        if before is not None and before.held:
+        if before is not None and before.valid:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
         if path not in self._names:
             self._change({path: files.Node(mode=0o640, mtime=self.clock.now())})
         owner = boot.current()
         self._file(path).content[:] = b"%d\n" % (owner.pid if owner else boot.FIRST_PID)
-        held = self._locks[path] = files.FileLock(self._locks, path, owner)
-        return held
+        lock = self._locks[path] = files.FileLock(self._locks, path, owner)
+        return lock
 
     def stable(self, path: str) -> bytes | None:
-        """Return what a loss of power would leave of a file for certain; None where there would be no file."""
+        """Return the part of a file that survives a power loss for certain; None if the file might be lost."""
         node = self._durable.get(path)
         return None if node is None or node.directory else bytes(node.content[: node.stable])
 
     def stable_names(self, folder: str) -> list[str]:
-        """List what a loss of power would leave of a directory for certain, in order."""
+        """List the names in a directory that survive a power loss for certain, sorted."""
         beginning = f"{folder}/"
         below = [path[len(beginning) :] for path in self._durable if path.startswith(beginning)]
         return sorted(name for name in below if "/" not in name)
 
     def image(self) -> dict[str, tuple[int, bytes | None]]:
-        """Return mode and content (None: a directory) of all files; nothing may be unsafe or sparse."""
+        """Return mode and content (None: a directory) of all files; all must be stable, and none sparse."""
         return {
             path: (node.mode, None if node.directory else bytes(node.content)) for path, node in self._names.items()
         }
 
     def restore(self, image: Mapping[str, tuple[int, bytes | None]]) -> None:
-        """Take what ``image`` returned for the content of this disk, all of it safe."""
+        """Replace the content of this disk with an ``image``; all of it is stable."""
         now = self.clock.now()
         self._names = {
             path: files.Node(mode, now, content is None, bytearray(content or b""), stable=len(content or b""))

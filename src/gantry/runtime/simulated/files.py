@@ -1,7 +1,6 @@
-"""What a simulated disk has on it: files and directories, changes of their names, locks (``disk``).
+"""The content of a simulated disk (``disk``): files and directories, changes of their names, locks.
 
-A file's content is a run of bytes of which the first ``stable`` are safe; ``tear`` is what a power failure does to the
-others.
+Of a file's content, the first ``stable`` bytes are on stable storage; ``tear`` applies a power loss to the other bytes.
 """
 
 import os
@@ -18,7 +17,7 @@ def error(number: int, path: str) -> OSError:
 
 @dataclass(eq=False)
 class Node:
-    """A file or directory. ``hole`` counts the zero bytes behind the content that take no room."""
+    """A file or directory. ``hole`` is the number of zero bytes after the content that use no capacity."""
 
     mode: int
     mtime: float
@@ -26,11 +25,11 @@ class Node:
     content: bytearray = field(default_factory=bytearray)
     hole: int = 0
     stable: int = 0
-    # A sync failed: as with Linux, later syncs succeed and do not bring back what that one lost. Who has the file open
-    # is told of each failure once; who opens it, of those that nobody was told of (errseq_t in the kernel).
+    # A sync has failed. As in Linux, later syncs succeed but do not write the data that the failed sync lost. Each open
+    # file reports each failure once; a newly opened file reports failures that no other has reported (errseq_t).
     lost: bool = False
     failures: int = 0
-    told: int = 0
+    reported: int = 0
 
     @property
     def size(self) -> int:
@@ -38,22 +37,22 @@ class Node:
         return len(self.content) + self.hole
 
     def tear(self, source: random.Random) -> None:
-        """Lose what is not stable, up to a point that the seed chooses."""
-        unsafe = len(self.content) - self.stable
-        if unsafe > 0:
-            # One draw, whatever the length: the certificates in some files have random ones.
-            del self.content[self.stable + int(source.random() * (unsafe + 1)) :]
+        """Lose content that is not stable, from a point that ``source`` chooses."""
+        unstable = len(self.content) - self.stable
+        if unstable > 0:
+            # Always one draw, because the length of certificates in some files is random.
+            del self.content[self.stable + int(source.random() * (unstable + 1)) :]
         self.stable = len(self.content)
         self.lost = False
-        self.told = self.failures
+        self.reported = self.failures
 
 
 Change = dict[str, Node | None]
-"""A change of names, whole or not at all: what each path means afterwards."""
+"""An atomic change of names: the file or directory of each path afterwards, None if removed."""
 
 
 def apply(names: dict[str, Node], change: Change) -> None:
-    """Carry out a change of names."""
+    """Apply a change to names."""
     for path, node in change.items():
         if node is None:
             names.pop(path, None)
@@ -62,7 +61,7 @@ def apply(names: dict[str, Node], change: Change) -> None:
 
 
 class FileLock:
-    """A lock on a simulated file; it is given back when the process that took it ends."""
+    """A lock on a simulated file; the end of the process that acquired the lock releases it."""
 
     def __init__(self, locks: dict[str, "FileLock"], path: str, owner: boot.Boot | None) -> None:
         self._locks = locks
@@ -70,11 +69,11 @@ class FileLock:
         self._owner = owner
 
     @property
-    def held(self) -> bool:
-        """Tell whether it still counts."""
+    def valid(self) -> bool:
+        """Return whether the process that acquired the lock still runs."""
         return self._owner is None or not self._owner.ended
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._locks.get(self._path) is self:
             del self._locks[self._path]

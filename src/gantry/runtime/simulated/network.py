@@ -1,17 +1,15 @@
 """The network between simulated machines: requests and answers that are delayed, lost, late or repeated; partitions.
 
-``Wires`` is the world's one network, ``Network`` a machine's door to it. A machine is reached by its name, by the
-addresses that ``Wires.register`` gave it, and by itself as ``localhost``. TLS is not spoken; what remains of it is that
-both sides must want it, and that the server sees the certificate that the client's machine was given
-(``Network.certificate``).
+``Wires`` is the network of the world, ``Network`` a machine's access to it. A machine is reachable by its name, by the
+addresses that ``Wires.register`` assigns to it, and from itself as ``localhost``. TLS is not simulated, except that
+both sides must use it, and that the server receives the certificate of the client's machine (``Network.certificate``).
 
-What TCP can do is modelled, for requests rather than for packets. Bytes of one connection are never lost or out of
-order while it lives; so a message that is lost is a connection that has fallen silent: the sender waits until its own
-time limit. Each request has a connection to itself (clients pool them), so requests of one client overtake each other.
-One that is held up arrives though its sender has given up meanwhile, or has ended. One that is served twice stands for
-something on the way that tries again on another connection and hands on the last answer; our own clients send nothing
-twice. A connection that breaks gives an error at once: the request may not have arrived, or it was served and the
-answer is cut off in the middle.
+The model has the faults of TCP, for requests rather than packets. An open connection never loses or reorders bytes; so
+a lost message means a silent connection, on which the sender waits until its own timeout. Each request has its own
+connection (clients pool them), so one client's requests can overtake each other. A delayed request arrives even if its
+sender has timed out or ended meanwhile. A request that is served twice models a proxy that retries on another
+connection and returns the last answer; our own clients never send a request twice. A broken connection raises an error
+at once: either the request has not arrived, or it was served and the answer is incomplete.
 """
 
 import asyncio
@@ -61,7 +59,7 @@ class _Listener:
         return dataclasses.replace(response, pieces=self._sent(response.pieces))
 
     def _sent(self, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Let the server send by itself, however far its client has read; the connection breaks if the server ends."""
+        """Send in a task of the server, however fast the client reads; the server's end breaks the connection."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         async def send() -> None:
@@ -72,7 +70,7 @@ class _Listener:
         sending = self._spawn(send())
 
         def ended(done: asyncio.Task[None]) -> None:
-            # Its failure counts as looked at, though the client may have gone.
+            # Retrieve the exception even if the client has disconnected, so that asyncio does not warn.
             if not done.cancelled():
                 done.exception()
             queue.put_nowait(None)
@@ -92,11 +90,11 @@ async def _received(sending: asyncio.Task[None], queue: asyncio.Queue[bytes | No
 
 
 class Wires:
-    """What connects the machines; its attributes may be changed at any time.
+    """The network between the machines; a test may change its attributes at any time.
 
-    ``delay`` is the range of seconds that a message travels, ``lateness`` how many more it is held up at most. The
-    others are probabilities: ``drop`` and ``reorder`` that a message is lost or held up, ``duplicate`` that a request
-    is served a second time, and ``reset`` that a connection breaks. Inside a machine there is only delay.
+    ``delay`` is the range of seconds that a message takes, ``lateness`` the maximum of additional seconds for a late
+    message. The others are probabilities: of a lost message (``drop``), of a late message (``reorder``), of a request
+    that is served twice (``duplicate``), and of a broken connection (``reset``). Inside a machine there is only delay.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, source: random.Random) -> None:
@@ -113,11 +111,11 @@ class Wires:
         self._listeners: dict[tuple[str, int], _Listener] = {}
 
     def register(self, address: str, machine: str) -> None:
-        """Let ``machine`` be reached by ``address`` (an IP address or another name)."""
+        """Make ``machine`` reachable by ``address`` (an IP address or another name)."""
         self._addresses[address] = machine
 
     def partition(self, first: str, second: str, *, one_way: bool = False) -> None:
-        """Lose every message between two machines; ``one_way``: only those from the first to the second."""
+        """Drop every message between two machines; ``one_way``: only messages from the first to the second."""
         self._cut.add((first, second))
         if not one_way:
             self._cut.add((second, first))
@@ -127,38 +125,38 @@ class Wires:
         self._cut -= {(first, second), (second, first)}
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Tell whether every message from one machine to another is lost."""
+        """Return whether every message from one machine to another is lost."""
         return (source, target) in self._cut
 
-    def resolve(self, host: str, asking: str) -> str:
-        """Return the machine that ``host`` means to the machine ``asking``; OSError when nobody has that name."""
+    def resolve(self, host: str, client: str) -> str:
+        """Return the machine that ``host`` means on the machine ``client``; OSError if no machine has that name."""
         if host in LOOPBACK:
-            return asking
+            return client
         if host not in self._addresses:
             raise OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH), host)
         return self._addresses[host]
 
     def listen(self, machine: str, port: int, listener: _Listener) -> None:
-        """Open a port; OSError EADDRINUSE when it is open already."""
+        """Open a port; OSError EADDRINUSE if it is already open."""
         if self._listener(machine, port):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), f"{machine}:{port}")
         self._listeners[machine, port] = listener
 
     def unlisten(self, machine: str, port: int, listener: _Listener) -> None:
-        """Close a port that ``listener`` has open."""
+        """Close a port that ``listener`` has opened."""
         if self._listeners.get((machine, port)) is listener:
             del self._listeners[machine, port]
 
     def _listener(self, machine: str, port: int) -> _Listener | None:
-        found = self._listeners.get((machine, port))
-        return None if found is None or found.owner.ended else found
+        listener = self._listeners.get((machine, port))
+        return None if listener is None or listener.owner.ended else listener
 
     async def exchange(
         self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
     ) -> interface.HttpResponse:
-        """Carry a request and its answer; OSError when the connection fails, no return when a message is lost."""
-        # What is on the wire is nobody's task: it arrives though its sender is cancelled.
-        carrier = self._alone(self._carry(source, target, port, request, tls=tls))
+        """Transfer a request and its answer; OSError if the connection fails; never return if a message is lost."""
+        # A message on the wire is not a task of any machine: it arrives even if its sender is cancelled.
+        carrier = self._detached(self._carry(source, target, port, request, tls=tls))
         await asyncio.wait([carrier])
         if answer := carrier.result():
             return answer
@@ -168,7 +166,7 @@ class Wires:
     async def _carry(
         self, source: str, target: str, port: int, request: interface.HttpRequest, *, tls: bool
     ) -> interface.HttpResponse | None:
-        """Bring a request there and its answer back; None when either is lost."""
+        """Transfer a request and return its answer; None if either is lost."""
         breaks = self._chance(self.reset, source, target)
         arrives = await self._travel(source, target)
         if breaks and self._random.random() < 0.5:
@@ -179,23 +177,23 @@ class Wires:
         if listener is None:
             if not await self._travel(target, source):
                 return None
-            raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {target}:{port}")
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{target}:{port} refused the connection: no listener")
         if listener.tls != tls:
-            raise ConnectionResetError(errno.ECONNRESET, f"only one side of {target}:{port} speaks TLS")
+            raise ConnectionResetError(errno.ECONNRESET, f"only one side of the connection to {target}:{port} uses TLS")
         if len(request.body) > listener.body_limit:
             return interface.HttpResponse(413, b"the body is too large", "text/plain")
         where = f"{target}:{port}"
         served = [listener.begin(request)]
         if self._chance(self.duplicate, source, target) and await self._travel(source, target):
             served.append(listener.begin(request))
-        # the one that answers is the last to be done
+        # The last task to end provides the answer.
         answers = [await self._outcome(task, where) for task in served]
         if breaks:
             raise ConnectionResetError(errno.ECONNRESET, f"{where} broke the connection in its answer")
         return answers[-1] if await self._travel(target, source) else None
 
     async def follow(self, answer: interface.HttpResponse, server: str, client: str) -> AsyncGenerator[bytes, None]:
-        """Carry a body that comes in pieces; from a piece that is lost on there is silence."""
+        """Transfer a body that comes in pieces; after a lost piece nothing more arrives."""
         if answer.body:
             yield answer.body
         if answer.pieces is None:
@@ -209,7 +207,7 @@ class Wires:
                 yield piece
 
     async def _travel(self, source: str, target: str) -> bool:
-        """Take the time of a way; tell whether the message arrives."""
+        """Take the time of one message; return whether it arrives."""
         lost = self._chance(self.drop, source, target)
         late = self._random.uniform(0, self.lateness) if self._chance(self.reorder, source, target) else 0.0
         await asyncio.sleep(self._random.uniform(*self.delay) + late)
@@ -218,14 +216,14 @@ class Wires:
     def _chance(self, probability: float, source: str, target: str) -> bool:
         return probability > 0 and source != target and self._random.random() < probability
 
-    def _alone(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
-        """Run what belongs to no machine; its failure is looked at by who waits for it, if anybody does."""
+    def _detached(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        """Run a task that belongs to no machine; retrieve its exception, so that asyncio does not warn."""
         task = contextvars.Context().run(self._loop.create_task, work)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
     async def _outcome(self, task: asyncio.Task[interface.HttpResponse], where: str) -> interface.HttpResponse:
-        # waiting does not cancel: a server goes on when its client gives up
+        # Unlike awaiting the task, this wait does not cancel it: a server continues when its client disconnects.
         await asyncio.wait([task])
         if task.cancelled():
             raise ConnectionResetError(errno.ECONNRESET, f"{where} ended the connection")
@@ -272,18 +270,18 @@ class HttpClient(interface.HttpClient):
         timeout: float,
         headers: Mapping[str, str] | None = None,
     ) -> interface.HttpResponse:
-        """Send one request; a lost message shows as TimeoutError. What of an answer comes in pieces is waited for."""
+        """Send one request, and wait for all pieces of its answer; a lost message results in TimeoutError."""
         answer = await self._send(method, host, port, path, body=body, timeout=timeout, headers=headers)
         if answer.pieces is None:
             return answer
         async with asyncio.timeout(timeout), contextlib.aclosing(answer.pieces):
-            rest = b"".join([piece async for piece in answer.pieces])
-        return dataclasses.replace(answer, body=answer.body + rest, pieces=None)
+            streamed_body = b"".join([piece async for piece in answer.pieces])
+        return dataclasses.replace(answer, body=answer.body + streamed_body, pieces=None)
 
     async def stream(
         self, host: str, port: int, path: str, *, timeout: float, headers: Mapping[str, str] | None = None
     ) -> interface.HttpResponse:
-        """Send one GET and return when its answer begins; a cut network shows as silence."""
+        """Send one GET request; return when its answer begins. Pieces stop arriving during a partition."""
         answer = await self._send("GET", host, port, path, body=b"", timeout=timeout, headers=headers)
         wires, machine = self._network.wires, self._network.machine
         pieces = wires.follow(answer, wires.resolve(host, machine), machine)
@@ -312,17 +310,17 @@ class HttpClient(interface.HttpClient):
         async with asyncio.timeout(timeout):
             target = wires.resolve(host, machine)
             answer = await wires.exchange(machine, target, port, request, tls=self._tls)
-        seen = {name.lower(): value for name, value in answer.headers.items()}
-        return dataclasses.replace(answer, headers=seen)
+        lower_case_headers = {name.lower(): value for name, value in answer.headers.items()}
+        return dataclasses.replace(answer, headers=lower_case_headers)
 
     async def close(self) -> None:
-        """Nothing is kept between posts."""
+        """Do nothing: connections are not kept between requests."""
 
 
 class Network:
-    """A machine's door to the network and to its own UNIX sockets; it outlives the machine's boots.
+    """A machine's access to the network and to its own UNIX sockets; it outlives the machine's boots.
 
-    ``certificate`` is what the machine shows as a client to servers with TLS, in DER. What listens belongs to the boot
+    ``certificate`` is the machine's client certificate for servers with TLS, in DER. A new server belongs to the boot
     that ``owner`` returns at that moment.
     """
 
@@ -335,10 +333,10 @@ class Network:
         self._sockets: dict[str, streams.Server] = {}
 
     async def serve_unix(self, path: str, handler: bytestream.Handler, *, mode: int, limit: int) -> streams.Server:
-        """Listen on a UNIX socket; a socket file on which nobody listens is replaced."""
+        """Listen on a UNIX socket; replace a stale socket file."""
         boot.check()
-        held = self._sockets.get(path)
-        if held is not None and held.open:
+        present = self._sockets.get(path)
+        if present is not None and present.open:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), path)
         self._disk.place_socket(path, mode)
         forget = functools.partial(self._disk.remove_socket, path)
@@ -354,14 +352,14 @@ class Network:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED), path)
         return server.accept(limit)
 
-    async def inherited(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
-        """Raise OSError: a simulated daemon has no standard input."""
+    async def stdin_connection(self, *, limit: int) -> tuple[bytestream.Reader, bytestream.Writer]:
+        """Raise OSError: simulated daemons have no standard input."""
         raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
 
     async def pass_connection(
-        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, patience: float
+        self, writer: bytestream.Writer, message: bytes, *, host: str, port: int, timeout_seconds: float
     ) -> None:
-        """Raise OSError: no program of a simulated machine takes connections from others."""
+        """Raise OSError: programs of simulated machines cannot receive connections."""
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     async def serve_http(
@@ -373,7 +371,7 @@ class Network:
         tls: ssl.SSLContext | None,
         body_limit: int,
     ) -> HttpServer:
-        """Open a port, on all addresses of the machine whatever ``host`` says."""
+        """Open a port on all addresses of the machine; ``host`` is ignored."""
         boot.check()
         listener = _Listener(handler, tls is not None, body_limit, self._owner())
         self.wires.listen(self.machine, port, listener)

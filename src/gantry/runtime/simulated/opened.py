@@ -1,4 +1,4 @@
-"""Files and file systems that are held open on a simulated disk (``disk``)."""
+"""Open files and file systems of a simulated disk (``disk``)."""
 
 import errno
 from typing import Protocol
@@ -7,16 +7,16 @@ from gantry.runtime.simulated import boot, clock, files
 
 
 class Device(Protocol):
-    """What an open file needs of its disk; ``disk.Disk`` documents the members."""
+    """The members of a disk that open files use; ``disk.Disk`` documents them."""
 
     clock: clock.Clock
     fail_write: float
     fail_sync: float
     failures: int
-    told: int
+    reported: int
 
-    def room(self, wanted: int, /) -> int:
-        """Return how many of ``wanted`` bytes fit on the disk."""
+    def writable(self, size: int, /) -> int:
+        """Return how many of ``size`` bytes still fit on the disk."""
         ...
 
     def fails(self, chance: float, /) -> bool:
@@ -24,19 +24,19 @@ class Device(Protocol):
         ...
 
     async def work(self) -> None:
-        """Take the time of a visit to the device."""
+        """Take the time of a write or sync."""
         ...
 
     def write_back(self, node: files.Node, /) -> None:
-        """Put a file's content on stable storage, or count a failure."""
+        """Make a file's content stable, or record a failure."""
         ...
 
     def write_all_back(self, path: str, /) -> None:
-        """Put all content on stable storage."""
+        """Make all content stable."""
         ...
 
     def sync_names(self, path: str, /) -> None:
-        """Put all names on stable storage; OSError when that fails."""
+        """Make all name changes stable; OSError if that fails."""
         ...
 
 
@@ -47,28 +47,28 @@ class AppendFile:
         self._disk = disk
         self._path = path
         self._node = node
-        self._told = node.told
+        self._reported = node.reported
         self._closed = False
 
     @property
     def size(self) -> int:
-        """Return the length in bytes, what is not yet synced included."""
+        """Return the length in bytes, including data that is not synced yet."""
         return self._node.size
 
     async def append(self, data: bytes) -> None:
-        """Write ``data`` at the end and sync it; a full or a failing disk takes a part."""
+        """Write ``data`` at the end and sync it; a full or failing disk writes a part of it."""
         self._check()
-        taken = self._disk.room(len(data))
+        writable = self._disk.writable(len(data))
         fails = self._disk.fails(self._disk.fail_write)
-        self._node.content += data[: taken // 2 if fails else taken]
+        self._node.content += data[: writable // 2 if fails else writable]
         self._node.mtime = self._disk.clock.now()
-        if fails or taken < len(data):
+        if fails or writable < len(data):
             raise files.error(errno.EIO if fails else errno.ENOSPC, self._path)
         await self._disk.work()
         self._sync()
 
     async def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes; when the sync fails it keeps its length."""
+        """Cut the file to ``size`` bytes; if the sync fails, the file keeps its length."""
         self._check()
         await self._disk.work()
         if self._disk.fails(self._disk.fail_sync):
@@ -84,10 +84,10 @@ class AppendFile:
         self._closed = True
 
     def _sync(self) -> None:
-        """Put the content on stable storage; OSError when that fails now, or a sync by somebody else has failed."""
+        """Make the content stable; OSError if that fails, or if an earlier failure is not reported here yet."""
         self._disk.write_back(self._node)
-        if self._told < self._node.failures:
-            self._told = self._node.told = self._node.failures
+        if self._reported < self._node.failures:
+            self._reported = self._node.reported = self._node.failures
             raise files.error(errno.EIO, self._path)
 
     def _check(self) -> None:
@@ -97,21 +97,21 @@ class AppendFile:
 
 
 class FileSystem:
-    """A simulated disk that is held open."""
+    """An open simulated disk."""
 
     def __init__(self, disk: Device, path: str) -> None:
         self._disk = disk
         self._path = path
-        self._told = disk.told
+        self._reported = disk.reported
 
     async def sync(self) -> None:
-        """Put all content and all names on stable storage; OSError EIO when ``fail_sync`` strikes, or has before."""
+        """Make all content and names stable; OSError EIO if ``fail_sync`` applies, or did since the last call."""
         await self._disk.work()
         self._disk.write_all_back(self._path)
-        if self._told < self._disk.failures:
-            self._told = self._disk.told = self._disk.failures
+        if self._reported < self._disk.failures:
+            self._reported = self._disk.reported = self._disk.failures
             raise files.error(errno.EIO, self._path)
         self._disk.sync_names(self._path)
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the disk; nothing happens."""

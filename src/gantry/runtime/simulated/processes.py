@@ -1,7 +1,7 @@
 """Processes of a simulated machine: its daemons, and other programs.
 
 Programs are functions that a test registers under the path of a program. Daemons are coroutines that
-``SimulatedRuntime.launch`` runs; signals reach them as they reach real ones.
+``SimulatedRuntime.launch`` runs; signals reach them as they reach real daemons.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from gantry.runtime import bytestream, commands, serving
 from gantry.runtime.simulated import boot, disk, opened, streams
 
-READ_AHEAD = 1 << 20
-"""Bytes that are taken from a program on a connection before they are asked for."""
+READ_AHEAD_BYTES = 1 << 20
+"""Buffer for data from a connected program."""
 
-PATIENCE = 5.0
-"""Seconds in which what a program has written is taken in when it has ended."""
+DRAIN_TIMEOUT_SECONDS = 5.0
+"""For a handler to read the remaining output of a program that has ended."""
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a program was called; ``connection`` is the standard input of one that is attended."""
+    """The call of a program; ``connection`` is the standard input of a connected program."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -33,13 +33,13 @@ class Invocation:
     connection: streams.End | None = None
 
 
-# A program does its work, in virtual time, and says how it ended; it is cancelled when it is killed.
 Program = Callable[[Invocation], Awaitable[commands.Completed]]
+"""Does the work of a program in virtual time, and returns its exit; a signal that kills the program cancels it."""
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """A daemon that was launched: how it was called, its tasks, its main task, and what SIGTERM does."""
+    """A launched daemon: its arguments, its boot, its main task, and the handler of SIGTERM."""
 
     arguments: list[str]
     boot: boot.Boot
@@ -48,7 +48,7 @@ class Daemon:
 
 
 class Processes:
-    """The processes of one machine: ``programs`` maps the first argument of a program to what runs."""
+    """The processes of one machine: ``programs`` maps the first argument of a call to the program that runs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, machine_disk: disk.Disk, host: str) -> None:
         self.programs: dict[str, Program] = {}
@@ -68,17 +68,17 @@ class Processes:
         machine: boot.Boot,
         terminate: Callable[[], None] | None = None,
     ) -> Daemon:
-        """Run a daemon until ``main`` ends, SIGKILL comes, or the boot ``machine`` ends.
+        """Run a daemon until ``main`` ends, SIGKILL arrives, or the boot ``machine`` ends.
 
-        ``arguments`` are those that others see; SIGTERM and SIGINT call ``terminate`` (None: they cancel ``main``).
+        ``command_line`` returns ``arguments``. SIGTERM and SIGINT call ``terminate`` (None: cancel ``main``).
         """
         pid = next(self._numbers)
         process = machine.process(pid)
         task = process.spawn(main)
         task.add_done_callback(lambda _: process.end())
-        self._daemons = {number: one for number, one in self._daemons.items() if not one.boot.ended}
-        made = self._daemons[pid] = Daemon(list(arguments), process, task, terminate or (lambda: _cancel(task)))
-        return made
+        self._daemons = {number: daemon for number, daemon in self._daemons.items() if not daemon.boot.ended}
+        launched = self._daemons[pid] = Daemon(list(arguments), process, task, terminate or (lambda: _cancel(task)))
+        return launched
 
     def lose_power(self) -> None:
         """End all programs."""
@@ -95,14 +95,14 @@ class Processes:
         stdin: bytes = b"",
         timeout: float = 60.0,
     ) -> commands.Completed:
-        """Run a program to its end."""
+        """Run a program until it ends."""
         program = self._find(arguments)
         async with asyncio.timeout(timeout):
             await asyncio.sleep(0)
             return await program(Invocation(arguments, environment or {}, directory, stdin))
 
     async def start(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None, log: str) -> int:
-        """Start a program that survives a kill of the machine's daemons, but no loss of power."""
+        """Start a program that survives a kill of the machine's daemons, but not a power loss."""
         program = self._find(arguments)
         pid = next(self._numbers)
         output = await self._disk.append_file(log)
@@ -111,17 +111,17 @@ class Processes:
         self._running[pid] = (list(arguments), task)
         return pid
 
-    async def attend(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
-        """Run a program that has a connection to us for its standard input."""
+    async def run_connected(self, arguments: Sequence[str], handler: bytestream.Handler) -> int:
+        """Run a program whose standard input is a connection that ``handler`` serves."""
         program = self._find(arguments)
-        end, (reader, writer) = streams.pair(READ_AHEAD, READ_AHEAD)
+        end, (reader, writer) = streams.pair(READ_AHEAD_BYTES, READ_AHEAD_BYTES)
         task = asyncio.ensure_future(serving.serve(handler, reader, writer))
         try:
             await asyncio.sleep(0)
             completed = await program(Invocation(arguments, connection=end))
         finally:
             end[1].close()
-            await asyncio.wait([task], timeout=PATIENCE)
+            await asyncio.wait([task], timeout=DRAIN_TIMEOUT_SECONDS)
             task.cancel()
             await asyncio.wait([task])
         if not task.cancelled():
@@ -133,12 +133,12 @@ class Processes:
         await output.append(completed.stdout + completed.stderr)
 
     def alive(self, pid: int) -> bool:
-        """Tell whether a daemon or a started program still runs."""
+        """Return whether a daemon or a started program still runs."""
         boot.check()
         return pid in self._running or self._daemon(pid) is not None
 
     def command_line(self, pid: int) -> list[str]:
-        """Return the arguments of a daemon or a started program; empty when it is gone."""
+        """Return the arguments of a daemon or a started program; empty if it has ended."""
         boot.check()
         daemon = self._daemon(pid)
         if daemon is not None:
@@ -146,9 +146,9 @@ class Processes:
         return list(self._running[pid][0]) if pid in self._running else []
 
     def signal(self, pid: int, number: int) -> None:
-        """Send a signal: SIGTERM, SIGINT, SIGHUP and SIGKILL end a program, others it does not notice.
+        """Send a signal: SIGTERM, SIGINT, SIGHUP and SIGKILL end a program; it ignores other signals.
 
-        A daemon does what it does at SIGTERM and SIGINT, and SIGKILL ends it.
+        A daemon runs its handler on SIGTERM and SIGINT, ends on SIGKILL, and ignores other signals.
         """
         boot.check()
         daemon = self._daemon(pid)
@@ -163,8 +163,8 @@ class Processes:
             self._running[pid][1].cancel()
 
     def _daemon(self, pid: int) -> Daemon | None:
-        found = self._daemons.get(pid)
-        return None if found is None or found.boot.ended else found
+        daemon = self._daemons.get(pid)
+        return None if daemon is None or daemon.boot.ended else daemon
 
     def _find(self, arguments: Sequence[str]) -> Program:
         boot.check()

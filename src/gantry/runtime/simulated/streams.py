@@ -1,8 +1,8 @@
 """Byte streams in memory, for the UNIX sockets inside one simulated machine.
 
-What is written reaches the peer's reader at once; a peer that does not read holds the writer up in ``drain``, as the
-kernel's buffers do. After either side has closed, the other reads what was sent and then the end, and its next
-``drain`` raises ConnectionResetError.
+Written data reaches the peer's reader at once; if the peer does not read, ``drain`` blocks the writer, as the kernel's
+buffers do. After either side has closed, the other reads the remaining data and then the end, and its next ``drain``
+raises ConnectionResetError.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from gantry.runtime.simulated import boot
 
 
 class _Gate(asyncio.Transport):
-    """What a StreamReader takes for its transport: it says when it has enough."""
+    """A StreamReader's transport, which the reader pauses while its buffer is full."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,13 +39,13 @@ class Writer:
         self.other: Writer | None = None
 
     def write(self, data: bytes, /) -> None:
-        """Hand ``data`` to the peer; it is dropped when the stream has ended."""
+        """Pass ``data`` to the peer; after the end of the stream, drop it."""
         boot.check()
         if not self._closed and data:
             self._peer.feed_data(data)
 
     async def drain(self) -> None:
-        """Return when the peer's reader has room."""
+        """Wait until the peer's reader accepts more data."""
         boot.check()
         await asyncio.sleep(0)
         await self._gate.opened.wait()
@@ -61,7 +61,7 @@ class Writer:
                 end._gate.opened.set()
 
     def is_closing(self) -> bool:
-        """Tell whether the stream has ended."""
+        """Return whether the stream has ended."""
         return self._closed
 
 
@@ -69,7 +69,7 @@ End = tuple[asyncio.StreamReader, Writer]
 
 
 def pair(limit: int, other_limit: int) -> tuple[End, End]:
-    """Return both ends of a new stream; each limit is that of the end's own reader."""
+    """Return both ends of a new stream; ``limit`` is of the first end's reader, ``other_limit`` of the second's."""
     reader, other_reader = asyncio.StreamReader(limit=limit), asyncio.StreamReader(limit=other_limit)
     writer, other_writer = Writer(reader, other_reader), Writer(other_reader, reader)
     writer.other, other_writer.other = other_writer, writer
@@ -77,7 +77,7 @@ def pair(limit: int, other_limit: int) -> tuple[End, End]:
 
 
 class Server:
-    """A listening UNIX socket of a simulated machine; ``forget`` removes its entry from the disk."""
+    """A listening UNIX socket of a simulated machine; ``forget`` removes its directory entry."""
 
     def __init__(
         self, handler: bytestream.Handler, limit: int, *, owner: boot.Boot, forget: Callable[[], None]
@@ -91,16 +91,16 @@ class Server:
 
     @property
     def open(self) -> bool:
-        """Tell whether it listens; it does not any more when its process has ended."""
+        """Return whether the socket is listening; this ends with its process."""
         return self._open and not self._owner.ended
 
     def accept(self, client_limit: int) -> End:
-        """Start the handler of a new connection; return the client's end."""
+        """Start the handler for a new connection; return the client's end."""
         end, (reader, writer) = pair(client_limit, self._limit)
         task = self._owner.spawn(serving.serve(self._handler, reader, writer))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
-        # a task that is cancelled before its first step never runs its ``finally``
+        # A task that is cancelled before its first step does not run its ``finally`` block.
         task.add_done_callback(lambda _: writer.close())
         return end
 

@@ -94,7 +94,9 @@ class Connection:
         """
         request = _request("getfd", {"fdname": name})
         try:
-            await self._network.pass_connection(self._writer, request, host=host, port=port, patience=timeout_seconds)
+            await self._network.pass_connection(
+                self._writer, request, host=host, port=port, timeout_seconds=timeout_seconds
+            )
         except OSError as error:
             raise errors.HypervisorError(
                 f"instance {self._guest}: {host} port {port} cannot be reached: {error}"

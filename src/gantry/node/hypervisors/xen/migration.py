@@ -42,7 +42,7 @@ class _Sending:
 
 @dataclass
 class _Receiving:
-    arrival: commands.Arrival
+    arrival: commands.BulkListener
     task: asyncio.Task[None]
 
 
@@ -75,7 +75,7 @@ class Migrations:
         self._receiving[name] = _Receiving(arrival, asyncio.ensure_future(self._receive(name, arrival)))
         return calls.Reception(host=address, port=arrival.port, secret=token)
 
-    async def _receive(self, name: str, arrival: commands.Arrival) -> None:
+    async def _receive(self, name: str, arrival: commands.BulkListener) -> None:
         stage = self._stage("restore", "-p", self._records.config(name), "/dev/stdin")
         try:
             streamed = await arrival.receive([stage], timeout=programs.DATA_TIMEOUT_SECONDS)
@@ -83,8 +83,8 @@ class Migrations:
             logger.warning("instance %s did not arrive: %s", name, error)
             return
         record = self._records.get(name)
-        if streamed.ended[0].code or record is None:
-            logger.warning("instance %s could not be restored: %s", name, domains.failure_reason(streamed.ended[0]))
+        if streamed.exits[0].code or record is None:
+            logger.warning("instance %s could not be restored: %s", name, domains.failure_reason(streamed.exits[0]))
             return
         await self._records.write(msgspec.structs.replace(record, arrived=True))
 
@@ -124,8 +124,8 @@ class Migrations:
                 name, f"the stream was interrupted: {error}; the log of the target's daemon may have the reason"
             )
             return
-        if streamed.ended[0].code:
-            self._failed(name, f"it could not be saved: {domains.failure_reason(streamed.ended[0])}")
+        if streamed.exits[0].code:
+            self._failed(name, f"it could not be saved: {domains.failure_reason(streamed.exits[0])}")
             return
         seconds = self._clock.monotonic() - began
         await self._records.write(msgspec.structs.replace(record, left=True))
