@@ -50,14 +50,14 @@ def test_a_database_has_the_last_word_over_a_new_master_until_it_is_left(own: la
     others.take("192.0.2.11")
     assert add(own, "b.example") == "192.0.2.12"
     said = own.refused("gnt-cluster", "modify", "--ipam-driver", "embedded")
-    assert "192.0.2.11 by port-7" in said
+    assert "192.0.2.11 to port-7" in said
     own.kill_master()
     others.take("192.0.2.13")
     own.start_master()
     said = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=lan4,network=net1"), "c.example")
     assert "pool lan4 of network net1 is full" in said
     said = own.refused("gnt-instance", "add", *lab.instance_arguments(nics="ip=192.0.2.13,network=net1"), "c.example")
-    assert "address 192.0.2.13 of network net1 is held by port-7 in the database" in said
+    assert "address 192.0.2.13 of network net1 is allocated to port-7 in the database" in said
     own.run("gnt-instance", "remove", "-f", "a.example")
     lab.wait_until(lambda: "192.0.2.10" not in others.held(), "the address in the database")
     others.take("192.0.2.10")

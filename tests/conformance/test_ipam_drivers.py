@@ -13,7 +13,7 @@ from gantry import errors
 from gantry.runtime import simulated
 
 POOL = [f"192.0.2.{number}" for number in (10, 11, *range(13, 20))]
-"""What the pool of the lab hands out: 192.0.2.12 is reserved externally."""
+"""The addresses that the pool of the lab allocates: 192.0.2.12 is reserved externally."""
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +28,21 @@ _number = itertools.count()
 @pytest.fixture(params=["embedded", "sqlite", pytest.param("postgresql", marks=postgres.NEEDS)])
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
     with simulated.World(seed=3) as world:
-        found = Lab(world)
-        world.run(found.start())
+        lab = Lab(world)
+        world.run(lab.start())
         if request.param == "sqlite":
-            world.run(found.switch("sql", f"sqlite://{tmp_path}/ipam.db"))
+            world.run(lab.switch("sql", f"sqlite://{tmp_path}/ipam.db"))
         elif request.param == "postgresql":
             server: postgres.Server = request.getfixturevalue("server")
-            world.run(found.switch("sql", server.create(f"conformance{next(_number)}")))
-        yield found
+            world.run(lab.switch("sql", server.create(f"conformance{next(_number)}")))
+        yield lab
 
 
-def test_pools_hand_out_the_lowest_first_without_what_is_reserved(lab: Lab) -> None:
+def test_pools_allocate_the_lowest_address_first_without_reserved_addresses(lab: Lab) -> None:
     assert [lab.run(lab.add_port())[0] for _ in POOL] == POOL
 
 
-def test_a_full_pool_says_so_and_gives_again_what_comes_back(lab: Lab) -> None:
+def test_a_full_pool_is_reported_and_reallocates_a_released_address(lab: Lab) -> None:
     lab.run(lab.add_port(count=len(POOL)))
     with pytest.raises(errors.NoRoomError):
         lab.run(lab.add_port())
@@ -50,14 +50,14 @@ def test_a_full_pool_says_so_and_gives_again_what_comes_back(lab: Lab) -> None:
     assert lab.run(lab.add_port()) == [POOL[4]]
 
 
-def test_many_at_once_get_one_each(lab: Lab) -> None:
+def test_concurrent_jobs_get_different_addresses(lab: Lab) -> None:
     async def scenario() -> list[str]:
-        return [ip for found in await asyncio.gather(*(lab.add_port() for _ in POOL)) for ip in found]
+        return [ip for allocated in await asyncio.gather(*(lab.add_port() for _ in POOL)) for ip in allocated]
 
     assert sorted(lab.run(scenario())) == POOL
 
 
-def test_several_in_one_job_are_all_there_or_none(lab: Lab) -> None:
+def test_all_or_no_addresses_of_a_job_are_allocated(lab: Lab) -> None:
     lab.run(lab.add_port(count=len(POOL) - 1))
     with pytest.raises(errors.NoRoomError):
         lab.run(lab.add_port(count=2))
@@ -65,7 +65,7 @@ def test_several_in_one_job_are_all_there_or_none(lab: Lab) -> None:
     assert lab.run(lab.add_port()) == [POOL[-1]]
 
 
-def test_an_address_that_is_named_is_given_once(lab: Lab) -> None:
+def test_a_specific_address_is_allocated_once(lab: Lab) -> None:
     assert lab.run(lab.add_port("192.0.2.200")) == ["192.0.2.200"]
     with pytest.raises(errors.NotUniqueError, match=r"192\.0\.2\.200"):
         lab.run(lab.add_port("192.0.2.200"))
@@ -73,7 +73,7 @@ def test_an_address_that_is_named_is_given_once(lab: Lab) -> None:
     assert lab.run(lab.add_port("192.0.2.200")) == ["192.0.2.200"]
 
 
-def test_addresses_that_may_not_be_had_are_refused(lab: Lab) -> None:
+def test_addresses_that_cannot_be_allocated_are_refused(lab: Lab) -> None:
     for ip, kind in (
         ("198.51.100.1", errors.InvalidError),
         ("192.0.2.255", errors.InvalidError),
@@ -91,10 +91,10 @@ def test_ports_and_instances_share_the_pools(lab: Lab) -> None:
     assert lab.run(lab.add_port()) == [POOL[0]]
 
 
-def test_what_was_given_survives_a_restart(lab: Lab) -> None:
-    given = lab.run(lab.add_port(count=3))
+def test_allocations_survive_a_restart(lab: Lab) -> None:
+    addresses = lab.run(lab.add_port(count=3))
     lab.run(lab.restart())
-    assert lab.allocated() == {*given}
+    assert lab.allocated() == {*addresses}
     assert lab.run(lab.add_port()) == [POOL[3]]
 
 

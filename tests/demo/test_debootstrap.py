@@ -33,7 +33,7 @@ def test_parameters_that_it_knows_are_accepted(parameters: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"OSP_NETWORK": "netplan"}, "network is 'netplan'"),
         ({"OSP_PACKAGES": "vim; reboot"}, "not a list of names"),
@@ -41,10 +41,10 @@ def test_parameters_that_it_knows_are_accepted(parameters: dict[str, str]) -> No
         ({"OSP_SSH_KEY": "secret"}, "no public key"),
     ],
 )
-def test_a_parameter_that_it_cannot_use_is_named(wrong: dict[str, str], said: str) -> None:
+def test_a_parameter_that_it_cannot_use_is_named(wrong: dict[str, str], message: str) -> None:
     done = run("verify", "parameters", **GOOD | wrong)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_disk_that_is_too_small_is_left_alone(tmp_path: pathlib.Path) -> None:

@@ -72,7 +72,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def steps(page: Path) -> Iterator[File | Command]:
-    """Return what a page tells to do, in order."""
+    """Yield the files and commands of a page, in order."""
     for block in blocks(page):
         if block.words[:1] == ["console"]:
             yield from _commands(block)
@@ -81,22 +81,22 @@ def steps(page: Path) -> Iterator[File | Command]:
 
 
 def _commands(block: Block) -> Iterator[Command]:
-    rest = list(enumerate(block.lines, block.line + 1))
-    while rest:
-        number, line = rest.pop(0)
-        found = PROMPT.fullmatch(line)
-        assert found, f"line {number} is no command: {line}"
-        text = [found[2]]
+    lines = list(enumerate(block.lines, block.line + 1))
+    while lines:
+        number, line = lines.pop(0)
+        prompt = PROMPT.fullmatch(line)
+        assert prompt, f"line {number} is not a command: {line}"
+        text = [prompt[2]]
         while text[-1].endswith("\\") or (text[0].endswith(" do") and text[-1] != "done"):
-            text.append(rest.pop(0)[1])
-        shown = []
-        while rest and not PROMPT.fullmatch(rest[0][1]):
-            shown.append(rest.pop(0)[1])
-        yield Command(number, int(found[1] or 1), "\n".join(text), "\n".join(shown).strip("\n"))
+            text.append(lines.pop(0)[1])
+        output = []
+        while lines and not PROMPT.fullmatch(lines[0][1]):
+            output.append(lines.pop(0)[1])
+        yield Command(number, int(prompt[1] or 1), "\n".join(text), "\n".join(output).strip("\n"))
 
 
 def typed(page: Path) -> Iterator[str]:
-    """Return every command line of a page, those that are not run among them."""
+    """Yield every command line of a page, also those that the tests do not run."""
     for step in steps(page):
         if isinstance(step, Command):
             yield from _joined(step.text)
@@ -110,9 +110,9 @@ def _joined(text: str) -> list[str]:
     return re.sub(r"\\\n", " ", text).splitlines()
 
 
-def matches(shown: str, printed: str) -> bool:
-    """Tell whether the output is what the page shows; columns may have other widths."""
-    pattern = "".join(r"(?:.*\n)*?" if line == "..." else _line(line) + r"\n" for line in shown.splitlines())
+def matches(expected: str, printed: str) -> bool:
+    """Return whether the output is what the page shows; columns may have other widths."""
+    pattern = "".join(r"(?:.*\n)*?" if line == "..." else _line(line) + r"\n" for line in expected.splitlines())
     lines = NOTICE.sub("", printed).strip("\n").splitlines()
     return re.fullmatch(pattern, "".join(f"{_single(line)}\n" for line in lines)) is not None
 
@@ -126,7 +126,7 @@ def _single(line: str) -> str:
 
 
 def links(page: Path) -> Iterator[str]:
-    """Return the targets of a page's links, those in code left out."""
+    """Yield the targets of a page's links, except those in code."""
     text = re.sub(r"^(```+).*?^\1$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for found in re.finditer(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
-        yield found[1]
+    for match in re.finditer(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+        yield match[1]

@@ -74,8 +74,8 @@ def test_every_folder_of_hooks_is_on_the_page() -> None:
 def test_the_ids_of_segments_are_those_of_the_page() -> None:
     described = {}
     for name, ids, *_ in rows("segment-ranges.md", "Types"):
-        if found := re.fullmatch(r"(\d+) to (?:2\^(\d+) - 1|(\d+))", ids):
-            described[name] = (int(found[1]), 2 ** int(found[2]) - 1 if found[2] else int(found[3]))
+        if match := re.fullmatch(r"(\d+) to (?:2\^(\d+) - 1|(\d+))", ids):
+            described[name] = (int(match[1]), 2 ** int(match[2]) - 1 if match[2] else int(match[3]))
     assert described == {name: (limit.first, limit.last) for name, limit in segments.LIMITS.items()}
 
 

@@ -25,9 +25,11 @@ def test_every_method_of_luxi_is_described_and_no_other() -> None:
 
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((pages.CHECKOUT / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"] + [one for group in project["optional-dependencies"].values() for one in group]
+    dependencies = project["dependencies"] + [
+        each for group in project["optional-dependencies"].values() for each in group
+    ]
     text = (pages.DOCS / "explanation/dependencies.md").read_text()
-    for name in (re.split(r"[<>=]", one)[0] for one in wanted):
+    for name in (re.split(r"[<>=]", each)[0] for each in dependencies):
         assert name in text, name
 
 
@@ -58,9 +60,9 @@ def test_every_variable_of_an_os_script_is_described() -> None:
         disks=(calls.Disk(index=0, uuid="d", dev_type="file", size=1, name="root"),),
         hvparams={"nic_type": "e1000", "disk_type": "scsi"}, beparams={"vcpus": 1}, osparams={"greeting": "hello"},
     )  # fmt: skip
-    found = script_environment.os_script(instance, {"d": "/disk"}, api_version=20, debug=0, reinstall=True)
+    variables = script_environment.os_script(instance, {"d": "/disk"}, api_version=20, debug=0, reinstall=True)
     described = _words("how-to/os-definitions.md")
-    for name in found:
+    for name in variables:
         general = re.sub(r"(?<=[A-Z][:_])[01]$", "i", re.sub(r"^(NIC|DISK)_0", r"\1_n", name))
         family = re.sub(r"^(INSTANCE_BE|INSTANCE_HV|OSP)_.*", r"\1_...", general)
         assert {general, family} & described, name

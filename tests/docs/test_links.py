@@ -35,8 +35,8 @@ def test_every_page_is_reached_from_the_readme() -> None:
     known, news = {README}, [README]
     while news:
         page = news.pop()
-        found = {_target(page, link) for link in pages.links(page) if not link.startswith("http")}
-        fresh = {target for target in found if target.suffix == ".md" and target.exists()} - known
+        targets = {_target(page, link) for link in pages.links(page) if not link.startswith("http")}
+        fresh = {target for target in targets if target.suffix == ".md" and target.exists()} - known
         known |= fresh
         news += fresh
     assert not [_name(page) for page in PAGES if page not in known]

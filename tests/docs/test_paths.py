@@ -12,8 +12,8 @@ PATH = re.compile(r"`([\w.<>-]+(?:/[\w.<>-]*)+|\w[\w-]*\.(?:py|toml|md|sh|lock))
 
 
 def paths(page: str) -> Iterator[str]:
-    for found in PATH.finditer((pages.DOCS / "contributing" / page).read_text()):
-        yield found[1]
+    for match in PATH.finditer((pages.DOCS / "contributing" / page).read_text()):
+        yield match[1]
 
 
 def exists(path: str) -> bool:

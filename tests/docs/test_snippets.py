@@ -56,8 +56,8 @@ exec cp "${words[@]}"
 
 
 @dataclass
-class Place:
-    """Where commands are run: what stands for the words of a page, by node, and a folder for what comes of it."""
+class Environment:
+    """The environment of commands: replacements for words of a page, by node, and a scratch folder."""
 
     scratch: Path
     stands_for: dict[int, dict[str, str]]
@@ -78,7 +78,7 @@ class Place:
                     else:
                         self._check(shell, step)
             finally:
-                # What a page has started and a failure has kept it from ending.
+                # After a failure, processes that the page started may still run.
                 os.killpg(shell.pid, signal.SIGTERM)
 
     def _write(self, step: pages.File) -> None:
@@ -95,11 +95,11 @@ class Place:
             if good or not LOOKS.match(step.text) or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
-        told = f"line {step.line}: {step.text}\nexit code {code}\n--- shown\n{step.shown}\n--- printed\n{printed}"
-        assert good, told
+        message = f"line {step.line}: {step.text}\nexit code {code}\n--- shown\n{step.shown}\n--- printed\n{printed}"
+        assert good, message
 
     def _do(self, shell: subprocess.Popen[str], step: pages.Command) -> tuple[int, str]:
-        """Run a command; return its exit code and what it printed, in the words of the page."""
+        """Run a command; return its exit code and its output, in the words of the page."""
         words = self.stands_for[step.node]
         command, out, err = (self.scratch / f".{name}" for name in ("command", "out", "err"))
         command.write_text(replaced(step.text, words) + "\n")
@@ -128,44 +128,48 @@ def _programs(folder: Path, scripts: Mapping[str, str]) -> None:
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """Make three machines, and a cluster of some of them as the page of the test expects it."""
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
+    """Create three nodes, and a cluster of some of them, as the page of the test expects."""
     page: Path = request.getfixturevalue("page")
-    with lab.lab() as made:
-        machines, hand = made.folder / "machines", made.folder / "hand"
+    with lab.lab() as cluster_lab:
+        machines, hand = cluster_lab.folder / "machines", cluster_lab.folder / "hand"
         _programs(machines, OF_MACHINES)
         _programs(hand, {"scp": SCP})
         usual = os.environ["PATH"]
         monkeypatch.setenv("PATH", str(machines))
-        made.init("--enabled-hypervisors", "fake,kvm")
+        cluster_lab.init("--enabled-hypervisors", "fake,kvm")
         for _ in range(JOINED.get(page.name, 2) - 1):
-            made.add_node()
-        while len(made.nodes) < 3:
-            made.add_machine()
+            cluster_lab.add_node()
+        while len(cluster_lab.nodes) < 3:
+            cluster_lab.add_machine()
         monkeypatch.setenv("PATH", usual)
-        for node in made.nodes:
+        for node in cluster_lab.nodes:
             shutil.copytree(node.root / "srv/os/plain", node.root / "srv/os/busybox")
         ports = {
-            f"--primary-ip 10.0.0.{i}": f"--primary-ip 127.0.0.1 --port {n.port}" for i, n in enumerate(made.nodes, 1)
+            f"--primary-ip 10.0.0.{i}": f"--primary-ip 127.0.0.1 --port {n.port}"
+            for i, n in enumerate(cluster_lab.nodes, 1)
         }
-        scratch = made.folder / "home"
+        scratch = cluster_lab.folder / "home"
         scratch.mkdir()
-        yield Place(
+        yield Environment(
             scratch,
-            {i: ports | {at: str(n.root / name) for at, name in FOLDERS.items()} for i, n in enumerate(made.nodes, 1)},
-            {i: {"GANTRY_ROOT": str(n.root)} for i, n in enumerate(made.nodes, 1)},
+            {
+                i: ports | {at: str(n.root / name) for at, name in FOLDERS.items()}
+                for i, n in enumerate(cluster_lab.nodes, 1)
+            },
+            {i: {"GANTRY_ROOT": str(n.root)} for i, n in enumerate(cluster_lab.nodes, 1)},
             f"{hand}:{lab.BIN}:{usual}",
         )
 
 
 @pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
-def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Place) -> None:
+def test_the_commands_of_a_how_to_page_do_what_it_says(page: Path, cluster: Environment) -> None:
     cluster.run(pages.steps(page))
 
 
 @pytest.mark.promise("networks-84")
 @pytest.mark.parametrize("page", [NETWORKS], ids=lambda page: page.stem)
-def test_the_commands_of_the_tutorial_of_networks_do_what_it_says(page: Path, cluster: Place) -> None:
+def test_the_commands_of_the_tutorial_of_networks_do_what_it_says(page: Path, cluster: Environment) -> None:
     cluster.run(pages.steps(page))
 
 
@@ -208,7 +212,7 @@ def test_the_commands_of_the_tutorial_of_claims_do_what_it_says_and_leave_nothin
         "cd gantry": f"cd {pages.CHECKOUT}",
         "--data kube": f"--data kube --port {ports.free()}",
     }
-    Place(tmp_path, {1: words}, {}, f"{lab.BIN}:{os.environ['PATH']}").run(pages.steps(CLAIMS))
+    Environment(tmp_path, {1: words}, {}, f"{lab.BIN}:{os.environ['PATH']}").run(pages.steps(CLAIMS))
     assert not (tmp_path / "claims").exists()
 
 
@@ -219,7 +223,7 @@ def test_the_tutorial_leads_to_a_virtual_machine_and_leaves_nothing() -> None:
     folder, prefix = Path(tempfile.mkdtemp(prefix="gt", dir="/tmp")), f"gh{os.getpid() % 100000}x"
     words = {"/tmp/lab": str(folder / "lab"), "first": prefix, "cd gantry": f"cd {pages.CHECKOUT}"}
     try:
-        Place(folder, {1: words}, {}, os.environ["PATH"]).run(pages.steps(TUTORIAL))
+        Environment(folder, {1: words}, {}, os.environ["PATH"]).run(pages.steps(TUTORIAL))
         assert not (folder / "lab").exists()
     finally:
         _clean(prefix)
@@ -238,9 +242,9 @@ def _clean(prefix: str) -> None:
 )
 def test_every_command_of_a_page_has_options_that_exist(page: Path) -> None:
     for line in pages.typed(page):
-        for found in re.finditer(r"\b(gnt-[a-z]+) ([^|;&)]*)", re.sub(r"\d?[<>]\S*", "", line)):
-            program, words = found[1], shlex.split(found[2].strip(), comments=True)
-            known = {name: one for one in main.commands(program)[0] for name in (one.name, *one.aliases)}
+        for match in re.finditer(r"\b(gnt-[a-z]+) ([^|;&)]*)", re.sub(r"\d?[<>]\S*", "", line)):
+            program, words = match[1], shlex.split(match[2].strip(), comments=True)
+            known = {name: entry for entry in main.commands(program)[0] for name in (entry.name, *entry.aliases)}
             assert words[0] in known, line
             try:
                 command.parse(program, known[words[0]], words=words[1:])

@@ -1,4 +1,4 @@
-"""What disks, wires and editors do to bytes, as strategies."""
+"""Hypothesis strategies for damage to bytes, as disks, networks and editors cause it."""
 
 from collections.abc import Callable
 
@@ -6,26 +6,26 @@ from hypothesis import strategies as st
 
 Edit = Callable[[bytes], bytes]
 
-_PLACE = st.floats(0, 1, exclude_max=True)
+_POSITION = st.floats(0, 1, exclude_max=True)
 
 
-def _flip(data: bytes, place: float, bit: int) -> bytes:
-    index = int(place * len(data))
+def _flip(data: bytes, position: float, bit: int) -> bytes:
+    index = int(position * len(data))
     return data[:index] + bytes([data[index] ^ (1 << bit)]) + data[index + 1 :]
 
 
-def _over(data: bytes, place: float, new: bytes) -> bytes:
-    index = int(place * len(data))
+def _over(data: bytes, position: float, new: bytes) -> bytes:
+    index = int(position * len(data))
     return data[:index] + new + data[index + len(new) :]
 
 
-def _insert(data: bytes, place: float, new: bytes) -> bytes:
-    index = int(place * len(data))
+def _insert(data: bytes, position: float, new: bytes) -> bytes:
+    index = int(position * len(data))
     return data[:index] + new + data[index:]
 
 
-def _remove(data: bytes, place: float, length: int) -> bytes:
-    index = int(place * len(data))
+def _remove(data: bytes, position: float, length: int) -> bytes:
+    index = int(position * len(data))
     return data[:index] + data[index + length :]
 
 
@@ -36,14 +36,14 @@ def _repeat(data: bytes, first: float, second: float) -> bytes:
 
 def _swap_lines(data: bytes, first: float, second: float) -> bytes:
     lines = data.splitlines(keepends=True)
-    one, other = int(first * len(lines)), int(second * len(lines))
-    lines[one], lines[other] = lines[other], lines[one]
+    left, right = int(first * len(lines)), int(second * len(lines))
+    lines[left], lines[right] = lines[right], lines[left]
     return b"".join(lines)
 
 
-def _drop_line(data: bytes, place: float) -> bytes:
+def _drop_line(data: bytes, position: float) -> bytes:
     lines = data.splitlines(keepends=True)
-    del lines[int(place * len(lines))]
+    del lines[int(position * len(lines))]
     return b"".join(lines)
 
 
@@ -52,24 +52,24 @@ def _edits() -> st.SearchStrategy[Edit]:
         return st.tuples(*more).map(lambda values: lambda data: work(data, *values) if data else data)
 
     return st.one_of(
-        bind(_flip, _PLACE, st.integers(0, 7)),
-        bind(_over, _PLACE, st.binary(min_size=1, max_size=40)),
-        bind(_over, _PLACE, st.integers(1, 2000).map(bytes)),
-        bind(_over, _PLACE, st.sampled_from([b"0", b"9", b"null", b'"', b"[", b"}", b"\n"])),
-        bind(_insert, _PLACE, st.binary(min_size=1, max_size=40)),
-        bind(_remove, _PLACE, st.integers(1, 3000)),
-        bind(_repeat, _PLACE, _PLACE),
-        bind(_swap_lines, _PLACE, _PLACE),
-        bind(_drop_line, _PLACE),
+        bind(_flip, _POSITION, st.integers(0, 7)),
+        bind(_over, _POSITION, st.binary(min_size=1, max_size=40)),
+        bind(_over, _POSITION, st.integers(1, 2000).map(bytes)),
+        bind(_over, _POSITION, st.sampled_from([b"0", b"9", b"null", b'"', b"[", b"}", b"\n"])),
+        bind(_insert, _POSITION, st.binary(min_size=1, max_size=40)),
+        bind(_remove, _POSITION, st.integers(1, 3000)),
+        bind(_repeat, _POSITION, _POSITION),
+        bind(_swap_lines, _POSITION, _POSITION),
+        bind(_drop_line, _POSITION),
         st.binary(max_size=200).map(lambda new: lambda data: new),
-        _PLACE.map(lambda place: lambda data: data[: int(place * len(data))]),
+        _POSITION.map(lambda position: lambda data: data[: int(position * len(data))]),
         st.binary(min_size=1, max_size=200).map(lambda tail: lambda data: data + tail),
         st.integers(1, 4096).map(lambda count: lambda data: data + bytes(count)),
     )
 
 
 def edited(count: int = 3) -> st.SearchStrategy[Edit]:
-    """One edit or a few, one after the other."""
+    """Return edits that consist of one to ``count`` single edits, in sequence."""
 
     def chained(edits: list[Edit]) -> Edit:
         def work(data: bytes) -> bytes:

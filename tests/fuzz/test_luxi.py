@@ -19,10 +19,10 @@ LIMIT = 20_000
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[cluster.SimulatedCluster]:
-    with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=1, nodes=1) as made:
+    with pytest.MonkeyPatch.context() as patch, cluster.SimulatedCluster(seed=1, nodes=1) as simulated:
         patch.setattr(luxi, "MESSAGE_LIMIT", LIMIT)
-        made.run(made.build())
-        yield made
+        simulated.run(simulated.build())
+        yield simulated
 
 
 def _request(method: str, *arguments: object) -> bytes:
@@ -46,7 +46,7 @@ ALL = [
 
 
 async def _send(lab: cluster.SimulatedCluster, pieces: list[bytes]) -> list[bytes]:
-    """Send pieces, hang up our half by silence, and return all whole answers."""
+    """Send pieces, and return all complete answers until none comes for a second."""
     reader, writer = await lab.master.network.connect_unix(cluster.FOLDERS.luxi_socket, limit=1 << 24)
     answers = []
     try:
@@ -63,8 +63,8 @@ async def _send(lab: cluster.SimulatedCluster, pieces: list[bytes]) -> list[byte
 
 
 def _pieces(stream: bytes, cuts: list[float]) -> list[bytes]:
-    places = sorted({int(cut * len(stream)) for cut in cuts})
-    return [stream[start:stop] for start, stop in zip([0, *places], [*places, len(stream)], strict=True)]
+    positions = sorted({int(cut * len(stream)) for cut in cuts})
+    return [stream[start:stop] for start, stop in zip([0, *positions], [*positions, len(stream)], strict=True)]
 
 
 CUTS = st.lists(st.floats(0, 1), max_size=6)

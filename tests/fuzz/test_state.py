@@ -94,10 +94,10 @@ def truth() -> Truth:
         world.kill("one")
         files = {path: machine.disk.read(path) for path in _paths(machine.disk, LIB)}
     tail = checkpoint.decode(files[build.WHERE.config], path="config.data").position.serial
-    made = Truth(files, list(history.records(reading(files), FOLDER)), states, tail)
-    assert [one.serial for one in made.records] == sorted(states)
-    assert len(made.segments) == 4
-    return made
+    truth = Truth(files, list(history.records(reading(files), FOLDER)), states, tail)
+    assert [each.serial for each in truth.records] == sorted(states)
+    assert len(truth.segments) == 4
+    return truth
 
 
 def _paths(disk: interface.Disk, folder: str) -> Iterator[str]:
@@ -112,31 +112,31 @@ def _paths(disk: interface.Disk, folder: str) -> Iterator[str]:
 
 def _kept(records: Iterable[record.Record]) -> list[record.Record]:
     """Return the records that come before the end, or before an error that names the folder."""
-    found: list[record.Record] = []
+    readable: list[record.Record] = []
     with contextlib.suppress(errors.ConfigurationError):
-        found.extend(records)
-    return found
+        readable.extend(records)
+    return readable
 
 
 @budget.quick
 @given(which=st.integers(0, 3), edit=damage.edited())
-def test_the_past_is_told_as_it_was_or_not_at_all(truth: Truth, which: int, edit: damage.Edit) -> None:
+def test_the_history_is_returned_as_it_was_or_not_at_all(truth: Truth, which: int, edit: damage.Edit) -> None:
     path = truth.segments[which]
     changed = edit(truth.files[path])
     disk = reading({**truth.files, path: changed})
-    # without its oldest segment the history is as if that had been put away
+    # Without its oldest segment, the history is as if that segment had been archived.
     first = 0 if changed or which else int(truth.segments[1].rpartition("/")[2].removesuffix(".log"))
-    known = [one for one in truth.records if one.serial >= first]
+    known = [each for each in truth.records if each.serial >= first]
     for newest_first in (False, True):
-        told = _kept(history.records(disk, FOLDER, newest_first=newest_first))
+        actual = _kept(history.records(disk, FOLDER, newest_first=newest_first))
         order = known[::-1] if newest_first else known
-        kept = [one for one in order if one.serial <= told[0].serial] if newest_first and told else order
-        assert told == kept[: len(told)]
+        kept = [each for each in order if each.serial <= actual[0].serial] if newest_first and actual else order
+        assert actual == kept[: len(actual)]
 
 
 @budget.quick
 @given(which=st.integers(0, 3), edit=damage.edited(), after=st.booleans())
-def test_a_replay_gives_the_records_that_were_written_or_stops(
+def test_a_replay_returns_the_written_records_or_stops(
     truth: Truth, which: int, edit: damage.Edit, after: bool
 ) -> None:
     path = truth.segments[which]
@@ -144,9 +144,9 @@ def test_a_replay_gives_the_records_that_were_written_or_stops(
     if after:
         start = checkpoint.decode(truth.files[build.WHERE.config], path="").position
     replay = journal.Replay(reading({**truth.files, path: edit(truth.files[path])}), FOLDER, start)
-    told = _kept(replay)
-    expected = [one for one in truth.records if one.serial > start.serial]
-    assert told == expected[: len(told)]
+    actual = _kept(replay)
+    expected = [each for each in truth.records if each.serial > start.serial]
+    assert actual == expected[: len(actual)]
 
 
 @budget.quick
@@ -154,15 +154,15 @@ def test_a_replay_gives_the_records_that_were_written_or_stops(
 def test_a_configuration_is_read_as_it_was_written_or_refused(truth: Truth, edit: damage.Edit) -> None:
     written = truth.files[build.WHERE.config]
     changed = edit(written)
-    # the way to say that the edit is on purpose
+    # Such a line marks the edit as intended.
     assume(not checkpoint._EDITED.match(changed))
     try:
-        found = checkpoint.decode(changed, path="config.data")
+        decoded = checkpoint.decode(changed, path="config.data")
     except errors.ConfigurationError as error:
-        told = str(error)
-        assert "config.data" in told
+        message = str(error)
+        assert "config.data" in message
     else:
-        assert found == checkpoint.decode(written, path="config.data")
+        assert decoded == checkpoint.decode(written, path="config.data")
 
 
 @budget.quick
@@ -171,11 +171,11 @@ def test_a_job_file_is_read_as_a_job_of_its_number_or_refused(truth: Truth, edit
     path = jobfiles.job_path(build.WHERE.queue, 1)
     written = truth.files[path]
     disk = reading({path: edit(written)})
-    found = jobfiles.read(disk, build.WHERE.queue, 1, expected=jobfiles.digest(written) if known else None)
-    if not isinstance(found, str):
-        assert found.id == 1
-        assert found.status
-        assert not known or jobfiles.encode(found) == written
+    job = jobfiles.read(disk, build.WHERE.queue, 1, expected=jobfiles.digest(written) if known else None)
+    if not isinstance(job, str):
+        assert job.id == 1
+        assert job.status
+        assert not known or jobfiles.encode(job) == written
 
 
 @budget.slow
@@ -195,12 +195,12 @@ def test_a_daemon_starts_with_what_was_stored_or_says_which_file_is_damaged(
         try:
             store = build.on(world, machine, transaction.Store.open(machine, build.WHERE))
         except errors.ConfigurationError as error:
-            told = str(error)
-            assert LIB in told
+            message = str(error)
+            assert LIB in message
             return
         state = build.content(store.snapshot)
         assert state == truth.states[store.snapshot.serial]
-        # only the end of the journal can be short without being noticed: nobody knows that there was more
+        # Only a missing end of the journal cannot be detected.
         assert store.snapshot.serial == truth.records[-1].serial or path == truth.segments[-1]
 
 

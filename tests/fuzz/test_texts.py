@@ -52,16 +52,16 @@ WORDS = st.lists(
 
 @budget.quick
 @given(words=WORDS)
-def test_a_typed_filter_is_one_that_queries_take_or_refused(words: list[str]) -> None:
+def test_a_typed_filter_is_accepted_by_queries_or_refused(words: list[str]) -> None:
     try:
-        found = typed.parse(" ".join(words))
+        parsed = typed.parse(" ".join(words))
     except cli_errors.CommandError:
         return
     try:
-        filters.compile_filter(json.loads(json.dumps(found)))
+        filters.compile_filter(json.loads(json.dumps(parsed)))
     except errors.FilterError as error:
-        told = str(error)
-        assert "regular expression" in told or "nested" in told
+        message = str(error)
+        assert "regular expression" in message or "nested" in message
 
 
 ADDRESSES = st.sampled_from(
@@ -74,18 +74,18 @@ RANGES = st.tuples(
 
 @budget.quick
 @given(text=RANGES.map("".join) | st.text(max_size=40), edit=damage.edited(1), whole=st.booleans())
-def test_a_range_is_one_that_can_be_written_back_or_refused(text: str, edit: damage.Edit, whole: bool) -> None:
-    shown = text if whole else edit(text.encode(errors="replace")).decode(errors="replace")
+def test_a_range_is_formatted_to_the_same_range_or_refused(text: str, edit: damage.Edit, whole: bool) -> None:
+    edited = text if whole else edit(text.encode(errors="replace")).decode(errors="replace")
     try:
-        family, found = ranges.parse_range(shown)
+        family, run = ranges.parse_range(edited)
     except errors.InvalidError:
         pass
     else:
-        assert 0 <= found.first <= found.last
-        assert ranges.parse_range(ranges.format_range(family, found)) == (family, found)
+        assert 0 <= run.first <= run.last
+        assert ranges.parse_range(ranges.format_range(family, run)) == (family, run)
     for parse in (ranges.parse_address, ranges.parse_cidr):
         try:
-            again = str(parse(shown))
+            again = str(parse(edited))
         except errors.InvalidError:
             continue
         assert str(parse(again)) == again
@@ -100,10 +100,10 @@ TOKEN = security.JoinToken(secret="s" * 40, certificate="-----BEGIN CERTIFICATE-
 )
 def test_a_join_token_is_two_texts_or_refused(line: str) -> None:
     try:
-        found = security.JoinToken.decode(line)
+        token = security.JoinToken.decode(line)
     except ValueError as error:
-        told = str(error)
-        assert "this is no join token" in told
+        message = str(error)
+        assert "this is no join token" in message
     else:
         with contextlib.suppress(ValueError):
-            security.bootstrap_client_context(found.certificate)
+            security.bootstrap_client_context(token.certificate)
