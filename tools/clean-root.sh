@@ -6,7 +6,7 @@
 # tools/install-system.sh forgets. The Debian is made in a temporary folder below TMPDIR (/var/tmp), which is removed at
 # the end; the mounts and the processes inside end before. The network is this machine's. What this machine needs to
 # download packages is copied: apt's mirrors and proxies, pip's settings, certificates, the environment variables of
-# these and the files that these variables name. Needs root.
+# these and the files that these variables name; pip's indexes on this machine are mounted. Needs root.
 set -eu
 [ "$(id -u)" -eq 0 ] || { echo "only root can make a clean Debian and enter it" >&2; exit 1; }
 [ $# -gt 0 ] || set -- quick
@@ -47,11 +47,15 @@ settings() {
     env | grep -iE '^(PIP_[A-Z_]*|[a-z]*_proxy|SSL_CERT_[A-Z]*|[A-Z]*_CA_BUNDLE|GIT_SSL_[A-Z]*)=[^ ]*$' || true
 }
 
+indexes() { # the folders of the package indexes that pip reads by file://; the packages lie beside an index
+    python3 -m pip config list 2>/dev/null | grep -o "file://[^ ']*" | sed 's|^file://||; s|/$||; s|/[^/]*$||' | sort -u
+}
+
 make_root
 copy_settings
 git clone --quiet "$checkout" "$root/root/gantry"
 
-export ROOT="$root" SETTINGS="$(settings)"
+export ROOT="$root" SETTINGS="$(settings)" INDEXES="$(indexes)"
 # A root folder has to be a mount point, or `ip netns` fails in it.
 # shellcheck disable=SC2016  # the variables are the inner shell's
 unshare --mount --pid --fork --kill-child sh -euc '
@@ -62,6 +66,10 @@ unshare --mount --pid --fork --kill-child sh -euc '
     mount --rbind /dev "$ROOT/dev"
     mount -t tmpfs tmpfs "$ROOT/run"
     mount -t tmpfs tmpfs "$ROOT/tmp"
+    for index in $INDEXES; do
+        mkdir -p "$ROOT$index"
+        mount --bind "$index" "$ROOT$index"
+    done
     exec chroot "$ROOT" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
         $SETTINGS make -C /root/gantry system "$@"
 ' sh "$@"
