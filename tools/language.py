@@ -35,8 +35,6 @@ PENDING: tuple[str, ...] = (
     "src/gantry/kubernetes/apiserver/admission.py",
     "src/gantry/kubernetes/controllers/templates.py",
     "src/gantry/model",
-    "src/gantry/operations/network",
-    "src/gantry/operations/query",
     "src/gantry/rpc",
     "src/gantry/security.py",
     "src/gantry/sim",

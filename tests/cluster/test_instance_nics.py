@@ -214,7 +214,7 @@ def test_the_older_and_the_newer_form_of_the_opcode_are_understood(cluster: lab.
         ("0:modify,ip1=nopool", "network cable has no pool nopool"),
         ("0:modify,ip2=pool", "NIC 0 has 1 addresses, there is no ip2"),
         ("0:modify,ip1=none", "NIC 0 has 1 addresses, there is no ip1"),
-        ("0:modify,link=br9", "link cannot be given with network cable"),
+        ("0:modify,link=br9", "link cannot be set with network cable"),
         ("0:modify,network=nowhere", "no such network: nowhere"),
         ("0:modify,network=other,ip=10.30.0.10", "outside every subnet of network other"),
         ("0:modify,network=none,ip=10.30.0.99", "address 10.30.0.99 belongs to network cable"),

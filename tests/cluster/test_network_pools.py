@@ -60,7 +60,7 @@ def test_reservations_are_ranges(lan: wires.Wire) -> None:
     assert lan.external == ["192.0.2.20-192.0.2.29", "192.0.2.40-192.0.2.50", "192.0.2.64-192.0.2.71"]
     said = lan.refused("--add-reserved-ips 192.0.2.45-192.0.2.60")
     assert "192.0.2.45-192.0.2.60 overlaps external reservation 192.0.2.40-192.0.2.50" in said
-    assert "nothing of 192.0.2.30 is reserved externally" in lan.refused("--remove-reserved-ips 192.0.2.30")
+    assert "no address of 192.0.2.30 is reserved externally" in lan.refused("--remove-reserved-ips 192.0.2.30")
 
 
 @pytest.mark.promise("networks-51")
@@ -142,7 +142,7 @@ def test_pools_are_added_changed_and_removed_one_by_one(lan: wires.Wire) -> None
     lan.modify("--pool a:modify,name=c --pool remove:192.0.2.32-192.0.2.39 --pool add:192.0.2.50,name=a")
     b = ("192.0.2.30", "192.0.2.31", "b")
     assert lan.pools == [("192.0.2.10", "192.0.2.19", "c"), b, ("192.0.2.50", "192.0.2.50", "a")]
-    assert "pool name a is taken by pool 192.0.2.50" in lan.refused("--pool c:modify,name=a")
+    assert "pool name a is already the name of pool 192.0.2.50" in lan.refused("--pool c:modify,name=a")
     lan.modify("--pool c:modify,name=none --pool a:remove --pool remove:192.0.2.30-192.0.2.31")
     assert lan.pools == [("192.0.2.10", "192.0.2.19", "")]
 
@@ -155,9 +155,9 @@ def test_a_pool_needs_a_subnet_and_room_in_it(wire: wires.Wire) -> None:
     assert "overlaps pool" in wire.refused("--pool add:192.0.2.0/24")
     assert "overlaps pool" in wire.refused("--pool add:192.0.2.40-192.0.2.50 --pool add:192.0.2.45")
     assert "outside every subnet of the network (192.0.2.0/24)" in wire.refused("--pool add:10.0.0.0/28")
-    assert "reaches out of 192.0.2.0/24" in wire.refused("--pool add:192.0.2.250-192.0.3.5")
+    assert "extends beyond 192.0.2.0/24" in wire.refused("--pool add:192.0.2.250-192.0.3.5")
     wire.modify("--subnet add:cidr=192.0.3.0/24")
-    assert "reaches out of 192.0.2.0/24 and 192.0.3.0/24" in wire.refused("--pool add:192.0.2.250-192.0.3.5")
+    assert "extends beyond 192.0.2.0/24 and 192.0.3.0/24" in wire.refused("--pool add:192.0.2.250-192.0.3.5")
     assert wire.pools == [("192.0.2.10", "192.0.2.20", "")]
 
 

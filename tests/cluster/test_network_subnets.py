@@ -114,7 +114,7 @@ def test_a_subnet_is_named_by_cidr_name_or_uuid(wire: wires.Wire) -> None:
         "--subnet add:cidr=192.0.2.0/24,name=lan --subnet add:cidr=2001:db8:3::/64 --subnet add:cidr=10.0.0.0/8"
     )
     uuid = wire.subnets[2]["uuid"]
-    assert "has no subnet wan; its subnets are: 192.0.2.0/24 (lan), " in wire.refused("--subnet wan:remove")
+    assert "has no subnet wan; its subnets: 192.0.2.0/24 (lan), " in wire.refused("--subnet wan:remove")
     assert "has no subnet 192.0.2.0/25" in wire.refused("--subnet 192.0.2.0/25:remove")
     wire.modify("--subnet 2001:DB8:3:0::/64:remove")
     assert [one["cidr"] for one in wire.subnets] == ["192.0.2.0/24", "10.0.0.0/8"]

@@ -30,7 +30,7 @@ def test_a_nic_gets_mode_and_link_from_where_its_network_is_plugged_in(shared: l
     assert wire.query("group_list") == [[["default", "routed", "77", ""]]]
     wire.use("")
     assert shared.rows("gnt-instance", "nic.modes,nic.links", wire.instances[0]) == [["routed", "77"]]
-    assert "cannot be given with network plugged" in wire.not_given("link=88")
+    assert "cannot be set with network plugged" in wire.not_given("link=88")
     wire.remove()
 
 

@@ -72,7 +72,7 @@ def cluster(shared: lab.Lab) -> Iterator[lab.Lab]:
         ("ip=198.51.100.999,network=small", "198.51.100.999"),
         ("ip=198.51.100.60", "address 198.51.100.60 belongs to network"),
         ("ip=pool", "ip=pool needs a network"),
-        ("mode=routed,network=small", "mode cannot be given with network small"),
+        ("mode=routed,network=small", "mode cannot be set with network small"),
         ("mac=zz:00,network=small", "MAC address zz:00 is not valid"),
     ],
 )

@@ -333,7 +333,7 @@ def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_
 
     def named(snapshot: states.Snapshot) -> base.Plan:
         inputs = base.Inputs(now=0.0, uuid=str, below=lambda _: 0)
-        mac = nics.Macs(snapshot, inputs, held=pool.ledger.macs).take("aa:00:00:00:00:01", NET)
+        mac = nics.Macs(snapshot, inputs, held_macs=pool.ledger.macs).take("aa:00:00:00:00:01", NET)
         return base.Plan(result=lambda: mac)
 
     pool.scripts["01"] = taking(pool, "01", "192.0.2.10")
@@ -343,7 +343,7 @@ def test_a_mac_address_that_a_job_gives_up_is_held_until_its_end_and_given_back_
     assert isinstance(lost, list)
     assert lost[0] == "RemoteError"
     assert isinstance(asked, list)
-    assert "MAC address aa:00:00:00:00:01 is held by job 2" in str(asked[1])
+    assert "MAC address aa:00:00:00:00:01 is held by running job 2" in str(asked[1])
     assert [nic.mac for nic in pool.memory.durable.instances["01"].nics] == ["aa:00:00:00:00:01"]
 
 

@@ -349,7 +349,7 @@ def test_an_unsuitable_database_is_refused_before_any_change(lab: Lab, empty_url
         (ip,) = await lab.add_port()
         await refused(errors.InvalidError, "needs a database")
         await refused(errors.InvalidError, "is not the URL of a database", "mysql://here")
-        await refused(errors.InvalidError, "has no database", empty_url, "embedded")
+        await refused(errors.InvalidError, "IPAM driver embedded does not use a database", empty_url, "embedded")
         await refused(errors.EnvironmentFaultError, "nowhere", "sqlite:///nowhere/at/all.db")
         await lab.switch("sql", empty_url)
         await lab.switch("embedded")

@@ -218,7 +218,10 @@ KVM_ONLY = calls.OsScript(name="kvm-only", path="/os/k", hypervisors=("kvm",))
         ({"nics": (Nic(ip="pool6"),)}, "NIC 0: ip=pool6 needs a network"),
         ({"nics": (Nic(ip="lan"),)}, "'lan' is not an IP address"),
         ({"nics": (Nic(), Nic(ip="192.0.2.9"))}, "NIC 1: address 192.0.2.9 belongs to network net1; add network=net1"),
-        ({"nics": (Nic(mode="routed", vlan="3", network="net1"),)}, "NIC 0: mode, vlan cannot be given with network"),
+        (
+            {"nics": (Nic(mode="routed", vlan="3", network="net1"),)},
+            "NIC 0: mode, vlan cannot be set with network net1",
+        ),
         ({"nics": (Nic(mode="ovs"),)}, "'ovs' is not one of bridged, routed"),
         ({"nics": (Nic(mac="aa:00:00:00:00"),)}, "MAC address aa:00:00:00:00 is not valid"),
         ({"nics": (Nic(mac="01:00:00:00:00:01"),)}, "multicast"),

@@ -89,10 +89,10 @@ async def test_addresses_are_changed_by_place_or_all_at_once(
 @pytest.mark.parametrize(
     "change, said",
     [
-        ({"3": "pool"}, "NIC 0 has 2 addresses, there is no ip3; they are numbered from 0"),
+        ({"3": "pool"}, "NIC 0 has 2 addresses, there is no ip3; addresses are numbered from 0"),
         ({"2": "none"}, "NIC 0 has 2 addresses, there is no ip2"),
-        ({"x": "pool"}, "NIC 0: 'x' is no number of an address"),
-        ({"-1": "pool"}, "'-1' is no number of an address"),
+        ({"x": "pool"}, "NIC 0: 'x' is not an address number"),
+        ({"-1": "pool"}, "NIC 0: '-1' is not an address number"),
         ({"1": "192.0.2.10"}, "address 192.0.2.10 in network net1 is in use by instance vm1"),
         (["192.0.2.15", "192.0.2.15"], "address 192.0.2.15 of network net1 is requested twice"),
         ("192.0.2.50", "address 192.0.2.50 of network net1 is reserved externally"),
@@ -107,7 +107,9 @@ async def test_addresses_that_cannot_be_given_change_nothing(house: build.House,
 
 async def test_a_nic_does_not_grow_beyond_what_one_request_may_ask_for(house: build.House) -> None:
     many = {str(place): "pool6" for place in range(2, 65)}
-    assert "65 addresses, 64 is the most" in str(await house.refused(op(["modify", 0, {"ip": many}])))
+    assert "NIC 0 would have 65 addresses, the maximum is 64" in str(
+        await house.refused(op(["modify", 0, {"ip": many}]))
+    )
     with pytest.raises(errors.InvalidError, match=r"length <= 64.*nics"):
         op(["modify", 0, {"ip": ["pool6"] * 65}])
 
@@ -171,11 +173,11 @@ async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> 
     [
         (["modify", 0, {"network": "net2", "ip": "192.0.2.10"}], "outside every subnet of network net2"),
         (["modify", 0, {"network": "spare"}], "network spare is not connected to node group default"),
-        (["modify", 0, {"mode": "routed"}], "NIC 0: mode cannot be given with network net1"),
+        (["modify", 0, {"mode": "routed"}], "NIC 0: mode cannot be set with network net1"),
         (["modify", 1, {"ip": "pool"}], "NIC 1: ip=pool needs a network"),
         (["modify", 1, {"ip": "192.0.2.99"}], "address 192.0.2.99 belongs to network net1"),
         (["modify", 1, {"mac": "aa:00:00:00:00:01"}], "MAC address aa:00:00:00:00:01 is in use by instance vm1"),
-        (["modify", 1, {"mac": "01:00:00:00:00:01"}], "is for multicast"),
+        (["modify", 1, {"mac": "01:00:00:00:00:01"}], "01:00:00:00:00:01 is multicast, so no NIC can have it"),
         (["modify", 1, {"mode": "nonsense"}], "'nonsense' is not one of"),
         (["modify", 1, {"name": "7"}], "NIC 1: 7 is a number, not a name"),
         (["add", {"name": "-1"}], "NIC 2: -1 is a number, not a name"),
@@ -184,7 +186,7 @@ async def test_the_same_network_keeps_addresses_and_plug(house: build.House) -> 
         (["remove", 0, {"ip": "pool"}], "remove takes no parameters"),
         (["add", 3, {}], "a NIC cannot be added at index '3'; valid indexes are 0 to 2"),
         (["add", "front", {}], "a NIC cannot be added at index 'front'"),
-        (["attach", 0, {}], "'attach' is no change of a NIC"),
+        (["attach", 0, {}], "'attach' is not a NIC action"),
     ],
 )
 async def test_changes_of_nics_that_are_refused(house: build.House, change: list[object], said: str) -> None:

@@ -37,11 +37,11 @@ def connect(name: str, *, link: str = "br5", mode: str = "bridged", vlan: str = 
 @pytest.mark.parametrize(
     ("op", "said"),
     [
-        (connect("red", mode="routed"), "network red has vlan segment 101, .*as link a bridge that tells VLANs apart"),
-        (connect("red", vlan="101"), "bridged into that and into no other VLAN"),
-        (connect("tunnel", vlan="5"), "network tunnel has vxlan segment 70000, .*whose address the nodes reach"),
-        (connect("far"), "network far has a segment of type geneve, which nodes do not make; .*vlan and vxlan"),
-        (connect("old"), "network old has a segment of type gre, which nodes do not make"),
+        (connect("red", mode="routed"), "network red has vlan segment 101, .*as link a VLAN-aware bridge"),
+        (connect("red", vlan="101"), "so its NICs must be bridged, without another VLAN"),
+        (connect("tunnel", vlan="5"), "network tunnel has vxlan segment 70000, .*by which the nodes reach"),
+        (connect("far"), "network far has a segment of type geneve, which nodes cannot create; .*vlan and vxlan"),
+        (connect("old"), "network old has a segment of type gre, which nodes cannot create"),
     ],
 )
 async def test_connections_that_do_not_lead_to_the_segment_are_refused(
@@ -57,8 +57,10 @@ async def test_one_vlan_of_a_link_is_one_network_if_a_segment_is_to_keep_them_ap
     await house.run(connect("red"))
     said = await house.refused(connect("blue"))
     assert isinstance(said, errors.ExistsError)
-    assert "VLAN 101 of br5 is network red in node group default already; another physical network needs" in str(said)
-    assert "VLAN 101 of br5 is network red" in str(await house.refused(connect("spare", vlan=":7:101")))
+    assert "VLAN 101 of br5 is already network red in node group default; use another link" in str(said)
+    assert "VLAN 101 of br5 is already network red in node group default" in str(
+        await house.refused(connect("spare", vlan=":7:101"))
+    )
     await house.run(connect("blue", link="br6"))
     await house.run(connect("spare", vlan=":7:8"))
 

@@ -66,9 +66,9 @@ async def test_other_pools_take_the_place_of_all_and_one_that_stays_keeps_its_na
     ("fields", "said"),
     [
         ({"dns_nameservers": ("x",)}, "'x' is not an IP address"),
-        ({"host_routes": (network.HostRoute(destination="x", nexthop="10.0.0.1"),)}, "'x' is no destination"),
+        ({"host_routes": (network.HostRoute(destination="x", nexthop="10.0.0.1"),)}, "'x' is not a valid destination"),
         ({"host_routes": (network.HostRoute(destination="2001:db8::/32", nexthop="10.0.0.1"),)}, "another IP version"),
-        ({"ipv6_ra_mode": "slaac"}, "is of IPv4, which has no IPv6 modes"),
+        ({"ipv6_ra_mode": "slaac"}, "subnet 10.0.0.0/24 is IPv4, so it cannot have IPv6 modes"),
         ({"pools": ("10.0.1.0/28",)}, "pool 10.0.1.0/28 is outside its subnet 10.0.0.0/24"),
         ({"pools": ("10.0.0.1-10.0.0.9", "10.0.0.9-10.0.0.12")}, "overlaps pool"),
     ],
@@ -82,8 +82,8 @@ async def test_what_a_subnet_cannot_tell_is_refused(house: build.House, fields: 
 @pytest.mark.parametrize(
     ("cidr", "address_mode", "ra_mode", "said"),
     [
-        ("2001:db8::/64", "slaac", "dhcpv6-stateful", "do not go together"),
-        ("2001:db8::/60", "slaac", "slaac", "it has to be a /64"),
+        ("2001:db8::/64", "slaac", "dhcpv6-stateful", "conflict; specify one of them"),
+        ("2001:db8::/60", "slaac", "slaac", "slaac requires a /64"),
     ],
 )
 async def test_ipv6_modes_that_do_not_fit_are_refused(
@@ -97,7 +97,7 @@ async def test_ipv6_modes_that_do_not_fit_are_refused(
 async def test_ipv6_modes_are_for_ever(house: build.House) -> None:
     await changed(house, Mod(action="add", cidr="2001:db8:7::/64", ipv6_ra_mode="slaac"))
     error = await refused(house, Mod(action="modify", ident="2001:db8:7::/64", ipv6_ra_mode=""))
-    assert "ipv6_ra_mode goes with a subnet to add" in str(error)
+    assert "ipv6_ra_mode is valid for a new subnet only and cannot be changed" in str(error)
 
 
 async def test_a_subnet_is_made_once_under_its_uuid(house: build.House) -> None:

@@ -114,10 +114,10 @@ FOUR = S(cidr="10.0.0.0/24")
         ({"subnets": (S(cidr="10.0.0.0/24", gateway="gate"),)}, "'gate' is not an IP address"),
         ({"subnets": (S(cidr="10.0.0.0/24", dhcp=True), S(cidr="10.0.1.0/24", dhcp=True))}, "both have dhcp"),
         ({"subnets": (S(cidr="10.0.0.0/24", name="a"), S(cidr="10.0.1.0/24", name="a"))}, "two subnets are named a"),
-        ({"network": "2001:db8::/64"}, "2001:db8::/64 is no IPv4 subnet"),
-        ({"network6": "10.0.0.0/24"}, "10.0.0.0/24 is no IPv6 subnet"),
-        ({"gateway": "10.0.0.1"}, "given without its IPv4 subnet"),
-        ({"gateway6": "2001:db8::1"}, "given without its IPv6 subnet"),
+        ({"network": "2001:db8::/64"}, "2001:db8::/64 is not an IPv4 subnet"),
+        ({"network6": "10.0.0.0/24"}, "10.0.0.0/24 is not an IPv6 subnet"),
+        ({"gateway": "10.0.0.1"}, "needs an IPv4 subnet"),
+        ({"gateway6": "2001:db8::1"}, "needs an IPv6 subnet"),
         (
             {"subnets": (FOUR,), "pools": (P(range="10.0.1.1-10.0.1.2"),)},
             "pool 10.0.1.1-10.0.1.2 is outside every subnet",
@@ -128,11 +128,14 @@ FOUR = S(cidr="10.0.0.0/24")
         ({"subnets": (FOUR,), "pools": (P(range="a-b"),)}, "'a-b' is not an address range"),
         ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1-10.0.0.9"), P(range="10.0.0.9"))}, "overlaps pool"),
         ({"subnets": (S(cidr="10.0.0.0/24", pool=True),), "pools": (P(range="10.0.0.9"),)}, "overlaps pool"),
-        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="a"), P(range="10.0.0.2", name="a"))}, "a is taken"),
-        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="pool"),)}, "pool name pool is taken"),
-        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="10.0.0.1"),)}, "reads as an address"),
-        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="7"),)}, "reads as an address"),
-        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="a:b"),)}, "reads as an address"),
+        (
+            {"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="a"), P(range="10.0.0.2", name="a"))},
+            "pool name a is already",
+        ),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="pool"),)}, "pool name pool is a reserved word"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="10.0.0.1"),)}, "or looks like an address"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="7"),)}, "or looks like an address"),
+        ({"subnets": (FOUR,), "pools": (P(range="10.0.0.1", name="a:b"),)}, "or looks like an address"),
         ({"subnets": (FOUR,), "add_reserved_ips": ("10.0.1.1",)}, "reserved range 10.0.1.1 is outside every subnet"),
         ({"subnets": (FOUR,), "add_reserved_ips": ("10.0.0.1", "10.0.0.1")}, "overlaps external reservation"),
         ({"mac_prefix": "aa:00"}, "MAC prefix aa:00 is not valid"),
@@ -161,7 +164,7 @@ async def test_connecting_gives_the_group_the_cable_and_disconnecting_takes_it(h
     group = house.state.group("default")
     assert group.networks["spare"] == cluster.Connection(mode="bridged", link="br5", vlan="7")
     assert group.serial_no == 2
-    assert "is connected to node group default already" in str(await house.refused(connect()))
+    assert "network spare is already connected to node group default" in str(await house.refused(connect()))
     await house.run(opcodes.NetworkDisconnect(network_name="spare", group_name="default"))
     assert set(house.state.group("default").networks) == {"net"}
     gone = await house.refused(opcodes.NetworkDisconnect(network_name="spare", group_name="default"))

@@ -60,9 +60,9 @@ async def test_one_fault_refuses_all_of_it(house: build.House) -> None:
 
 async def test_what_is_like_that_already_changes_nothing(house: build.House) -> None:
     plan = await house.plan(Change(network_name="net1", gateway="192.0.2.1"))
-    assert (list(plan.lines), list(plan.changes)) == (["network net1 is like this already"], [])
+    assert (list(plan.lines), list(plan.changes)) == (["nothing changes: network net1 already has these settings"], [])
     nothing = await house.refused(Change(network_name="net1", force=True, priority=5, comment="x"))
-    assert "nothing is asked to be changed in network net1" in str(nothing)
+    assert "no change of network net1 was requested" in str(nothing)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ async def test_the_older_form_adds_an_ipv6_subnet_where_there_is_none(house: bui
     [
         ({"gateway": "10.0.0.1"}, "network spare has no IPv4 subnet"),
         ({"network6": "none"}, "network spare has no IPv6 subnet"),
-        ({"network6": "10.0.0.0/24"}, "10.0.0.0/24 is no IPv6 subnet"),
+        ({"network6": "10.0.0.0/24"}, "10.0.0.0/24 is not an IPv6 subnet"),
         ({"mac_prefix": "01:00:00"}, "multicast"),
-        ({"remove_reserved_ips": ("10.0.0.1",)}, "nothing of 10.0.0.1 is reserved externally in network spare"),
+        ({"remove_reserved_ips": ("10.0.0.1",)}, "no address of 10.0.0.1 is reserved externally in network spare"),
         ({"network_name": "nowhere", "gateway": "10.0.0.1"}, "no such network: nowhere"),
     ],
 )
@@ -150,7 +150,7 @@ async def test_a_network_gets_another_name(house: build.House) -> None:
     taken = await house.refused(opcodes.NetworkRename(network_name="lan", new_name="spare"))
     assert isinstance(taken, errors.ExistsError)
     same = await house.refused(opcodes.NetworkRename(network_name="lan", new_name="lan"))
-    assert "has that name already" in str(same)
+    assert "network lan already has that name" in str(same)
 
 
 async def test_a_change_has_the_network_for_itself(house: build.House) -> None:

@@ -30,7 +30,7 @@ async def test_a_label_that_can_be_the_name_is_the_name(house: build.House) -> N
 
 @pytest.mark.parametrize("label", ["", "none", "net1", "two words", "schön", "spare"])
 def test_a_label_that_cannot_be_the_name_stays_beside_a_made_one(house: build.House, label: str) -> None:
-    assert neutron_names.named(house.state, label, uuid=UUID) == ("net-abcdef12", label)
+    assert neutron_names.name_and_label(house.state, label, uuid=UUID) == ("net-abcdef12", label)
 
 
 async def test_made_names_differ_though_the_uuids_begin_alike(house: build.House) -> None:
@@ -48,13 +48,13 @@ async def test_another_label_renames_where_it_can(house: build.House) -> None:
     for label, name, left in (("green", "green", None), ("net1", "green", "net1"), ("", "green", ""), ("x", "x", None)):
         await house.run(opcodes.NetworkSetParams(network_name=UUID, label=label))
         found = house.state.networks[UUID]
-        assert (found.name, found.label, neutron_names.shown(found)) == (name, left, label)
+        assert (found.name, found.label, neutron_names.display_name(found)) == (name, left, label)
 
 
 async def test_a_new_name_is_the_label_too(house: build.House) -> None:
     await add(house, "two words")
     await house.run(opcodes.NetworkRename(network_name=UUID, new_name="red"))
-    assert neutron_names.shown(house.state.network("red")) == "red"
+    assert neutron_names.display_name(house.state.network("red")) == "red"
 
 
 async def test_a_network_needs_a_name_or_a_label(house: build.House) -> None:
@@ -73,7 +73,7 @@ async def test_subnets_have_labels_that_others_have_too(house: build.House) -> N
     )
     await house.run(opcodes.NetworkAdd(label="", uuid=UUID, subnets=specs))
     found = house.state.networks[UUID].subnets
-    assert [(one.name, neutron_names.shown(one)) for one in found] == [("a", "a"), ("", "a"), ("", "-")]
+    assert [(one.name, neutron_names.display_name(one)) for one in found] == [("a", "a"), ("", "a"), ("", "-")]
     mod = opcodes.SubnetMod(action="modify", ident=found[1].uuid, label="b")
     await house.run(opcodes.NetworkSetParams(network_name=UUID, subnets=(mod,)))
     assert house.state.networks[UUID].subnets[1].name == "b"

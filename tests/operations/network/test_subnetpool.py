@@ -56,7 +56,7 @@ async def test_a_subnet_comes_from_the_default_pool_of_its_ip_version(house: bui
 async def test_a_default_pool_that_does_not_exist_is_named_by_its_ip_version(house: build.House) -> None:
     await pool(house, "10.0.0.0/16")
     said = await refused(house, Mod(action="add", default_subnetpool=4, prefixlen=24))
-    assert (said.code, said.message) == ("unknown_entity", "no subnet pool is the default one of IPv4")
+    assert (said.code, said.message) == ("unknown_entity", "IPv4 has no default subnet pool")
 
 
 async def test_prefixes_that_touch_become_one(house: build.House) -> None:
@@ -67,11 +67,11 @@ async def test_prefixes_that_touch_become_one(house: build.House) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"prefixes": ("10.0.0.0/8", "2001:db8::/32")}, "are of one IP version"),
+        ({"prefixes": ("10.0.0.0/8", "2001:db8::/32")}, "the prefixes of a subnet pool must be of one IP version"),
         ({"prefixes": ("10.0.0.1/8",)}, "is an address inside a network"),
-        ({"prefixes": ("10.0.0.0/8",), "min_prefixlen": 24, "max_prefixlen": 20}, "is no order of prefix lengths"),
-        ({"prefixes": ("10.0.0.0/8",), "default_prefixlen": 7}, "is no order of prefix lengths"),
-        ({"prefixes": ("10.0.0.0/8",), "max_prefixlen": 33}, "is no order of prefix lengths"),
+        ({"prefixes": ("10.0.0.0/8",), "min_prefixlen": 24, "max_prefixlen": 20}, "(maximum) are not in order"),
+        ({"prefixes": ("10.0.0.0/8",), "default_prefixlen": 7}, "(maximum) are not in order"),
+        ({"prefixes": ("10.0.0.0/8",), "max_prefixlen": 33}, "(maximum) are not in order"),
     ],
 )
 async def test_a_pool_that_makes_no_sense_is_refused(house: build.House, fields: dict[str, object], said: str) -> None:
@@ -110,7 +110,7 @@ async def test_what_a_removed_subnet_had_is_cut_again(house: build.House) -> Non
 @pytest.mark.parametrize(
     ("length", "cidr", "kind", "said"),
     [
-        (7, None, errors.InvalidError, "gives subnets from /8 to /32, not a /7"),
+        (7, None, errors.InvalidError, "subnet pool cut allows subnets from /8 to /32, not a /7"),
         (15, None, errors.NoRoomError, "has no /15 left"),
         (None, "10.0.0.0/24", errors.NotUniqueError, "10.0.0.0/24 of subnet pool cut is taken"),
         (None, "192.168.0.0/24", errors.InvalidError, "192.168.0.0/24 is not of subnet pool cut"),
@@ -126,12 +126,12 @@ async def test_what_a_pool_cannot_give_is_refused(
     assert said in error.message
 
 
-async def test_a_project_gets_no_more_than_its_share(house: build.House) -> None:
+async def test_a_project_gets_no_more_than_its_quota(house: build.House) -> None:
     one = await pool(house, default_quota=256)
     await cut(house, asked(one, 25))
     error = await refused(house, asked(one, 24))
     assert isinstance(error, errors.NoRoomError)
-    assert "share" in error.message
+    assert "has used up its quota of subnet pool u1, 256" in error.message
     await cut(house, asked(one, 25))
     await house.run(
         opcodes.NetworkAdd(network_name="n", project="p", subnets=(Spec(subnetpool=one.uuid, prefixlen=24),))

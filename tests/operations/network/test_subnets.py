@@ -34,19 +34,19 @@ NET = network.Network(
     ),
 )
 HELD = [
-    subnets.Holder(ranges.parse_address("192.0.2.33"), "instance vm1"),
-    subnets.Holder(ranges.parse_address("2001:db8::33"), "instance vm2"),
+    subnets.Owner(ranges.parse_address("192.0.2.33"), "instance vm1"),
+    subnets.Owner(ranges.parse_address("2001:db8::33"), "instance vm2"),
 ]
 
 
-def changed(mod: opcodes.SubnetMod, net: network.Network = NET, held: list[subnets.Holder] = HELD) -> network.Network:
+def changed(mod: opcodes.SubnetMod, net: network.Network = NET, held: list[subnets.Owner] = HELD) -> network.Network:
     numbers = itertools.count()
 
-    def holders(places: Iterable[subnets.Place]) -> Iterator[subnets.Holder]:
+    def owners(places: Iterable[subnets.AddressRange]) -> Iterator[subnets.Owner]:
         asked = list(places)
         return (one for one in held if subnets.covers(asked, one.address))
 
-    return subnets.change(net, mod, uuid=lambda: f"u{next(numbers)}", holders=holders)
+    return subnets.change(net, mod, uuid=lambda: f"u{next(numbers)}", owners=owners)
 
 
 def pooled(mod: opcodes.PoolMod, net: network.Network = NET) -> network.Network:
@@ -75,8 +75,8 @@ def test_a_cidr_may_be_spelled_in_any_way(ident: str) -> None:
 @pytest.mark.parametrize(
     ("ident", "said"),
     [
-        ("wan", "network net1 has no subnet wan; its subnets are: 192.0.2.0/24 (lan), 2001:db8::/64"),
-        ("", "none was named"),
+        ("wan", "network net1 has no subnet wan; its subnets: 192.0.2.0/24 (lan), 2001:db8::/64"),
+        ("", "no name given"),
         ("192.0.2.0/25", "has no subnet 192.0.2.0/25"),
         ("192.0.2.7/24", "its network is '192.0.2.0/24'"),
     ],
@@ -116,20 +116,20 @@ def test_shrinking_trims_pools_that_nobody_holds() -> None:
 @pytest.mark.parametrize(
     ("mod", "said"),
     [
-        (modify(ident="lan", cidr="192.0.2.0/25"), "192.0.2.200-192.0.2.210 is reserved externally; --remove-reserved"),
+        (modify(ident="lan", cidr="192.0.2.0/25"), "192.0.2.200-192.0.2.210 is reserved externally; remove it first"),
         (modify(ident="lan", cidr="192.0.2.0/27"), "cannot become 192.0.2.0/27: in use by instance vm1 (192.0.2.33)"),
         (modify(ident="lan", cidr="10.0.0.0/24", gateway="none"), "in use by instance vm1 (192.0.2.33)"),
         (modify(ident="2001:db8::/64", cidr="2001:db8::/123"), "in use by instance vm2 (2001:db8::33)"),
-        (modify(ident="lan", cidr="2001:db8:1::/64"), "it keeps its IP version"),
+        (modify(ident="lan", cidr="2001:db8:1::/64"), "the IP version cannot change"),
         (modify(ident="lan", cidr="192.0.2.7/22"), "its network is '192.0.0.0/22'"),
         (modify(ident="lan", cidr="192.0.2.0"), "is not a CIDR"),
         (modify(ident="lan", gateway="192.0.3.1"), "gateway 192.0.3.1 is outside its subnet 192.0.2.0/24"),
         (modify(ident="lan", gateway="192.0.2.255"), "192.0.2.255 is the last address of the subnet"),
         (modify(ident="lan", gateway="192.0.2.33"), "192.0.2.33 is the gateway of the subnet 192.0.2.0/24, and"),
-        (modify(ident="lan", pool=True), "write --pool add:subnet=lan"),
-        (modify(ident="lan", name="add"), "subnet name add is taken"),
+        (modify(ident="lan", pool=True), "use --pool add:subnet=lan"),
+        (modify(ident="lan", name="add"), "subnet name add is a reserved word"),
         (modify(ident="lan", name="a b"), "subnet name 'a b' is not valid"),
-        (modify(ident="lan", name="10.0.0.1"), "reads as an address"),
+        (modify(ident="lan", name="10.0.0.1"), "looks like an address"),
         (Mod(action="remove", ident="lan"), "cannot be removed: in use by instance vm1 (192.0.2.33)"),
         (Mod(action="remove", ident="wan"), "has no subnet wan"),
         (Mod(action="add", cidr="192.0.2.128/25"), "subnets 192.0.2.0/24 and 192.0.2.128/25 overlap"),
@@ -145,14 +145,14 @@ def test_changes_of_subnets_that_are_refused(mod: opcodes.SubnetMod, said: str) 
 
 
 def test_a_shrunk_subnet_needs_a_gateway_inside() -> None:
-    with refused("gateway 192.0.2.1 is outside its subnet 192.0.2.32/27; name one inside, or none"):
+    with refused("gateway 192.0.2.1 is outside its subnet 192.0.2.32/27; choose an address inside, or gateway=none"):
         changed(modify(ident="lan", cidr="192.0.2.32/27"), pools.release(NET, ["192.0.2.50-192.0.2.210"]))
     net = changed(modify(ident="lan", cidr="192.0.2.32/27", gateway="192.0.2.40"), pools.release(NET, ["192.0.2.0/24"]))
     assert (net.subnets[0].cidr, net.subnets[0].gateway) == ("192.0.2.32/27", "192.0.2.40")
 
 
 def test_an_address_in_use_may_not_become_the_first_of_its_subnet() -> None:
-    held = [subnets.Holder(ranges.parse_address("192.0.2.32"), "instance vm1")]
+    held = [subnets.Owner(ranges.parse_address("192.0.2.32"), "instance vm1")]
     with refused("192.0.2.32 is the first address of the subnet 192.0.2.32/27", errors.WrongStateError):
         changed(modify(ident="lan", cidr="192.0.2.32/27", gateway="none"), pools.release(NET, ["192.0.2.0/24"]), held)
 
@@ -210,30 +210,30 @@ def test_all_of_a_subnet_becomes_a_pool() -> None:
     ("mod", "said"),
     [
         (PoolMod(action="add", range="10.0.0.1-10.0.0.9"), "pool 10.0.0.1-10.0.0.9 is outside every subnet"),
-        (PoolMod(action="add", range="192.0.2.250-192.0.3.5"), "reaches out of 192.0.2.0/24; it has to lie in one"),
+        (PoolMod(action="add", range="192.0.2.250-192.0.3.5"), "beyond 192.0.2.0/24; the range must lie in one"),
         (PoolMod(action="add", range="192.0.2.90-192.0.2.110"), "192.0.2.90-192.0.2.110 overlaps pool 192.0.2.10-"),
         (PoolMod(action="add", subnet="lan"), "overlaps pool"),
         (PoolMod(action="add", subnet="wan"), "has no subnet wan"),
-        (PoolMod(action="add", range="192.0.2.150", name="web"), "web is taken by pool 192.0.2.10-192.0.2.100"),
-        (PoolMod(action="add", range="192.0.2.150", name="pool4"), "pool name pool4 is taken"),
-        (PoolMod(action="add", range="192.0.2.150", name="192.0.2.9"), "reads as an address"),
+        (PoolMod(action="add", range="192.0.2.150", name="web"), "is already the name of pool 192.0.2.10-192.0.2.100"),
+        (PoolMod(action="add", range="192.0.2.150", name="pool4"), "pool name pool4 is a reserved word"),
+        (PoolMod(action="add", range="192.0.2.150", name="192.0.2.9"), "looks like an address"),
         (PoolMod(action="add", range="192.0.2.150-192.0.2.140"), "is backwards; write '192.0.2.140-192.0.2.150'"),
         (PoolMod(action="add", range="::ffff:192.0.2.150"), "in IPv6 spelling; write '192.0.2.150'"),
         (PoolMod(action="add", range="fe80::1%eth0"), "has a scope id"),
         (PoolMod(action="add", range="192.0.2.150/24"), "its network is '192.0.2.0/24'"),
-        (PoolMod(action="add"), "needs a range or a subnet"),
-        (PoolMod(action="add", range="192.0.2.150", subnet="lan"), "one of them only"),
+        (PoolMod(action="add"), "needs either a range or a subnet"),
+        (PoolMod(action="add", range="192.0.2.150", subnet="lan"), "needs either a range or a subnet"),
         (PoolMod(action="add", range=Range(start="192.0.2.150", size=0)), "is empty"),
         (PoolMod(action="add", range=Range(start="192.0.2.150", size=3, end="192.0.2.151")), "has 2 addresses"),
-        (PoolMod(action="add", range=Range(start="192.0.2.150", size=1 << 40)), "reaches out of 192.0.2.0/24"),
-        (PoolMod(action="add", range="2001:db8::-2001:db8::1:0"), "has 65,537 addresses, more than 65,536; if you"),
+        (PoolMod(action="add", range=Range(start="192.0.2.150", size=1 << 40)), "extends beyond 192.0.2.0/24"),
+        (PoolMod(action="add", range="2001:db8::-2001:db8::1:0"), "has 65,537 addresses, more than 65,536; if this"),
         (PoolMod(action="remove", range="192.0.2.150-192.0.2.160"), "no pool of network net1 has any of 192.0.2.150-"),
-        (PoolMod(action="remove", range="2001:db8::/64"), "its pools are: 192.0.2.10-192.0.2.100 web, 192.0.2.120"),
+        (PoolMod(action="remove", range="2001:db8::/64"), "pools: 192.0.2.10-192.0.2.100 web, 192.0.2.120"),
         (PoolMod(action="remove", ident="dmz"), "network net1 has no pool dmz"),
         (PoolMod(action="modify", ident="dmz", name="x"), "network net1 has no pool dmz"),
         (PoolMod(action="modify", ident="192.0.2.10-192.0.2.99", name="x"), "network net1 has no pool 192.0.2.10-"),
-        (PoolMod(action="modify", ident="192.0.2.120", name="web"), "web is taken"),
-        (PoolMod(action="modify", ident="web"), "nothing is asked to be changed in pool web"),
+        (PoolMod(action="modify", ident="192.0.2.120", name="web"), "web is already the name of pool"),
+        (PoolMod(action="modify", ident="web"), "no change of pool web was requested"),
         (PoolMod(action="modify", ident="", name="x"), "is not an address range"),
     ],
 )  # fmt: skip
@@ -244,7 +244,7 @@ def test_changes_of_pools_that_are_refused(mod: opcodes.PoolMod, said: str) -> N
 
 def test_a_range_across_two_subnets_that_touch_is_refused() -> None:
     net = subnets.add(NET, Spec(cidr="192.0.3.0/24"), uuid="u")
-    with refused("reaches out of 192.0.2.0/24 and 192.0.3.0/24"):
+    with refused("extends beyond 192.0.2.0/24 and 192.0.3.0/24"):
         pooled(PoolMod(action="add", range="192.0.2.250-192.0.3.5"), net)
 
 
@@ -266,7 +266,7 @@ def test_the_parts_of_a_split_pool_are_one_pool() -> None:
     assert [pool.name for pool in apart.subnets[0].pools] == ["dmz", "web", ""]
     gone = pooled(PoolMod(action="remove", ident="web"), net)
     assert [pool.range for pool in gone.subnets[0].pools] == ["192.0.2.120"]
-    with refused("web is taken"):
+    with refused("web is already the name of pool"):
         pooled(PoolMod(action="add", range="192.0.2.30", name="web"), net)
 
 
@@ -297,14 +297,16 @@ def test_external_ranges_lie_over_pools_but_apart_from_each_other() -> None:
 def test_releasing_splits_external_ranges() -> None:
     net = pools.release(NET, ["192.0.2.203-192.0.2.204"])
     assert net.subnets[0].external == ("192.0.2.50", "192.0.2.200-192.0.2.202", "192.0.2.205-192.0.2.210")
-    with refused("nothing of 192.0.2.203 is reserved externally in network net1; reserved are: 192.0.2.50, "):
+    with refused(
+        "no address of 192.0.2.203 is reserved externally in network net1; external reservations: 192.0.2.50, "
+    ):
         pools.release(net, ["192.0.2.203"])
 
 
 def test_a_large_range_is_taken_only_when_it_is_meant() -> None:
     net = network.Network(uuid="n", name="big", subnets=(network.Subnet(uuid="s", cidr="10.0.0.0/8"),))
     slip = "10.0.0.0-10.15.66.63"
-    with refused("has 1,000,000 addresses, more than 65,536; if you mean it, add --force"):
+    with refused("has 1,000,000 addresses, more than 65,536; if this is intended, add --force"):
         pools.reserve(net, [slip], force=False)
     with refused("has 1,000,000 addresses"):
         pools.add(net, PoolSpec(range=slip), force=False)
@@ -395,7 +397,7 @@ def range_of(run: ranges.Range) -> range:
 def test_whatever_is_edited_no_address_is_lost_or_doubled(edits: list[tuple[str, ranges.Range | str, str]]) -> None:
     """Compare with a dictionary from address to pool name, and a set of reserved addresses."""
     net, pooled_under, external = SMALL, dict[int, str](), set[int]()
-    inside = set(range_of(subnets.place_of(net.subnets[0])[1]))
+    inside = set(range_of(subnets.address_range(net.subnets[0])[1]))
     for edit in edits:
         with contextlib.suppress(errors.PrerequisiteError):
             net = edited(net, edit)
@@ -421,7 +423,7 @@ def test_whatever_is_edited_no_address_is_lost_or_doubled(edits: list[tuple[str,
                     assert run & external
                     external -= run
         subnet = net.subnets[0]
-        assert set(range_of(subnets.place_of(subnet)[1])) == inside
+        assert set(range_of(subnets.address_range(subnet)[1])) == inside
         found = [(number, pool.name) for pool in subnet.pools for number in numbers(iter([pool.range]))]
         assert sorted(found) == sorted(pooled_under.items())
         assert sorted(numbers(iter(subnet.external))) == sorted(external)

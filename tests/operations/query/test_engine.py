@@ -89,9 +89,9 @@ async def test_an_unknown_field_is_answered_as_such(asked: Asked) -> None:
 
 
 async def test_what_cannot_be_asked_is_refused(asked: Asked) -> None:
-    with pytest.raises(errors.InvalidError, match="no such resource to query: weather; there are export, group"):
+    with pytest.raises(errors.InvalidError, match="no such resource to query: weather; resources: export, group"):
         await asked.rows("weather", "name")
-    with pytest.raises(errors.InvalidError, match="filter looks at unknown fields of node: colour"):
+    with pytest.raises(errors.InvalidError, match="filter uses unknown fields of node: colour"):
         await asked.rows("node", "name", filter_=["?", "colour"])
     with pytest.raises(errors.FilterError):
         await asked.rows("node", "name", filter_=["%"])

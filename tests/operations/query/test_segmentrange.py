@@ -59,7 +59,7 @@ async def test_nothing_is_computed_for_a_field_that_is_not_asked_for(
         raise AssertionError("it was computed")
 
     asked.house.put(made("r", 1, 2**24 - 1))
-    monkeypatch.setattr(asked.house.ledger.segments, "place", fail)
+    monkeypatch.setattr(asked.house.ledger.segments, "ids_of", fail)
     assert await asked.values("segmentrange", "uuid") == ["r"]
     with pytest.raises(AssertionError, match="it was computed"):
         await asked.values("segmentrange", "available")

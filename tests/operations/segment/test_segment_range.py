@@ -289,7 +289,7 @@ async def test_a_network_that_is_plugged_in_nowhere_gets_another_segment_or_none
         found = segment()
         assert (found and found.segmentation_id) == number
     same = await house.plan(changing("spare", segmented=False))
-    assert same.lines == ["network spare is like this already"]
+    assert same.lines == ["nothing changes: network spare already has these settings"]
     assert "network spare cannot have a segment and no segment" in str(
         await house.refused(changing("spare", segmented=False, network_type="vlan"))
     )

@@ -80,7 +80,7 @@ class _Creation:
         named = [self.op.pnode, self.op.src_node] if self._imports() else [self.op.pnode]
         named += [self.op.snode] if self.op.snode or self._is_mirrored(snapshot) else []
         nodes = {snapshot.node(name).uuid for name in named if name} if all(named) else {lock.ALL_NAMES}
-        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)} or (
+        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.is_set(spec.network)} or (
             {lock.ALL_NAMES} if self._imports() and not self.op.nics else set()
         )
         return {
@@ -211,7 +211,7 @@ class _Creation:
     async def _choose_nodes(self, snapshot: states.Snapshot, disk: int) -> tuple[cluster.Node, ...]:
         """Return the requested nodes if they fit, or choose nodes: the primary node, then a secondary node."""
         backend = self._backend(snapshot)
-        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.given(spec.network)}
+        networks = {snapshot.network(str(spec.network)).uuid for spec in self.op.nics if nics.is_set(spec.network)}
         # An external storage provider does not report its free space.
         disk_mib = 0 if self._template(snapshot) == "ext" else disk
         memory, vcpus = int(backend["maxmem"]) if self.op.start else 0, int(backend["vcpus"])
@@ -353,7 +353,7 @@ class _Creation:
         ledger = self.environment.ledger
         allocations = ledger.allocations(snapshot) if allocate else None
         maker = nics.Maker(
-            snapshot, group, inputs, macs=nics.Macs(snapshot, inputs, held=ledger.macs), allocations=allocations,
+            snapshot, group, inputs, macs=nics.Macs(snapshot, inputs, held_macs=ledger.macs), allocations=allocations,
             force=self.op.force, conflicts_check=self.op.conflicts_check,
         )  # fmt: skip
         return tuple(maker.make(index, spec) for index, spec in enumerate(self.op.nics))

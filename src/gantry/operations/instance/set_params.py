@@ -50,7 +50,7 @@ class InstanceSetParams(base.Unit[opcodes.InstanceSetParams, Facts]):
         vm = snapshot.instance(self.op.instance_name)
         names = {nics.edit(change).nic.network for change in self.op.nics}
         networks = {nic.network for nic in vm.nics if nic.network}
-        networks |= {snapshot.network(str(name)).uuid for name in names if nics.given(name)}
+        networks |= {snapshot.network(str(name)).uuid for name in names if nics.is_set(name)}
         return {
             (lock.Level.INSTANCE, vm.uuid): lock.Mode.EXCLUSIVE,
             **convert.locks(snapshot, vm, self.op),
@@ -219,7 +219,7 @@ class _Change:
             snapshot,
             snapshot.nodegroups[snapshot.nodes[old.primary_node].group],
             inputs,
-            macs=nics.Macs(snapshot, inputs, held=unit.environment.ledger.macs),
+            macs=nics.Macs(snapshot, inputs, held_macs=unit.environment.ledger.macs),
             allocations=allocations,
             force=unit.op.force,
             conflicts_check=unit.op.conflicts_check,
@@ -309,7 +309,7 @@ class _Change:
     def _add(self, change: nics.Edit) -> None:
         index = device_index.insert_index(len(self._nics), change.ident, noun="NIC")
         values = {name: value for name, value in structs.asdict(change.nic).items() if value is not None}
-        values["ip"] = tuple(nics.patched((), change.nic.ip, place=f"NIC {index}"))
+        values["ip"] = tuple(nics.patched((), change.nic.ip, where=f"NIC {index}"))
         nic = self._maker.make(index, opcodes.NicSpec(**values))
         self._nics.insert(index, nic)
         description = ",".join(f"{name}={_text(value)}" for name, value in self._parts(nic).items() if value)

@@ -1,1 +1,1 @@
-"""Networks with their subnets, pools and NICs, and the subnet pools that their CIDRs come from."""
+"""Units for networks with their subnets, pools and NICs, and for the subnet pools that provide CIDRs."""

@@ -1,4 +1,4 @@
-"""Who sits on the addresses of a network: instances and ports in it, instances that are not, and the nodes. Pure.
+"""Owners of the addresses of a network: instances and ports in it, instances outside of it, and the nodes. Pure.
 
 Shared by the units that change networks and those that connect them.
 """
@@ -14,18 +14,18 @@ from gantry.state import integrity
 from gantry.state import snapshot as states
 
 
-def holders(snapshot: states.Snapshot, ledger: embedded.Ledger, net: network.Network) -> subnets.Holders:
-    """Return who tells the addresses of a network that are in use, in order. Cost: those in the places asked for."""
+def owners(snapshot: states.Snapshot, ledger: embedded.Ledger, net: network.Network) -> subnets.Owners:
+    """Return a function that yields the owners of addresses in ranges, in order. Cost: the used addresses there."""
 
-    def find(places: Iterable[subnets.Place]) -> Iterator[subnets.Holder]:
-        for family, part in places:
+    def find(address_ranges: Iterable[subnets.AddressRange]) -> Iterator[subnets.Owner]:
+        for family, part in address_ranges:
             for run in ledger.space(net.uuid, family).used_runs(part):
                 for number in range(run.first, run.last + 1):
                     address = ranges.Address(family, number)
-                    # One that rests is used in the ledger, and nobody's in the state.
+                    # A quarantined address is used in the ledger, but has no owner in the state.
                     if owner := snapshot.addresses.get((net.uuid, str(address))):
-                        called = integrity.called(snapshot.holder(owner))
-                        yield subnets.Holder(address, called, is_port=bool(owner.port))
+                        title = integrity.called(snapshot.holder(owner))
+                        yield subnets.Owner(address, title, is_port=bool(owner.port))
 
     return find
 
@@ -40,22 +40,26 @@ def nics_of(snapshot: states.Snapshot, group: cluster.NodeGroup) -> Iterable[tup
 
 
 def check_strangers(
-    snapshot: states.Snapshot, net: network.Network, group: cluster.NodeGroup, *, places: Sequence[subnets.Place]
+    snapshot: states.Snapshot,
+    net: network.Network,
+    group: cluster.NodeGroup,
+    *,
+    address_ranges: Sequence[subnets.AddressRange],
 ) -> None:
-    """Refuse ``places`` of a network if an instance of the group has an address there without being plugged in."""
+    """Refuse if an instance of the group has an address in the network's ranges without a NIC in the network."""
     for vm, nic in nics_of(snapshot, group):
         for ip in nic.ip if not nic.network else ():
-            if subnets.covers(places, ranges.parse_address(ip)):
+            if subnets.covers(address_ranges, ranges.parse_address(ip)):
                 raise errors.NotUniqueError(
                     f"address {ip} of network {net.name} is in use by instance {vm}, outside of the network",
-                    hint="change the instance, or go on with --no-conflicts-check",
+                    hint="change the instance, or add --no-conflicts-check",
                 )
 
 
-def node_addresses(snapshot: states.Snapshot, places: Sequence[subnets.Place]) -> list[ranges.Address]:
-    """Return the nodes' own addresses that lie in ``places``, each once, in order. Without places nothing is read."""
-    if not places:
+def node_addresses(snapshot: states.Snapshot, address_ranges: Sequence[subnets.AddressRange]) -> list[ranges.Address]:
+    """Return the nodes' own addresses in the ranges, each once, sorted. Reads no node if there are no ranges."""
+    if not address_ranges:
         return []
     texts = {text for node in snapshot.nodes.values() for text in (node.primary_ip, node.secondary_ip) if text}
-    found = sorted(ranges.parse_address(text) for text in texts)
-    return [address for address in found if subnets.covers(places, address)]
+    addresses = sorted(ranges.parse_address(text) for text in texts)
+    return [address for address in addresses if subnets.covers(address_ranges, address)]

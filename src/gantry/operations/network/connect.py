@@ -1,4 +1,4 @@
-"""Connections: a network is plugged in at a node group, with mode, link and VLAN, and unplugged.
+"""Units that connect a network to a node group, with mode, link and VLAN, and disconnect it.
 
 See contracts/networks.md#terms.
 """
@@ -14,26 +14,26 @@ from gantry.state import snapshot as states
 Op = TypeVar("Op", opcodes.NetworkConnect, opcodes.NetworkDisconnect)
 
 LINKS = {
-    "vlan": "give mode=bridged and as link a bridge that tells VLANs apart, or a network card",
-    "vxlan": "give mode=bridged and as link the device whose address the nodes reach each other by",
+    "vlan": "use mode=bridged and as link a VLAN-aware bridge or a network device",
+    "vxlan": "use mode=bridged and as link the device with the address by which the nodes reach each other",
 }
-"""The types of segments that nodes make, and what they are connected by."""
+"""The types of segments that nodes create, with what they are connected by."""
 
 
 def _check_segment(net: network.Network, op: opcodes.NetworkConnect) -> None:
-    """Refuse a connection by which a network's segment is not reached."""
+    """Refuse a connection that does not reach the network's segment."""
     segment = net.segment
     if segment is None:
         return
     if segment.network_type not in LINKS:
         raise errors.InvalidError(
-            f"network {net.name} has a segment of type {segment.network_type}, which nodes do not make",
-            hint=f"they make those of type {' and '.join(LINKS)}",
+            f"network {net.name} has a segment of type {segment.network_type}, which nodes cannot create",
+            hint=f"nodes create segments of type {' and '.join(LINKS)}",
         )
     if op.network_mode != "bridged" or op.network_vlan:
         raise errors.InvalidError(
             f"network {net.name} has {segment.network_type} segment {segment.segmentation_id}, "
-            "its NICs are bridged into that and into no other VLAN",
+            "so its NICs must be bridged, without another VLAN",
             hint=LINKS[segment.network_type],
         )
 
@@ -41,15 +41,15 @@ def _check_segment(net: network.Network, op: opcodes.NetworkConnect) -> None:
 def _check_vlans(
     snapshot: states.Snapshot, net: network.Network, group: cluster.NodeGroup, plug: cluster.Connection
 ) -> None:
-    """Refuse a VLAN of a link that is another network's there, if a segment is to keep the two apart."""
-    wanted = _vlans(net, plug)
-    for uuid, taken in group.networks.items():
+    """Refuse a VLAN of a link that another network of the group uses, if one of both has a segment."""
+    vlans = _vlans(net, plug)
+    for uuid, connection in group.networks.items():
         other = snapshot.networks[uuid]
-        both = wanted & _vlans(other, taken) if taken.link == plug.link else None
+        both = vlans & _vlans(other, connection) if connection.link == plug.link else None
         if both and (net.segment or other.segment):
             raise errors.ExistsError(
-                f"VLAN {min(both)} of {plug.link} is network {other.name} in node group {group.name} already",
-                hint="another physical network needs another link",
+                f"VLAN {min(both)} of {plug.link} is already network {other.name} in node group {group.name}",
+                hint="use another link for another physical network",
             )
 
 
@@ -58,10 +58,10 @@ def _vlans(net: network.Network, plug: cluster.Connection) -> set[str]:
 
 
 class _OfConnection(base.Planned[Op]):
-    """What is done with the connection of a network to a node group."""
+    """Base of the units that connect or disconnect a network."""
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Change the group, keep the network."""
+        """Take the group, share the network."""
         return {
             (lock.Level.GROUP, snapshot.group(self.op.group_name).uuid): lock.Mode.EXCLUSIVE,
             (lock.Level.NETWORK, snapshot.network(self.op.network_name).uuid): lock.Mode.SHARED,
@@ -69,7 +69,7 @@ class _OfConnection(base.Planned[Op]):
 
 
 class NetworkConnect(_OfConnection[opcodes.NetworkConnect]):
-    """Plugs a network in at a node group."""
+    """Connects a network to a node group."""
 
     OPCODE = opcodes.NetworkConnect
 
@@ -78,11 +78,11 @@ class NetworkConnect(_OfConnection[opcodes.NetworkConnect]):
         del facts
         net, group = snapshot.network(self.op.network_name), snapshot.group(self.op.group_name)
         if net.uuid in group.networks:
-            raise errors.ExistsError(f"network {net.name} is connected to node group {group.name} already")
+            raise errors.ExistsError(f"network {net.name} is already connected to node group {group.name}")
         _check_segment(net, self.op)
         if self.op.conflicts_check:
-            places = [subnets.place_of(subnet) for subnet in net.subnets]
-            address_users.check_strangers(snapshot, net, group, places=places)
+            address_ranges = [subnets.address_range(subnet) for subnet in net.subnets]
+            address_users.check_strangers(snapshot, net, group, address_ranges=address_ranges)
         plug = cluster.Connection(
             mode=self.op.network_mode, link=self.op.network_link, vlan=parameters.vlan(self.op.network_vlan)
         )
@@ -94,7 +94,7 @@ class NetworkConnect(_OfConnection[opcodes.NetworkConnect]):
 
 
 class NetworkDisconnect(_OfConnection[opcodes.NetworkDisconnect]):
-    """Unplugs a network from a node group."""
+    """Disconnects a network from a node group."""
 
     OPCODE = opcodes.NetworkDisconnect
 
@@ -108,10 +108,10 @@ class NetworkDisconnect(_OfConnection[opcodes.NetworkDisconnect]):
         if users:
             raise errors.WrongStateError(
                 f"network {net.name} is in use in node group {group.name} by instance {', '.join(users[:5])}",
-                hint="remove these instances or take their NICs off the network first",
+                hint="remove these instances, or remove their NICs from the network first",
             )
-        rest = {uuid: plug for uuid, plug in group.networks.items() if uuid != net.uuid}
-        new = base.changed(group, self.environment.inputs.now, networks=rest)
+        remaining = {uuid: plug for uuid, plug in group.networks.items() if uuid != net.uuid}
+        new = base.changed(group, self.environment.inputs.now, networks=remaining)
         plug = group.networks[net.uuid]
         return base.Plan(
             lines=[f"disconnect network {net.name} from node group {group.name}"],

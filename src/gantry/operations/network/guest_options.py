@@ -1,6 +1,6 @@
-"""What a subnet tells its guests besides their addresses: name servers, routes, and how they make addresses in IPv6.
+"""Options that a subnet passes to its guests besides addresses: name servers, routes, IPv6 address modes.
 
-Called by ``subnets`` for every subnet that is made or changed, and by who picks addresses for ports. Pure.
+Called by ``subnets`` for every new or changed subnet, and by the allocation of port addresses. Pure.
 """
 
 import ipaddress
@@ -12,22 +12,22 @@ from gantry import errors
 from gantry.address import ranges
 from gantry.model import network, opcodes
 
-_TOLD = ("description", "dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "tags")
-SHOWN = ("dns_nameservers", "host_routes")
-"""What of it is shown where a plan tells what changes."""
+_FIELDS = ("description", "dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "tags")
+LISTED_FIELDS = ("dns_nameservers", "host_routes")
+"""The options whose changes a plan lists."""
 
 _AUTOMATIC = ("slaac", "dhcpv6-stateless")
 _SLAAC_PREFIX = 64
 
 
 def is_automatic(subnet: network.Subnet) -> bool:
-    """Tell whether the guests of a subnet make their addresses themselves, of its prefix and their MAC addresses."""
+    """Return whether guests make their own addresses, from the subnet's prefix and their MAC addresses."""
     return subnet.ipv6_address_mode in _AUTOMATIC or subnet.ipv6_ra_mode in _AUTOMATIC
 
 
-def told(subnet: network.Subnet, given: opcodes.SubnetSpec | opcodes.SubnetMod) -> network.Subnet:
-    """Return the subnet with what is given; what is None stays. Raises InvalidError."""
-    changes = {name: value for name in _TOLD if (value := getattr(given, name)) is not None}
+def with_options(subnet: network.Subnet, request: opcodes.SubnetSpec | opcodes.SubnetMod) -> network.Subnet:
+    """Return the subnet with the requested options; None leaves an option unchanged. Raises InvalidError."""
+    changes = {name: value for name in _FIELDS if (value := getattr(request, name)) is not None}
     new = structs.replace(subnet, **changes)
     if not changes.keys() - {"description", "tags"}:
         return new
@@ -43,15 +43,15 @@ def _check_modes(subnet: network.Subnet) -> None:
     modes = {subnet.ipv6_address_mode, subnet.ipv6_ra_mode} - {""}
     cidr = ranges.parse_cidr(subnet.cidr)
     if modes and cidr.family is not ranges.Family.IPV6:
-        raise errors.InvalidError(f"subnet {cidr} is of IPv4, which has no IPv6 modes")
+        raise errors.InvalidError(f"subnet {cidr} is IPv4, so it cannot have IPv6 modes")
     if len(modes) > 1:
         raise errors.InvalidError(
-            f"ipv6_ra_mode {subnet.ipv6_ra_mode} and ipv6_address_mode {subnet.ipv6_address_mode} do not go together",
-            hint="give one of them, or both the same",
+            f"ipv6_ra_mode {subnet.ipv6_ra_mode} and ipv6_address_mode {subnet.ipv6_address_mode} conflict",
+            hint="specify one of them, or both with the same value",
         )
     if is_automatic(subnet) and cidr.prefix != _SLAAC_PREFIX:
         raise errors.InvalidError(
-            f"guests of subnet {cidr} cannot make their addresses", hint=f"with {modes.pop()} it has to be a /64"
+            f"guests of subnet {cidr} cannot make their addresses", hint=f"{modes.pop()} requires a /64"
         )
 
 
@@ -61,7 +61,7 @@ def _routes(routes: Iterable[network.HostRoute]) -> Iterable[network.HostRoute]:
         try:
             destination = ipaddress.ip_network(route.destination)
         except ValueError:
-            raise errors.InvalidError(f"'{route.destination}' is no destination of a route") from None
+            raise errors.InvalidError(f"'{route.destination}' is not a valid destination of a route") from None
         if destination.version != hop.family:
-            raise errors.InvalidError(f"route to {destination} leads to {hop}, which is of another IP version")
+            raise errors.InvalidError(f"route to {destination} has next hop {hop}, which has another IP version")
         yield network.HostRoute(destination=str(destination), nexthop=str(hop))

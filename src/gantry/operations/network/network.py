@@ -1,7 +1,7 @@
-"""Networks: create, change, rename, remove (contracts/networks.md#scope-of-the-change); ``connect`` plugs them in.
+"""Units that create, change, rename and remove networks (contracts/networks.md#scope-of-the-change).
 
-What is in a network is edited by ``subnets`` and ``pools``, edit by edit on a copy, so that an opcode is carried out
-as one change or refused as a whole.
+``subnets`` and ``pools`` edit the contents of a network, one edit after the other on a copy, so that an opcode is
+applied as one change or refused completely. ``connect`` connects networks to node groups.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,9 +24,9 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the name, so that two of the same name do not race, and the subnet pools that it takes from."""
+        """Take the names, so that two networks with the same name do not race, and the subnet pools that it uses."""
         names = (self.op.network_name, self.op.label, self.op.uuid)
-        return _exclusive(*filter(None, names), *prefix_allocator.locked(snapshot, *self.op.subnets))
+        return _exclusive(*filter(None, names), *prefix_allocator.lock_names(snapshot, *self.op.subnets))
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
         """Put the network."""
@@ -35,7 +35,7 @@ class NetworkAdd(base.Planned[opcodes.NetworkAdd]):
         uuid = op.uuid or inputs.uuid()
         if uuid in snapshot.networks:
             raise errors.ExistsError(f"network {uuid} exists already")
-        name, label = _named(snapshot, op, uuid)
+        name, label = _name_and_label(snapshot, op, uuid)
         empty = new = network.Network(
             uuid=uuid,
             name=name,
@@ -70,13 +70,13 @@ def _exclusive(*names: str) -> lock.LockSet:
     return {(lock.Level.NETWORK, name): lock.Mode.EXCLUSIVE for name in names}
 
 
-def _named(snapshot: states.Snapshot, op: opcodes.NetworkAdd, uuid: str) -> tuple[str, str | None]:
+def _name_and_label(snapshot: states.Snapshot, op: opcodes.NetworkAdd, uuid: str) -> tuple[str, str | None]:
     """Return name and label of a new network."""
     if op.network_name:
         return op.network_name, op.label if op.label != op.network_name else None
     if op.label is None:
         raise errors.InvalidError("a network needs a name")
-    return neutron_names.named(snapshot, op.label, uuid=uuid)
+    return neutron_names.name_and_label(snapshot, op.label, uuid=uuid)
 
 
 def _older_subnets(op: opcodes.NetworkAdd) -> Iterable[opcodes.SubnetSpec]:
@@ -85,13 +85,13 @@ def _older_subnets(op: opcodes.NetworkAdd) -> Iterable[opcodes.SubnetSpec]:
         if cidr:
             yield _older_subnet(cidr, gateway or "", family)
         elif gateway:
-            raise errors.InvalidError(f"gateway {gateway} is given without its IPv{family.value} subnet")
+            raise errors.InvalidError(f"gateway {gateway} needs an IPv{family.value} subnet")
 
 
 def _older_subnet(cidr: str, gateway: str, family: ranges.Family) -> opcodes.SubnetSpec:
-    """Return a subnet with one pool over all of it (contracts/networks.md#backwards-compatibility)."""
+    """Return a subnet with one pool over the whole CIDR (contracts/networks.md#backwards-compatibility)."""
     if ranges.parse_cidr(cidr).family is not family:
-        raise errors.InvalidError(f"{cidr} is no IPv{family.value} subnet")
+        raise errors.InvalidError(f"{cidr} is not an IPv{family.value} subnet")
     return opcodes.SubnetSpec(cidr=cidr, gateway=gateway, pool=True)
 
 
@@ -106,40 +106,42 @@ def _reserve(
     *,
     op: opcodes.NetworkAdd | opcodes.NetworkSetParams,
 ) -> network.Network:
-    """Return a network with what the opcode reserves, and the nodes' own addresses in what its subnets gained."""
+    """Return a network with the requested reservations, and the nodes' own addresses in newly covered ranges."""
     after = pools.reserve(after, op.add_reserved_ips or (), force=op.force)
     if not op.conflicts_check:
         return after
     reserved = pools.reserved(after)
     nodes = address_users.node_addresses(snapshot, subnets.gained(before, after))
-    return pools.reserve(after, (str(one) for one in nodes if not subnets.covers(reserved, one)), force=op.force)
+    return pools.reserve(
+        after, (str(address) for address in nodes if not subnets.covers(reserved, address)), force=op.force
+    )
 
 
 class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
-    """Changes what is in a network."""
+    """Changes a network."""
 
     OPCODE = opcodes.NetworkSetParams
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the network, so that nobody takes addresses meanwhile, its new name, and subnet pools."""
+        """Take the network, so that no other job allocates its addresses meanwhile, its new name, and subnet pools."""
         net = snapshot.network(self.op.network_name)
         return _exclusive(
-            net.uuid, *filter(None, [self.op.label]), *prefix_allocator.locked(snapshot, *self.op.subnets)
+            net.uuid, *filter(None, [self.op.label]), *prefix_allocator.lock_names(snapshot, *self.op.subnets)
         )
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the network as it is after all edits, in the order that the opcode states."""
+        """Put the network after all edits, in the order of the opcode."""
         del facts
         op, net = self.op, snapshot.network(self.op.network_name)
         if not opcodes.encode(op).keys() - _WITHOUT_EFFECT:
-            raise errors.InvalidError(f"nothing is asked to be changed in network {net.name}", hint="give an option")
+            raise errors.InvalidError(f"no change of network {net.name} was requested", hint="specify an option")
         inputs = self.environment.inputs
-        new = pools.release(_described(snapshot, net, op), op.remove_reserved_ips or ())
-        held = address_users.holders(snapshot, self.environment.ledger, net)
+        new = pools.release(_with_own_fields(snapshot, net, op), op.remove_reserved_ips or ())
+        owners = address_users.owners(snapshot, self.environment.ledger, net)
         for mod in (*_older_changes(op, net), *op.subnets):
             edit = prefix_allocator.cut(snapshot, new, mod) if mod.action == "add" else mod
-            new = subnets.change(new, edit, uuid=inputs.uuid, holders=held)
+            new = subnets.change(new, edit, uuid=inputs.uuid, owners=owners)
         for pool in op.pools:
             new = pools.change(new, pool, force=op.force)
         new = _reserve(snapshot, net, new, op=op)
@@ -149,7 +151,7 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
             _check_unshared(snapshot, net)
         new = structs.replace(new, segment=choice.changed(self.environment, snapshot, net, op))
         if new == net:
-            lines = [f"network {net.name} is like this already"]
+            lines = [f"nothing changes: network {net.name} already has these settings"]
             return base.Plan(lines=lines, result=lambda: views.with_subnets(snapshot, net))
         changed = base.changed(subnets.dated(net, new, now=inputs.now), inputs.now)
         return base.Plan(
@@ -160,19 +162,20 @@ class NetworkSetParams(base.Planned[opcodes.NetworkSetParams]):
         )
 
 
-def _described(snapshot: states.Snapshot, net: network.Network, op: opcodes.NetworkSetParams) -> network.Network:
-    """Return a network with what an opcode says of the network itself."""
+def _with_own_fields(snapshot: states.Snapshot, net: network.Network, op: opcodes.NetworkSetParams) -> network.Network:
+    """Return a network with the requested fields of the network itself."""
     names = ("shared", "description", "admin_state_up", "tags")
-    given = {name: value for name in names if (value := getattr(op, name)) is not None}
+    fields = {name: value for name in names if (value := getattr(op, name)) is not None}
     if op.mac_prefix is not None:
-        given["mac_prefix"] = _mac_prefix(op.mac_prefix)
+        fields["mac_prefix"] = _mac_prefix(op.mac_prefix)
     if op.label is not None:
-        given["name"], given["label"] = neutron_names.named(snapshot, op.label, uuid=net.uuid, current=net.name)
-    return structs.replace(net, **given)
+        name, label = neutron_names.name_and_label(snapshot, op.label, uuid=net.uuid, current=net.name)
+        fields |= {"name": name, "label": label}
+    return structs.replace(net, **fields)
 
 
 def _differences(net: network.Network, new: network.Network) -> list[str]:
-    """Say what is different between two states of a network itself, a line for each difference."""
+    """Return the differences between two states of a network itself, a line for each."""
     titles = {"mac_prefix": "MAC prefix", "name": "name", "label": "label", "description": "description"}
     lines = [
         f"{title} becomes {getattr(new, name) or subnets.NONE}"
@@ -181,7 +184,7 @@ def _differences(net: network.Network, new: network.Network) -> list[str]:
     ]
     for name, words in (("shared", ("shared", "not shared")), ("admin_state_up", ("up", "down"))):
         if getattr(new, name) != getattr(net, name):
-            lines.append(f"it becomes {words[not getattr(new, name)]}")
+            lines.append(f"the network becomes {words[not getattr(new, name)]}")
     if new.tags != net.tags:
         lines.append(f"tags become {', '.join(new.tags) or subnets.NONE}")
     return lines + ([f"segment becomes {choice.text(new.segment)}"] if new.segment != net.segment else [])
@@ -191,48 +194,48 @@ _WITHOUT_EFFECT = {"OP_ID", "network_name", "conflicts_check", "force", *opcodes
 
 
 def _older_changes(op: opcodes.NetworkSetParams, net: network.Network) -> Iterator[opcodes.SubnetMod]:
-    """Return the older form as changes of the first subnet of each family."""
+    """Return the older form of an opcode as changes of the first subnet of each family."""
     older = ((None, op.gateway, ranges.Family.IPV4), (op.network6, op.gateway6, ranges.Family.IPV6))
     for cidr, gateway, family in older:
         if cidr is None and gateway is None:
             continue
-        gone = cidr in ("", subnets.NONE)
-        ident = next((one.uuid for one in net.subnets if subnets.place_of(one)[0] is family), "")
-        if not ident and (cidr is None or gone):
+        removes = cidr in ("", subnets.NONE)
+        ident = next((subnet.uuid for subnet in net.subnets if subnets.address_range(subnet)[0] is family), "")
+        if not ident and (cidr is None or removes):
             raise errors.InvalidError(
-                f"network {net.name} has no IPv{family.value} subnet", hint="add one with --subnet"
+                f"network {net.name} has no IPv{family.value} subnet", hint="add a subnet with --subnet"
             )
         if not ident:
             spec = _older_subnet(str(cidr), gateway or "", family)
             yield opcodes.SubnetMod(action="add", cidr=spec.cidr, gateway=spec.gateway, pool=spec.pool)
-        elif gone:
+        elif removes:
             yield opcodes.SubnetMod(action="remove", ident=ident)
         else:
             yield opcodes.SubnetMod(action="modify", ident=ident, cidr=cidr, gateway=gateway)
 
 
 def _check_strangers(snapshot: states.Snapshot, before: network.Network, after: network.Network) -> None:
-    """Refuse addresses, in what the subnets gained, of instances outside of the network where it is connected."""
-    places = subnets.gained(before, after)
-    for group in snapshot.nodegroups.values() if places else ():
+    """Refuse addresses of instances outside of the network, in newly covered ranges, where it is connected."""
+    address_ranges = subnets.gained(before, after)
+    for group in snapshot.nodegroups.values() if address_ranges else ():
         if before.uuid in group.networks:
-            address_users.check_strangers(snapshot, after, group, places=places)
+            address_users.check_strangers(snapshot, after, group, address_ranges=address_ranges)
 
 
 def _check_unshared(snapshot: states.Snapshot, net: network.Network) -> None:
-    """Refuse that a network is for its own project alone while another one has a port in it."""
+    """Refuse to unshare a network while another project has a port in it."""
     for uuid in snapshot.ports_in.get(net.uuid) or ():
         port = snapshot.ports[uuid]
         if port.project not in ("", net.project):
             raise errors.WrongStateError(
                 f"network {net.name} cannot be for its own project alone: port {port.name or uuid} of project "
                 f"{port.project} is in it",
-                hint="remove that first",
+                hint="remove that port first",
             )
 
 
 class NetworkRename(base.Planned[opcodes.NetworkRename]):
-    """Gives a network another name."""
+    """Renames a network."""
 
     OPCODE = opcodes.NetworkRename
 
@@ -246,7 +249,7 @@ class NetworkRename(base.Planned[opcodes.NetworkRename]):
         del facts
         net, name = snapshot.network(self.op.network_name), self.op.new_name
         if name == net.name:
-            raise errors.ExistsError(f"network {name} has that name already")
+            raise errors.ExistsError(f"network {name} already has that name")
         return base.Plan(
             lines=[f"rename network {net.name} to {name}"],
             changes=[states.Put(base.changed(net, self.environment.inputs.now, name=name, label=None))],

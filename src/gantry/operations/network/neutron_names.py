@@ -1,7 +1,7 @@
-"""Names that clients choose freely, of networks: what can be the name becomes it, the rest is a label.
+"""Names of networks that clients choose freely: a valid unique name becomes the name, any other the label.
 
-Networks have unique names of a form that commands can be written with. A client that knows no such rule gives a label;
-it finds the network by that, whatever the name is. Called by the units of networks. Pure.
+Networks have unique names in a form that commands accept. A client without such a rule (Neutron) sets a label, finding
+the network by that label, whatever its name is. Called by the units of networks. Pure.
 """
 
 import msgspec
@@ -10,23 +10,23 @@ from gantry.model import network, opcodes
 from gantry.state import snapshot as states
 
 
-def shown(one: network.Network | network.Subnet) -> str:
-    """Return what clients call a network or subnet that know labels."""
-    return one.name if one.label is None else one.label
+def display_name(entity: network.Network | network.Subnet) -> str:
+    """Return the name of a network or subnet for clients that know labels."""
+    return entity.name if entity.label is None else entity.label
 
 
-def named(snapshot: states.Snapshot, label: str, *, uuid: str, current: str = "") -> tuple[str, str | None]:
-    """Return the name that a label gives a network, and what is left as its label.
+def name_and_label(snapshot: states.Snapshot, label: str, *, uuid: str, current: str = "") -> tuple[str, str | None]:
+    """Return the name that results from a label, and the remaining label, None if the label is the name.
 
-    Where the label cannot be the name that is the ``current`` one, or one made of as much of the UUID as it takes.
+    If the label cannot be the name, the name is ``current``, or made of as many parts of the UUID as it needs.
     """
     if _can_name(snapshot, label) and snapshot.names.get(("networks", label), uuid) == uuid:
         return label, None
     if current:
         return current, label
     parts = uuid.split("-")
-    made = (f"net-{'-'.join(parts[:size])}" for size in range(1, len(parts) + 1))
-    return next((name for name in made if ("networks", name) not in snapshot.names), uuid), label
+    candidates = (f"net-{'-'.join(parts[:size])}" for size in range(1, len(parts) + 1))
+    return next((name for name in candidates if ("networks", name) not in snapshot.names), uuid), label
 
 
 def _can_name(snapshot: states.Snapshot, label: str) -> bool:

@@ -1,8 +1,8 @@
-"""From what was asked for a NIC to the NIC that is stored: plug, MAC address, addresses.
+"""Turn a requested NIC into the NIC that is stored: connection, MAC address, IP addresses.
 
-Shared by the units that make or change NICs. Pure: the picks of one plan are in its ``allocations``, identifiers come
-from its inputs. A NIC with a network takes mode, link and VLAN from the network's connection to the node group, like a
-cable (contracts/networks.md#terms).
+Shared by the units that create or change NICs. Pure: the allocations of a plan are in its ``allocations``, identifiers
+come from its inputs. A NIC with a network takes mode, link and VLAN from the network's connection to the node group
+(contracts/networks.md#terms).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,59 +16,59 @@ from gantry.model import cluster, instance, network, opcodes, parameters
 from gantry.operations import base
 from gantry.state import snapshot as states
 
-MAC_TRIES = 1000
+MAC_ATTEMPTS = 1000
 ADDRESSES = 64
-"""How many addresses a NIC can have."""
+"""The maximum number of addresses of a NIC."""
 
 AddressChange = str | tuple[str, ...] | dict[str, str] | None
 
 _HEX = frozenset("0123456789abcdef")
 
 
-def given(text: str | None) -> bool:
-    """Tell whether a value was given; ``none`` counts as not given."""
+def is_set(text: str | None) -> bool:
+    """Return whether a value is set; ``none`` counts as not set."""
     return text not in (None, "", "none")
 
 
 def addresses(spec: opcodes.NicSpec) -> list[str]:
-    """Return what is asked for as addresses, one by one."""
-    listed = [spec.ip] if isinstance(spec.ip, str) else list(spec.ip or ())
-    return [text for text in listed if given(text)]
+    """Return the requested addresses as a list."""
+    texts = [spec.ip] if isinstance(spec.ip, str) else list(spec.ip or ())
+    return [text for text in texts if is_set(text)]
 
 
-def patched(held: Sequence[str], change: AddressChange, *, place: str) -> list[str]:
-    """Return the addresses that are wanted after a change to those held (``opcodes.NicMod.ip``); InvalidError.
+def patched(current: Sequence[str], change: AddressChange, *, where: str) -> list[str]:
+    """Return the requested addresses after a change of the current ones (``opcodes.NicMod.ip``); InvalidError.
 
-    Indices are those before the change; the ones behind the last add addresses, without a gap.
+    Indexes are those before the change; indexes after the last address add addresses, without a gap.
     """
     if change is None:
-        return list(held)
+        return list(current)
     if isinstance(change, tuple):
-        return [text for text in change if given(text)]
-    slots = list(held)
+        return [text for text in change if is_set(text)]
+    slots = list(current)
     numbered = {"0": change} if isinstance(change, str) else change
-    for index, text in sorted((_address_index(key, place), text) for key, text in numbered.items()):
-        if index > len(slots) or (index == len(slots) > 0 and not given(text)):
+    for index, text in sorted((_address_index(key, where), text) for key, text in numbered.items()):
+        if index > len(slots) or (index == len(slots) > 0 and not is_set(text)):
             raise errors.InvalidError(
-                f"{place} has {len(held)} addresses, there is no ip{index}",
-                hint="they are numbered from 0; the first free number adds one",
+                f"{where} has {len(current)} addresses, there is no ip{index}",
+                hint="addresses are numbered from 0; the first free number adds an address",
             )
         slots[index : index + 1] = [text]
-    wanted = [text for text in slots if given(text)]
-    if len(wanted) > ADDRESSES:
-        raise errors.InvalidError(f"{place} would have {len(wanted)} addresses, {ADDRESSES} is the most")
-    return wanted
+    addresses_after = [text for text in slots if is_set(text)]
+    if len(addresses_after) > ADDRESSES:
+        raise errors.InvalidError(f"{where} would have {len(addresses_after)} addresses, the maximum is {ADDRESSES}")
+    return addresses_after
 
 
-def _address_index(key: str, place: str) -> int:
+def _address_index(key: str, where: str) -> int:
     if not (key.isascii() and key.isdecimal() and len(key) <= 4):
-        raise errors.InvalidError(f"{place}: {key!r} is no number of an address", hint="ip0, ip1 ...")
+        raise errors.InvalidError(f"{where}: {key!r} is not an address number", hint="as in ip0, ip1")
     return int(key)
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of NICs in one form: the action, which NIC (empty for the last), and what of it."""
+    """A normalized change of a NIC: the action, the NIC (empty for the last one), and the parameters."""
 
     action: str
     ident: str
@@ -76,57 +76,59 @@ class Edit:
 
 
 def edit(change: opcodes.NicChange) -> Edit:
-    """Return a change of either form in one form; InvalidError for an unknown action.
+    """Return a change in normalized form; raises InvalidError for an unknown action.
 
     See contracts/opcodes.md#device-modifications.
     """
     action, target = str(change.action), change.target
     if not isinstance(target, opcodes.NicMod):
-        found = Edit(action, "" if str(target) == "-1" else str(target), change.nic)
+        normalized = Edit(action, "" if str(target) == "-1" else str(target), change.nic)
     elif action in ("add", "remove"):
-        found = Edit(action, "", target)
+        normalized = Edit(action, "", target)
     else:
-        found = Edit("modify", "" if action == "-1" else action, target)
-    if found.action not in ("add", "modify", "remove"):
-        raise errors.InvalidError(f"{found.action!r} is no change of a NIC", hint="there are add, modify and remove")
-    return found
+        normalized = Edit("modify", "" if action == "-1" else action, target)
+    if normalized.action not in ("add", "modify", "remove"):
+        raise errors.InvalidError(
+            f"{normalized.action!r} is not a NIC action", hint="actions are add, modify and remove"
+        )
+    return normalized
 
 
 class Macs:
-    """The MAC addresses that one plan gives: none that others have, or that are held for jobs (``held``)."""
+    """The MAC addresses of one plan: unused ones, and not held for jobs (``held_macs``, with the job's number)."""
 
-    def __init__(self, snapshot: states.Snapshot, inputs: base.Inputs, *, held: Mapping[str, int]) -> None:
+    def __init__(self, snapshot: states.Snapshot, inputs: base.Inputs, *, held_macs: Mapping[str, int]) -> None:
         self._snapshot = snapshot
         self._inputs = inputs
-        self._held = held
-        self._given: set[str] = set()
+        self._held = held_macs
+        self._taken: set[str] = set()
 
-    def take(self, wanted: str, net: network.Network | None) -> str:
-        """Return the address that is wanted, or one that nobody has for ``auto``; InvalidError, NoRoomError, BusyError.
+    def take(self, requested: str, net: network.Network | None) -> str:
+        """Return the requested address, or an unused one for ``auto``; InvalidError, NoRoomError, BusyError.
 
-        Whether somebody has the one that is wanted, the transaction finds.
+        The transaction checks whether the requested address is in use.
         """
-        if wanted not in ("auto", "generate"):
-            mac = _checked_mac(wanted)
+        if requested not in ("auto", "generate"):
+            mac = _checked_mac(requested)
             if mac in self._held:
                 raise errors.BusyError(
-                    f"MAC address {mac} is held by job {self._held[mac]}, which is still running",
-                    hint=f"wait for its end (gnt-job watch {self._held[mac]}), or choose another",
+                    f"MAC address {mac} is held by running job {self._held[mac]}",
+                    hint=f"wait for the job (gnt-job watch {self._held[mac]}), or choose another address",
                 )
-            self._given.add(mac)
+            self._taken.add(mac)
             return mac
         prefix = (net.mac_prefix if net else "") or self._snapshot.the_cluster.mac_prefix
-        for _ in range(MAC_TRIES):
+        for _ in range(MAC_ATTEMPTS):
             tail = self._inputs.below(1 << 24)
             mac = f"{prefix}:{tail >> 16:02x}:{tail >> 8 & 255:02x}:{tail & 255:02x}"
-            if not any(mac in known for known in (self._snapshot.macs, self._held, self._given)):
-                self._given.add(mac)
+            if not any(mac in known for known in (self._snapshot.macs, self._held, self._taken)):
+                self._taken.add(mac)
                 return mac
         raise errors.NoRoomError(f"no free MAC address with prefix {prefix} was found")
 
 
 class Maker:
-    """Makes and changes the NICs of one plan; without ``allocations`` those with a network have no addresses."""
+    """Creates and changes the NICs of one plan; without ``allocations``, NICs with a network get no addresses."""
 
     def __init__(
         self,
@@ -149,15 +151,15 @@ class Maker:
 
     def make(self, index: int, spec: opcodes.NicSpec) -> instance.Nic:
         """Return NIC ``index``; raises PrerequisiteError."""
-        net = self._snapshot.network(str(spec.network)) if given(spec.network) else None
+        net = self._snapshot.network(str(spec.network)) if is_set(spec.network) else None
         plug = _plug(spec, self._group, net=net, index=index)
         mac = self._macs.take(spec.mac, net)
-        wanted = addresses(spec)
+        requested = addresses(spec)
         return instance.Nic(
             uuid=self._inputs.uuid(),
             mac=mac,
             name=_name(spec.name, index),
-            ip=tuple(self._from_network(net, wanted) if net else self._without_network(wanted, index)),
+            ip=tuple(self._from_network(net, requested) if net else self._without_network(requested, index)),
             network=net.uuid if net else "",
             nicparams=plug,
         )
@@ -165,70 +167,77 @@ class Maker:
     def change(self, index: int, nic: instance.Nic, mod: opcodes.NicMod) -> instance.Nic:
         """Return a NIC after a change; raises PrerequisiteError.
 
-        An address that stays is not asked for again, so it needs no force. In another network all are asked for.
+        An address that stays is not requested again, so it needs no force. In another network all are requested.
         """
         net = self._cable(nic, mod)
         moved = (net.uuid if net else "") != nic.network
         if moved:
             self.free(nic)
-        held = () if moved else nic.ip
-        wanted = patched(held, mod.ip, place=f"NIC {index}")
-        found = self._from_network(net, wanted, held=held) if net else self._without_network(wanted, index, held=held)
+        kept = () if moved else nic.ip
+        requested = patched(kept, mod.ip, where=f"NIC {index}")
+        new_addresses = (
+            self._from_network(net, requested, current=kept)
+            if net
+            else self._without_network(requested, index, current=kept)
+        )
         return instance.Nic(
             uuid=nic.uuid,
             mac=nic.mac if mod.mac in (None, nic.mac) else self._macs.take(str(mod.mac), net),
             name=nic.name if mod.name is None else _name(mod.name, index),
-            ip=tuple(found),
+            ip=tuple(new_addresses),
             network=net.uuid if net else "",
             nicparams=_plug(mod, self._group, net=net, index=index, stored=None if moved else nic.nicparams),
         )
 
     def _cable(self, nic: instance.Nic, mod: opcodes.NicMod) -> network.Network | None:
-        wanted = nic.network if mod.network is None else mod.network
-        return self._snapshot.network(wanted) if given(wanted) else None
+        name = nic.network if mod.network is None else mod.network
+        return self._snapshot.network(name) if is_set(name) else None
 
     def free(self, nic: instance.Nic) -> None:
-        """Let the plan ask for a NIC's addresses again, which it no longer has."""
+        """Let the plan allocate a removed NIC's addresses again."""
         if self._allocations is None or not nic.network:
             return
         for ip in nic.ip:
             self._allocations.release(self._snapshot.networks[nic.network], ip)
 
-    def _from_network(self, net: network.Network, wanted: Sequence[str], *, held: Sequence[str] = ()) -> list[str]:
+    def _from_network(
+        self, net: network.Network, requested: Sequence[str], *, current: Sequence[str] = ()
+    ) -> list[str]:
         allocations = self._allocations
         if allocations is None:
             return []
-        requests = [driver.parse(text, force=self._force) for text in wanted]
-        staying = {str(one.address) for one in requests if isinstance(one, driver.SpecificAddress)} & set(held)
-        for ip in set(held) - staying:
+        requests = [driver.parse(text, force=self._force) for text in requested]
+        specific = {str(request.address) for request in requests if isinstance(request, driver.SpecificAddress)}
+        staying = specific & set(current)
+        for ip in set(current) - staying:
             allocations.release(net, ip)
-        found = dict.fromkeys(range(len(requests)), "")
-        # Those that are named go first, so that a pool does not pick one of them.
-        for place in sorted(found, key=lambda place: not isinstance(requests[place], driver.SpecificAddress)):
-            request = requests[place]
+        chosen = dict.fromkeys(range(len(requests)), "")
+        # Specific addresses go first, so that a pool does not allocate one of them.
+        for index in sorted(chosen, key=lambda index: not isinstance(requests[index], driver.SpecificAddress)):
+            request = requests[index]
             ip = str(request.address) if isinstance(request, driver.SpecificAddress) else ""
             if ip in staying:
-                # Once only: what is asked for a second time is refused as in use.
+                # Only once: a second request for the same address is refused as in use.
                 staying.remove(ip)
             else:
                 ip = allocations.allocate(net, request)
-            found[place] = ip
-        return list(found.values())
+            chosen[index] = ip
+        return list(chosen.values())
 
-    def _without_network(self, wanted: Sequence[str], index: int, *, held: Sequence[str] = ()) -> list[str]:
-        """Return the addresses of a NIC without a network; those of a connected network are refused if new."""
-        found = []
-        for text in wanted:
+    def _without_network(self, requested: Sequence[str], index: int, *, current: Sequence[str] = ()) -> list[str]:
+        """Return the addresses of a NIC without a network; refuse new addresses of a connected network."""
+        checked = []
+        for text in requested:
             if text in driver.KEYWORDS:
                 raise errors.InvalidError(f"NIC {index}: ip={text} needs a network", hint="add network=NAME")
             address = ranges.parse_address(text)
-            owner = self._network_of(address) if self._conflicts_check and str(address) not in held else None
+            owner = self._network_of(address) if self._conflicts_check and str(address) not in current else None
             if owner:
                 raise errors.InvalidError(
                     f"NIC {index}: address {text} belongs to network {owner}", hint=f"add network={owner}"
                 )
-            found.append(str(address))
-        return found
+            checked.append(str(address))
+        return checked
 
     def _network_of(self, address: ranges.Address) -> str | None:
         for uuid in self._group.networks:
@@ -240,34 +249,36 @@ class Maker:
 
 
 def _name(text: str | None, index: int) -> str:
-    """Return a NIC's name; one that reads as a number could not be asked for."""
+    """Return a NIC's name; a number would be read as an index."""
     if text and text.removeprefix("-").isdecimal():
         raise errors.InvalidError(f"NIC {index}: {text} is a number, not a name", hint="begin it with a letter")
-    return text if text and given(text) else ""
+    return text if text and is_set(text) else ""
 
 
 def _checked_mac(text: str) -> str:
     parts = text.lower().split(":")
     if len(parts) != 6 or any(len(part) != 2 or not set(part) <= _HEX for part in parts):
-        raise errors.InvalidError(f"MAC address {text} is not valid", hint="write six bytes, or auto")
+        raise errors.InvalidError(f"MAC address {text} is not valid", hint="specify six bytes, or auto")
     _check_unicast(text, parts[0])
     if not any(int(part, 16) for part in parts):
-        raise errors.InvalidError(f"MAC address {text} is none that a NIC can have", hint="write another, or auto")
+        raise errors.InvalidError(
+            f"MAC address {text} cannot be the address of a NIC", hint="specify another address, or auto"
+        )
     return text.lower()
 
 
 def checked_prefix(text: str) -> str:
-    """Return a MAC prefix in lower case; InvalidError unless it is three bytes of addresses that a NIC can have."""
+    """Return a MAC prefix in lower case; raises InvalidError unless it is three bytes of unicast addresses."""
     parts = text.lower().split(":")
     if len(parts) != 3 or any(len(part) != 2 or not set(part) <= _HEX for part in parts):
-        raise errors.InvalidError(f"MAC prefix {text} is not valid", hint="write three bytes, such as aa:00:01")
+        raise errors.InvalidError(f"MAC prefix {text} is not valid", hint="specify three bytes, such as aa:00:01")
     _check_unicast(text, parts[0])
     return text.lower()
 
 
 def _check_unicast(text: str, first_byte: str) -> None:
     if int(first_byte, 16) & 1:
-        raise errors.InvalidError(f"{text} is for multicast, no NIC can have it", hint="make the first byte even")
+        raise errors.InvalidError(f"{text} is multicast, so no NIC can have it", hint="make the first byte even")
 
 
 def _plug(
@@ -278,18 +289,18 @@ def _plug(
     index: int,
     stored: entities.Parameters | None = None,
 ) -> entities.Parameters:
-    """Return what a NIC stores of mode, link and VLAN: its network's connection, or what was given.
+    """Return the stored mode, link and VLAN of a NIC: its network's connection, or the requested ones.
 
-    ``stored`` is what a NIC has that stays where it is.
+    ``stored`` are the present values of a NIC that stays in its network.
     """
-    wanted = {"mode": spec.mode, "link": spec.link or spec.bridge, "vlan": spec.vlan}
-    wanted = {name: value for name, value in wanted.items() if value not in (None, "auto")}
+    requested = {"mode": spec.mode, "link": spec.link or spec.bridge, "vlan": spec.vlan}
+    requested = {name: value for name, value in requested.items() if value not in (None, "auto")}
     if net is None:
-        return parameters.merge(stored or {}, parameters.nic(wanted))
-    if wanted:
+        return parameters.merge(stored or {}, parameters.nic(requested))
+    if requested:
         raise errors.InvalidError(
-            f"NIC {index}: {', '.join(wanted)} cannot be given with network {net.name}",
-            hint="a NIC takes them from the network's connection",
+            f"NIC {index}: {', '.join(requested)} cannot be set with network {net.name}",
+            hint="a NIC takes these values from the network's connection",
         )
     return _connection(group, net) if stored is None else stored
 

@@ -1,14 +1,14 @@
-"""Edits of the ranges in a network's subnets: pools, and external reservations; each returns the next network.
+"""Edits of the address ranges in a network's subnets: pools and external reservations; each returns a new network.
 
-Called, like ``subnets``, by the units that create and change networks; pure. A range belongs to the subnet
-that contains it, so a command names none (contracts/networks.md#pools).
+Called, like ``subnets``, by the units that create and change networks; pure. A range belongs to the subnet that has
+all of it, so a command does not name the subnet (contracts/networks.md#pools).
 
-Invariants of what is returned: a range lies in its subnet; pools do not overlap each other, external ranges neither,
-while an external range may cover pools and addresses in use. Who uses which address is not written here: instances
-say so, and a pool over addresses in use has them as reserved from the start.
+Invariants of the result: a range lies in its subnet; pools do not overlap, nor do external reservations. An external
+reservation may cover pools and addresses in use. The users of addresses are not stored here but in instances and ports;
+a pool over addresses in use has them as reserved from the start.
 
-A pool's name is unique in its network. A pool that a removal has split is still one pool: its parts share the name,
-and ``ip=NAME`` takes from the first part with room. Renaming by name renames all parts, by range the one.
+A pool's name is unique in its network. A pool that a removal has split is still one pool: its parts share the name, and
+``ip=NAME`` allocates from the first part with a free address. Renaming by name renames all parts, by range one part.
 """
 
 import bisect
@@ -23,50 +23,54 @@ from gantry.model import network, opcodes
 from gantry.operations.network import subnets
 
 LARGE = 65536
-"""Addresses. FIRST-LAST of more is taken for a slip unless ``force`` is given; a CIDR or a size says it is meant."""
+"""Addresses. A larger FIRST-LAST range counts as a mistake without ``force``; a CIDR or a size is always accepted."""
 
-Given = str | opcodes.RangeSpec
+RangeText = str | opcodes.RangeSpec
 
 
-def parse(given: Given) -> tuple[ranges.Family, ranges.Range]:
-    """Return a range written as text, or as first address with size, last address, or both; raises InvalidError."""
-    if isinstance(given, str):
-        return ranges.parse_range(given)
-    first = ranges.parse_address(given.start)
-    if given.end is None:
-        return first.family, ranges.sized(first.value, 1 if given.size is None else given.size)
-    family, run = ranges.parse_range(f"{first}-{given.end}")
-    if given.size not in (None, run.size):
-        raise errors.InvalidError(f"{first}-{given.end} has {run.size} addresses, not {given.size}")
+def parse(spec: RangeText) -> tuple[ranges.Family, ranges.Range]:
+    """Return a range that is text, or a first address with a size, a last address, or both; raises InvalidError."""
+    if isinstance(spec, str):
+        return ranges.parse_range(spec)
+    first = ranges.parse_address(spec.start)
+    if spec.end is None:
+        return first.family, ranges.sized(first.value, 1 if spec.size is None else spec.size)
+    family, run = ranges.parse_range(f"{first}-{spec.end}")
+    if spec.size not in (None, run.size):
+        raise errors.InvalidError(f"{first}-{spec.end} has {run.size} addresses, not {spec.size}")
     return family, run
 
 
-def _text(given: Given) -> str:
-    if isinstance(given, str):
-        return given
-    return f"{given.start}-{given.end}" if given.end else f"of {given.size or 1} addresses from {given.start} on"
+def _text(spec: RangeText) -> str:
+    if isinstance(spec, str):
+        return spec
+    return f"{spec.start}-{spec.end}" if spec.end else f"of {spec.size or 1} addresses from {spec.start} on"
 
 
 def _locate(
-    net: network.Network, given: Given, *, what: str, force: bool
+    net: network.Network, spec: RangeText, *, what: str, force: bool
 ) -> tuple[network.Subnet, ranges.Family, ranges.Range]:
-    """Return the subnet that contains a range, and the range; a large one only with ``force``."""
-    family, run = parse(given)
-    if run.size > LARGE and isinstance(given, str) and "/" not in given and not force:
+    """Return the subnet that contains a range, and the range; a large range requires ``force``."""
+    family, run = parse(spec)
+    if run.size > LARGE and isinstance(spec, str) and "/" not in spec and not force:
         raise errors.InvalidError(
-            f"{what} {given} has {run.size:,} addresses, more than {LARGE:,}", hint="if you mean it, add --force"
+            f"{what} {spec} has {run.size:,} addresses, more than {LARGE:,}", hint="if this is intended, add --force"
         )
-    places = [(subnet, ranges.parse_cidr(subnet.cidr)) for subnet in net.subnets]
-    touched = [(subnet, cidr) for subnet, cidr in places if cidr.family is family and cidr.range.overlaps(run)]
+    subnets_and_cidrs = [(subnet, ranges.parse_cidr(subnet.cidr)) for subnet in net.subnets]
+    touched = [
+        (subnet, cidr) for subnet, cidr in subnets_and_cidrs if cidr.family is family and cidr.range.overlaps(run)
+    ]
     for subnet, cidr in touched:
         if cidr.range.covers(run):
             return subnet, family, run
     if touched:
         listed = " and ".join(str(cidr) for _, cidr in touched)
-        raise errors.InvalidError(f"{what} {_text(given)} reaches out of {listed}", hint="it has to lie in one subnet")
+        raise errors.InvalidError(
+            f"{what} {_text(spec)} extends beyond {listed}", hint="the range must lie in one subnet"
+        )
     known = ", ".join(subnet.cidr for subnet in net.subnets) or "none"
     raise errors.InvalidError(
-        f"{what} {_text(given)} is outside every subnet of the network ({known})",
+        f"{what} {_text(spec)} is outside every subnet of the network ({known})",
         hint="add its subnet first: --subnet add:cidr=CIDR",
     )
 
@@ -77,7 +81,7 @@ def _all(net: network.Network) -> list[network.Pool]:
 
 def _known(net: network.Network) -> str:
     listed = ", ".join(f"{pool.range} {pool.name}".rstrip() for pool in _all(net))
-    return f"its pools are: {listed or 'none'}"
+    return f"pools: {listed or 'none'}"
 
 
 def _put(net: network.Network, old: network.Subnet, new: network.Subnet) -> network.Network:
@@ -85,53 +89,55 @@ def _put(net: network.Network, old: network.Subnet, new: network.Subnet) -> netw
 
 
 def _check_apart(family: ranges.Family, new: Iterable[ranges.Range], old: Mapping[str, str], *, what: str) -> None:
-    """Refuse new ranges that overlap one another or an old one; ``old`` has a name, or none, for each."""
+    """Refuse new ranges that overlap each other or an old range; ``old`` has the name of each, perhaps empty."""
     both = sorted([(run, True) for run in new] + [(ranges.parse_range(text)[1], False) for text in old])
     for (first, _), (second, is_new) in itertools.pairwise(both):
         if first.overlaps(second):
             pair = (second, first) if is_new else (first, second)
-            one, two = (ranges.format_range(family, run) for run in pair)
-            name = f" ({old[two]})" if old.get(two) else ""
+            new_text, old_text = (ranges.format_range(family, run) for run in pair)
+            name = f" ({old[old_text]})" if old.get(old_text) else ""
             raise errors.InvalidError(
-                f"{what} {one} overlaps {what} {two}{name}", hint="choose a range beside it, or remove that one first"
+                f"{what} {new_text} overlaps {what} {old_text}{name}",
+                hint="choose another range, or remove that range first",
             )
 
 
 def add(net: network.Network, spec: opcodes.PoolSpec | opcodes.PoolMod, *, force: bool) -> network.Network:
-    """Return the network with one more pool: a range, or all of a subnet."""
+    """Return the network with an additional pool: a range, or a whole subnet."""
     if bool(spec.range) == bool(spec.subnet):
-        raise errors.InvalidError("a pool needs a range or a subnet, and one of them only")
+        raise errors.InvalidError("a pool needs either a range or a subnet")
     if spec.subnet:
         subnet = subnets.find(net, spec.subnet)
-        family, run = subnets.place_of(subnet)
+        family, run = subnets.address_range(subnet)
     else:
         subnet, family, run = _locate(net, spec.range, what="pool", force=force)
-    name = _new_name(spec.name or "", others=_all(net))
+    name = _new_name(spec.name or "", other_pools=_all(net))
     _check_apart(family, [run], {pool.range: pool.name for pool in subnet.pools}, what="pool")
     new = network.Pool(range=ranges.format_range(family, run), name=name)
     return _put(net, subnet, structs.replace(subnet, pools=(*subnet.pools, new)))
 
 
-def _new_name(text: str, *, others: Iterable[network.Pool]) -> str:
+def _new_name(text: str, *, other_pools: Iterable[network.Pool]) -> str:
     name = subnets.checked_name(text, what="pool")
-    taken = next((pool for pool in others if name and pool.name == name), None)
-    if taken:
+    same_name = next((pool for pool in other_pools if name and pool.name == name), None)
+    if same_name:
         raise errors.InvalidError(
-            f"pool name {name} is taken by pool {taken.range}", hint="pool names are unique in a network"
+            f"pool name {name} is already the name of pool {same_name.range}",
+            hint="pool names are unique in a network",
         )
     return name
 
 
 def find(net: network.Network, ident: str) -> list[network.Pool]:
-    """Return the pool with a name, in all its parts, or with exactly a range; raises NotFoundError, InvalidError."""
+    """Return all parts of the pool with a name, or the pool with exactly this range; NotFoundError, InvalidError."""
     if subnets.is_name(ident):
-        found = [pool for pool in _all(net) if pool.name == ident]
+        matching_pools = [pool for pool in _all(net) if pool.name == ident]
     else:
-        wanted = ranges.parse_range(ident)
-        found = [pool for pool in _all(net) if ranges.parse_range(pool.range) == wanted]
-    if not found:
+        requested = ranges.parse_range(ident)
+        matching_pools = [pool for pool in _all(net) if ranges.parse_range(pool.range) == requested]
+    if not matching_pools:
         raise errors.NotFoundError(f"network {net.name} has no pool {ident}", hint=_known(net))
-    return found
+    return matching_pools
 
 
 def change(net: network.Network, mod: opcodes.PoolMod, *, force: bool) -> network.Network:
@@ -142,31 +148,31 @@ def change(net: network.Network, mod: opcodes.PoolMod, *, force: bool) -> networ
         case "modify":
             return _rename(net, mod)
         case "remove" if mod.ident:
-            gone = find(net, mod.ident)
-            return _each(net, lambda pool: () if pool in gone else (pool,))
+            removed = find(net, mod.ident)
+            return _each(net, lambda pool: () if pool in removed else (pool,))
         case "remove":
             return _remove(net, mod.range)
 
 
 def _rename(net: network.Network, mod: opcodes.PoolMod) -> network.Network:
     if mod.name is None:
-        raise errors.InvalidError(f"nothing is asked to be changed in pool {mod.ident}", hint="give it a name")
+        raise errors.InvalidError(f"no change of pool {mod.ident} was requested", hint="specify a name")
     parts = find(net, mod.ident)
-    name = _new_name(mod.name, others=(pool for pool in _all(net) if pool not in parts))
+    name = _new_name(mod.name, other_pools=(pool for pool in _all(net) if pool not in parts))
     return _each(net, lambda pool: (structs.replace(pool, name=name) if pool in parts else pool,))
 
 
-def _remove(net: network.Network, given: Given) -> network.Network:
-    """Return the network without a range in its pools: they are trimmed, split or gone, and their names stay."""
-    place = parse(given)
-    new = _each(net, lambda pool: [structs.replace(pool, range=rest) for rest in _without(pool.range, place)])
+def _remove(net: network.Network, spec: RangeText) -> network.Network:
+    """Return the network without a range in its pools: they are trimmed, split or removed, and keep their names."""
+    removed = parse(spec)
+    new = _each(net, lambda pool: [structs.replace(pool, range=part) for part in _without(pool.range, removed)])
     if new == net:
-        raise errors.NotFoundError(f"no pool of network {net.name} has any of {_text(given)}", hint=_known(net))
+        raise errors.NotFoundError(f"no pool of network {net.name} has any of {_text(spec)}", hint=_known(net))
     return new
 
 
 def _each(net: network.Network, edit: Callable[[network.Pool], Iterable[network.Pool]]) -> network.Network:
-    """Return the network with what ``edit`` makes of each pool in the pool's place."""
+    """Return the network with each pool replaced by the pools that ``edit`` returns for it."""
     return structs.replace(
         net,
         subnets=tuple(
@@ -176,18 +182,20 @@ def _each(net: network.Network, edit: Callable[[network.Pool], Iterable[network.
     )
 
 
-def _without(text: str, place: subnets.Place) -> list[str]:
+def _without(text: str, removed: subnets.AddressRange) -> list[str]:
     family, run = ranges.parse_range(text)
-    return [ranges.format_range(family, part) for part in run.minus(place[1])] if family is place[0] else [text]
+    if family is not removed[0]:
+        return [text]
+    return [ranges.format_range(family, part) for part in run.minus(removed[1])]
 
 
-def reserved(net: network.Network) -> list[subnets.Place]:
+def reserved(net: network.Network) -> list[subnets.AddressRange]:
     """Return the external reservations of all subnets."""
     return [ranges.parse_range(text) for subnet in net.subnets for text in subnet.external]
 
 
 def reserve(net: network.Network, texts: Iterable[str], *, force: bool) -> network.Network:
-    """Return the network with more external reservations, which may cover pools and addresses in use."""
+    """Return the network with additional external reservations, which may cover pools and addresses in use."""
     added: dict[str, list[ranges.Range]] = {}
     for text in texts:
         subnet, _, run = _locate(net, text, what="reserved range", force=force)
@@ -205,35 +213,36 @@ def _with_external(subnet: network.Subnet, added: Sequence[ranges.Range]) -> net
 
 
 def release(net: network.Network, texts: Iterable[str]) -> network.Network:
-    """Return the network without ranges in its external reservations: those are trimmed, split or gone."""
-    there = _sorted(reserved(net))
-    gone = [(text, ranges.parse_range(text)) for text in texts]
-    for text, (family, run) in gone:
-        if not _overlapping(there[family], run):
-            known = ", ".join(one for subnet in net.subnets for one in subnet.external) or "nothing"
+    """Return the network without ranges in its external reservations: these are trimmed, split or removed."""
+    reservations = _sorted(reserved(net))
+    released = [(text, ranges.parse_range(text)) for text in texts]
+    for text, (family, run) in released:
+        if not _overlapping(reservations[family], run):
+            known = ", ".join(text for subnet in net.subnets for text in subnet.external) or "none"
             raise errors.NotFoundError(
-                f"nothing of {text} is reserved externally in network {net.name}", hint=f"reserved are: {known:.400}"
+                f"no address of {text} is reserved externally in network {net.name}",
+                hint=f"external reservations: {known:.400}",
             )
-    removed = _sorted(place for _, place in gone)
+    removed = _sorted(address_range for _, address_range in released)
     return structs.replace(net, subnets=tuple(_without_external(subnet, removed) for subnet in net.subnets))
 
 
 def _without_external(subnet: network.Subnet, removed: Mapping[ranges.Family, list[ranges.Range]]) -> network.Subnet:
     family = ranges.parse_cidr(subnet.cidr).family
-    left = [
-        rest
+    remaining = [
+        part
         for run in (ranges.parse_range(text)[1] for text in subnet.external)
-        for rest in ranges.difference([run], _overlapping(removed[family], run))
+        for part in ranges.difference([run], _overlapping(removed[family], run))
     ]
-    return structs.replace(subnet, external=tuple(ranges.format_range(family, run) for run in left))
+    return structs.replace(subnet, external=tuple(ranges.format_range(family, run) for run in remaining))
 
 
-def _sorted(places: Iterable[subnets.Place]) -> Mapping[ranges.Family, list[ranges.Range]]:
-    listed = list(places)
-    return {of: ranges.union(run for family, run in listed if family is of) for of in ranges.Family}
+def _sorted(address_ranges: Iterable[subnets.AddressRange]) -> Mapping[ranges.Family, list[ranges.Range]]:
+    listed = list(address_ranges)
+    return {key: ranges.union(run for family, run in listed if family is key) for key in ranges.Family}
 
 
 def _overlapping(runs: Sequence[ranges.Range], run: ranges.Range) -> list[ranges.Range]:
-    """Return which of sorted ranges, apart from each other, share a number with one. Cost: a binary search."""
-    start = bisect.bisect_left(runs, run.first, key=lambda one: one.last)
-    return list(itertools.takewhile(lambda one: one.first <= run.last, itertools.islice(runs, start, None)))
+    """Return which of sorted, disjoint ranges share a number with a range. Cost: a binary search."""
+    start = bisect.bisect_left(runs, run.first, key=lambda other: other.last)
+    return list(itertools.takewhile(lambda other: other.first <= run.last, itertools.islice(runs, start, None)))

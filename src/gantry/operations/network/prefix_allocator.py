@@ -1,9 +1,8 @@
 """CIDRs of subnets, cut from subnet pools (contracts/neutron-api.md#subnet-pools).
 
-Called by the units that make subnets, which hold the pool's lock until theirs are stored. Pure. What a pool has left is
-its prefixes without the subnets that were cut from it; of the free blocks that are large enough the smallest is cut, so
-that large ones last.
-Cost: the subnets that the pool has given.
+Called by the units that create subnets, which hold the pool's lock until the subnets are stored. Pure. The free part of
+a subnet pool is its prefixes without the subnets cut from it; the smallest free block that is large enough is cut, so
+that large blocks last. Cost: the subnets cut from the pool.
 """
 
 from collections.abc import Iterator
@@ -16,24 +15,24 @@ from gantry.address import ranges
 from gantry.model import network, opcodes
 from gantry.state import snapshot as states
 
-Wanted = TypeVar("Wanted", opcodes.SubnetSpec, opcodes.SubnetMod)
+Spec = TypeVar("Spec", opcodes.SubnetSpec, opcodes.SubnetMod)
 
 _QUOTA_BITS = {ranges.Family.IPV4: 32, ranges.Family.IPV6: 64}
-"""Which prefix counts as one in a quota."""
+"""The prefix length that counts as one unit of a quota."""
 
 
 DEFAULT = "subnetpools/default"
 """The name of the lock under which a subnet pool becomes or stops being the default one of its IP version."""
 
 
-def locked(snapshot: states.Snapshot, *specs: opcodes.SubnetSpec | opcodes.SubnetMod) -> list[str]:
-    """Return the names of the locks under which subnets are cut from their pools; NotFoundError."""
+def lock_names(snapshot: states.Snapshot, *specs: opcodes.SubnetSpec | opcodes.SubnetMod) -> list[str]:
+    """Return the names of the locks under which subnets are cut from their pools; raises NotFoundError."""
     pools = [pool.uuid for spec in specs if (pool := _pool(snapshot, spec))]
     return [*pools, *([DEFAULT] if any(spec.default_subnetpool for spec in specs) else [])]
 
 
 def _pool(snapshot: states.Snapshot, spec: opcodes.SubnetSpec | opcodes.SubnetMod) -> network.SubnetPool | None:
-    """Return the pool that a subnet is cut from, None if its CIDR comes from none; NotFoundError."""
+    """Return the pool that a subnet is cut from, None if its CIDR is not from a pool; raises NotFoundError."""
     if spec.subnetpool:
         return snapshot.subnet_pool(spec.subnetpool)
     if spec.default_subnetpool is None:
@@ -42,7 +41,7 @@ def _pool(snapshot: states.Snapshot, spec: opcodes.SubnetSpec | opcodes.SubnetMo
         if pool.is_default and int(family(pool)) == spec.default_subnetpool:
             return pool
     raise errors.NotFoundError(
-        f"no subnet pool is the default one of IPv{spec.default_subnetpool}", hint="name the subnet pool"
+        f"IPv{spec.default_subnetpool} has no default subnet pool", hint="specify the subnet pool"
     )
 
 
@@ -51,20 +50,20 @@ def family(pool: network.SubnetPool) -> ranges.Family:
     return ranges.parse_cidr(pool.prefixes[0]).family
 
 
-def cut(snapshot: states.Snapshot, net: network.Network, spec: Wanted) -> Wanted:
-    """Return what is asked for with a CIDR, if it is to come from a pool; ``net`` may have subnets to come.
+def cut(snapshot: states.Snapshot, net: network.Network, spec: Spec) -> Spec:
+    """Return the request with a CIDR from its subnet pool, if it names one; ``net`` may contain unstored subnets.
 
-    Raises InvalidError, NotUniqueError (that CIDR is taken), NoRoomError (nothing is left, or no quota).
+    Raises InvalidError, NotUniqueError (the CIDR is in use), NoRoomError (no free block, or the quota is used up).
     """
     pool = _pool(snapshot, spec)
     if pool is None:
         return spec
-    given = list(_given(snapshot, net, pool))
-    taken = [cidr.range for _, cidr in given]
-    cidr = _named(pool, spec.cidr, taken) if spec.cidr else _free(pool, spec.prefixlen, taken)
-    own = sum(_units(one) for project, one in given if project == net.project)
+    allocated = list(_allocated(snapshot, net, pool))
+    used = [cidr.range for _, cidr in allocated]
+    cidr = _requested(pool, spec.cidr, used) if spec.cidr else _free(pool, spec.prefixlen, used)
+    own = sum(_units(subnet_cidr) for project, subnet_cidr in allocated if project == net.project)
     if pool.default_quota and own + _units(cidr) > pool.default_quota:
-        raise errors.NoRoomError(f"project {net.project} has used up its share of {_title(pool)}, {pool.default_quota}")
+        raise errors.NoRoomError(f"project {net.project} has used up its quota of {_title(pool)}, {pool.default_quota}")
     return structs.replace(spec, cidr=str(cidr), subnetpool=pool.uuid)
 
 
@@ -72,15 +71,15 @@ def _title(pool: network.SubnetPool) -> str:
     return f"subnet pool {pool.name or pool.uuid}"
 
 
-def _given(
+def _allocated(
     snapshot: states.Snapshot, net: network.Network, pool: network.SubnetPool
 ) -> Iterator[tuple[str, ranges.Cidr]]:
-    """Yield the CIDRs that a pool has given, with the projects that have them."""
-    homes = {snapshot.subnet_network[uuid] for uuid in snapshot.subnets_from.get(pool.uuid) or ()} - {net.uuid}
-    for home in (net, *(snapshot.networks[uuid] for uuid in homes)):
-        for subnet in home.subnets:
+    """Yield the CIDRs that were cut from a pool, with the projects that have them."""
+    uuids = {snapshot.subnet_network[uuid] for uuid in snapshot.subnets_from.get(pool.uuid) or ()} - {net.uuid}
+    for owner in (net, *(snapshot.networks[uuid] for uuid in uuids)):
+        for subnet in owner.subnets:
             if subnet.subnetpool == pool.uuid:
-                yield home.project, ranges.parse_cidr(subnet.cidr)
+                yield owner.project, ranges.parse_cidr(subnet.cidr)
 
 
 def _units(cidr: ranges.Cidr) -> int:
@@ -90,28 +89,30 @@ def _units(cidr: ranges.Cidr) -> int:
 def _check_length(pool: network.SubnetPool, length: int) -> None:
     if not pool.min_prefixlen <= length <= pool.max_prefixlen:
         raise errors.InvalidError(
-            f"{_title(pool)} gives subnets from /{pool.min_prefixlen} to /{pool.max_prefixlen}, not a /{length}"
+            f"{_title(pool)} allows subnets from /{pool.min_prefixlen} to /{pool.max_prefixlen}, not a /{length}"
         )
 
 
-def _named(pool: network.SubnetPool, text: str, taken: list[ranges.Range]) -> ranges.Cidr:
+def _requested(pool: network.SubnetPool, text: str, used: list[ranges.Range]) -> ranges.Cidr:
     cidr = ranges.parse_cidr(text)
     prefixes = map(ranges.parse_cidr, pool.prefixes)
     _check_length(pool, cidr.prefix)
-    if not any(one.family is cidr.family and one.range.covers(cidr.range) for one in prefixes):
+    if not any(prefix.family is cidr.family and prefix.range.covers(cidr.range) for prefix in prefixes):
         raise errors.InvalidError(f"{cidr} is not of {_title(pool)}: {', '.join(pool.prefixes[:5])}")
-    if any(run.overlaps(cidr.range) for run in taken):
-        raise errors.NotUniqueError(f"{cidr} of {_title(pool)} is taken", hint="choose another, or name a length only")
+    if any(run.overlaps(cidr.range) for run in used):
+        raise errors.NotUniqueError(
+            f"{cidr} of {_title(pool)} is taken", hint="choose another CIDR, or specify only a prefix length"
+        )
     return cidr
 
 
-def _free(pool: network.SubnetPool, prefixlen: int | None, taken: list[ranges.Range]) -> ranges.Cidr:
+def _free(pool: network.SubnetPool, prefixlen: int | None, used: list[ranges.Range]) -> ranges.Cidr:
     length = pool.default_prefixlen if prefixlen is None else prefixlen
     _check_length(pool, length)
     whole = [ranges.parse_cidr(text).range for text in pool.prefixes]
-    blocks = [block for run in ranges.difference(whole, taken) for block in ranges.cidrs(family(pool), run)]
+    blocks = [block for run in ranges.difference(whole, used) for block in ranges.cidrs(family(pool), run)]
     fitting = [block for block in blocks if block.prefix <= length]
     if not fitting:
-        raise errors.NoRoomError(f"{_title(pool)} has no /{length} left", hint="ask for a smaller one")
+        raise errors.NoRoomError(f"{_title(pool)} has no /{length} left", hint="request a smaller subnet")
     best = min(fitting, key=lambda block: (-block.prefix, block.first))
     return ranges.Cidr(best.family, best.first, length)

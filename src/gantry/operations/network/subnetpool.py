@@ -1,4 +1,4 @@
-"""Subnet pools: make, change and remove what CIDRs of subnets are cut from (contracts/neutron-api.md#subnet-pools)."""
+"""Units that create, change and remove subnet pools (contracts/neutron-api.md#subnet-pools)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from gantry.operations.network import prefix_allocator, views
 from gantry.state import snapshot as states
 
 _SHORTEST = {ranges.Family.IPV4: 8, ranges.Family.IPV6: 64}
-"""The shortest prefix of a subnet where none is said."""
+"""The default minimum prefix length of a subnet."""
 
 _PLAIN = ("name", "is_default", "default_quota", "description", "tags")
 _LENGTHS = ("default_prefixlen", "min_prefixlen", "max_prefixlen")
@@ -23,22 +23,22 @@ def _exclusive(*names: str) -> lock.LockSet:
 
 
 def _joined(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return prefixes, which have to be of one IP version, in the fewest; neighbours grow together."""
-    found = [ranges.parse_cidr(text) for text in texts]
-    family = found[0].family
-    if any(one.family is not family for one in found):
-        raise errors.InvalidError("the prefixes of a subnet pool are of one IP version, these are of two")
-    runs = ranges.union(one.range for one in found)
-    return tuple(str(cidr) for run in runs for cidr in ranges.cidrs(family, run))
+    """Return prefixes of one IP version as the fewest CIDRs; adjacent prefixes are merged. Raises InvalidError."""
+    cidrs = [ranges.parse_cidr(text) for text in texts]
+    family = cidrs[0].family
+    if any(cidr.family is not family for cidr in cidrs):
+        raise errors.InvalidError("the prefixes of a subnet pool must be of one IP version")
+    runs = ranges.union(cidr.range for cidr in cidrs)
+    return tuple(str(block) for run in runs for block in ranges.cidrs(family, run))
 
 
 def _check(snapshot: states.Snapshot, pool: network.SubnetPool) -> None:
     bits = prefix_allocator.family(pool).bits
     if not 0 < pool.min_prefixlen <= pool.default_prefixlen <= pool.max_prefixlen <= bits:
         raise errors.InvalidError(
-            f"subnets from /{pool.min_prefixlen} to /{pool.max_prefixlen}, /{pool.default_prefixlen} by default, "
-            "is no order of prefix lengths",
-            hint=f"they go from 1 to {bits}: min_prefixlen, default_prefixlen, max_prefixlen",
+            f"prefix lengths /{pool.min_prefixlen} (minimum), /{pool.default_prefixlen} (default) and "
+            f"/{pool.max_prefixlen} (maximum) are not in order",
+            hint=f"use 1 to {bits}, with min_prefixlen <= default_prefixlen <= max_prefixlen",
         )
     for other in snapshot.subnetpools.values() if pool.is_default else ():
         if (
@@ -47,18 +47,19 @@ def _check(snapshot: states.Snapshot, pool: network.SubnetPool) -> None:
             and prefix_allocator.family(other) is prefix_allocator.family(pool)
         ):
             raise errors.ExistsError(
-                f"subnet pool {other.name or other.uuid} is the default one of its IP version", hint="there is one only"
+                f"subnet pool {other.name or other.uuid} is already the default of its IP version",
+                hint="each IP version can have one default subnet pool",
             )
 
 
 class SubnetPoolAdd(base.Planned[opcodes.SubnetPoolAdd]):
-    """Makes a subnet pool."""
+    """Creates a subnet pool."""
 
     OPCODE = opcodes.SubnetPoolAdd
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take what only one pool can be, the default one."""
+        """Take the lock of the default subnet pool, if the new pool becomes the default."""
         return _exclusive(prefix_allocator.DEFAULT) if self.op.is_default else {}
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
@@ -97,16 +98,16 @@ class SubnetPoolSetParams(base.Planned[opcodes.SubnetPoolSetParams]):
     BRIEF = True
 
     def locks(self, snapshot: states.Snapshot) -> lock.LockSet:
-        """Take the pool, so that nothing is cut from it meanwhile, and what only one can be."""
+        """Take the pool, so that no subnet is cut from it meanwhile, and the default pool's lock if it may change."""
         default = [prefix_allocator.DEFAULT] if self.op.is_default else []
         return _exclusive(snapshot.subnet_pool(self.op.subnet_pool).uuid, *default)
 
     def plan(self, snapshot: states.Snapshot, facts: None) -> base.Plan:
-        """Put the pool as it shall be; nothing is stored if it is like that already."""
+        """Put the changed pool; nothing is stored if nothing changes."""
         del facts
         op, old = self.op, snapshot.subnet_pool(self.op.subnet_pool)
-        given = {name: value for name in (*_PLAIN, *_LENGTHS) if (value := getattr(op, name)) is not None}
-        new = structs.replace(old, **given)
+        fields = {name: value for name in (*_PLAIN, *_LENGTHS) if (value := getattr(op, name)) is not None}
+        new = structs.replace(old, **fields)
         if op.prefixes is not None:
             new = structs.replace(new, prefixes=_joined(op.prefixes))
             _check_grown(old.prefixes, new.prefixes)
@@ -114,7 +115,8 @@ class SubnetPoolSetParams(base.Planned[opcodes.SubnetPoolSetParams]):
         title = f"subnet pool {old.name or old.uuid}"
         if new == old:
             return base.Plan(
-                lines=[f"{title} is like this already"], result=lambda: views.row(views.SUBNET_POOL, snapshot, old)
+                lines=[f"nothing changes: {title} already has these settings"],
+                result=lambda: views.row(views.SUBNET_POOL, snapshot, old),
             )
         changed = base.changed(new, self.environment.inputs.now)
         return base.Plan(
@@ -125,17 +127,17 @@ class SubnetPoolSetParams(base.Planned[opcodes.SubnetPoolSetParams]):
 
 
 def _check_grown(old: Sequence[str], new: Sequence[str]) -> None:
-    one, two = ([ranges.parse_cidr(text) for text in texts] for texts in (old, new))
-    if one[0].family is not two[0].family:
-        raise errors.InvalidError("a subnet pool keeps its IP version")
-    if ranges.difference((cidr.range for cidr in one), (cidr.range for cidr in two)):
+    old_cidrs, new_cidrs = ([ranges.parse_cidr(text) for text in texts] for texts in (old, new))
+    if old_cidrs[0].family is not new_cidrs[0].family:
+        raise errors.InvalidError("the IP version of a subnet pool cannot change")
+    if ranges.difference((cidr.range for cidr in old_cidrs), (cidr.range for cidr in new_cidrs)):
         raise errors.InvalidError(
-            f"a subnet pool cannot lose prefixes: it has {', '.join(old[:5])}", hint="name those too"
+            f"a subnet pool cannot lose prefixes: it has {', '.join(old[:5])}", hint="include these prefixes"
         )
 
 
 class SubnetPoolRemove(base.Planned[opcodes.SubnetPoolRemove]):
-    """Removes a subnet pool; the state refuses that while a subnet has anything of it."""
+    """Removes a subnet pool; the state refuses that while a subnet was cut from it."""
 
     OPCODE = opcodes.SubnetPoolRemove
     BRIEF = True

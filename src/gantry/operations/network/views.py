@@ -1,7 +1,7 @@
-"""Networks, subnets, ports and subnet pools as clients see them: names and plain values, the same everywhere.
+"""Networks, subnets, ports and subnet pools as clients see them: names and plain values.
 
-The queries take their getters from these tables, and the units that make such an object answer with a row of it: who
-has made one need not ask for it. Nothing here costs more than the object is large.
+The queries take their getters from these tables, and the units that create such an object return its row, so that the
+client need not query it. The cost of a column is at most proportional to the object's size.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,25 +18,26 @@ Placed = tuple[network.Network, network.Subnet]
 """A subnet in its network."""
 
 NIC_OWNER = "compute:gantry"
-"""The ``device_owner`` of what is no port but a NIC of an instance."""
+"""The ``device_owner`` of a NIC of an instance, which is shown as a port."""
 
 
-def row(columns: Mapping[str, Column[T]], state: states.Snapshot, one: T) -> dict[str, object]:
+def row(columns: Mapping[str, Column[T]], state: states.Snapshot, entity: T) -> dict[str, object]:
     """Return an object as a row."""
-    return {name: column(state, one) for name, column in columns.items()}
+    return {name: column(state, entity) for name, column in columns.items()}
 
 
 def with_subnets(state: states.Snapshot, net: network.Network) -> dict[str, object]:
     """Return a network as a row, with the rows of its subnets as ``subnet_rows``."""
-    return row(NETWORK, state, net) | {"subnet_rows": [row(SUBNET, state, (net, one)) for one in net.subnets]}
+    rows = [row(SUBNET, state, (net, subnet)) for subnet in net.subnets]
+    return row(NETWORK, state, net) | {"subnet_rows": rows}
 
 
 def fixed(net: network.Network, ips: tuple[str, ...]) -> list[dict[str, str]]:
-    """Return addresses, each with the UUID of the subnet that has it."""
-    return [{"subnet": _home(net, ranges.known_address(ip)), "ip": ip} for ip in ips]
+    """Return addresses, each with the UUID of its subnet."""
+    return [{"subnet": _subnet_of(net, ranges.known_address(ip)), "ip": ip} for ip in ips]
 
 
-def _home(net: network.Network, address: ranges.Address) -> str:
+def _subnet_of(net: network.Network, address: ranges.Address) -> str:
     for subnet in net.subnets:
         cidr = ranges.known_cidr(subnet.cidr)
         if cidr.family is address.family and address.value in cidr.range:
@@ -67,7 +68,7 @@ def _pool(pool: network.Pool) -> dict[str, str]:
 
 
 def _instance(state: states.Snapshot, port: network.Port) -> str | None:
-    # Not by the device that it names: whoever makes a port writes there what they like.
+    # The device id is not used: the creator of a port may write anything there.
     vm = state.instances.get(state.nics.get(port.uuid, ""))
     return vm.name if vm else None
 
@@ -93,31 +94,31 @@ PORT: dict[str, Column[network.Port]] = {
 }
 
 SUBNET: dict[str, Column[Placed]] = {
-    "uuid": lambda _, one: one[1].uuid,
-    "name": lambda _, one: one[1].name,
-    "label": lambda _, one: neutron_names.shown(one[1]),
-    "network": lambda _, one: one[0].name,
-    "network_uuid": lambda _, one: one[0].uuid,
-    "cidr": lambda _, one: one[1].cidr,
-    "ip_version": lambda _, one: int(ranges.known_cidr(one[1].cidr).family),
-    "gateway": lambda _, one: one[1].gateway,
-    "dhcp": lambda _, one: one[1].dhcp,
-    "pools": lambda _, one: list(map(_pool, one[1].pools)),
-    "external": lambda _, one: list(one[1].external),
-    "description": lambda _, one: one[1].description,
-    "dns_nameservers": lambda _, one: list(one[1].dns_nameservers),
-    "host_routes": lambda _, one: [
-        {"destination": route.destination, "nexthop": route.nexthop} for route in one[1].host_routes
+    "uuid": lambda _, entry: entry[1].uuid,
+    "name": lambda _, entry: entry[1].name,
+    "label": lambda _, entry: neutron_names.display_name(entry[1]),
+    "network": lambda _, entry: entry[0].name,
+    "network_uuid": lambda _, entry: entry[0].uuid,
+    "cidr": lambda _, entry: entry[1].cidr,
+    "ip_version": lambda _, entry: int(ranges.known_cidr(entry[1].cidr).family),
+    "gateway": lambda _, entry: entry[1].gateway,
+    "dhcp": lambda _, entry: entry[1].dhcp,
+    "pools": lambda _, entry: list(map(_pool, entry[1].pools)),
+    "external": lambda _, entry: list(entry[1].external),
+    "description": lambda _, entry: entry[1].description,
+    "dns_nameservers": lambda _, entry: list(entry[1].dns_nameservers),
+    "host_routes": lambda _, entry: [
+        {"destination": route.destination, "nexthop": route.nexthop} for route in entry[1].host_routes
     ],
-    "ipv6_address_mode": lambda _, one: one[1].ipv6_address_mode,
-    "ipv6_ra_mode": lambda _, one: one[1].ipv6_ra_mode,
-    "subnetpool": lambda _, one: one[1].subnetpool,
-    "project": lambda _, one: one[0].project,
-    "shared": lambda _, one: one[0].shared,
-    "tags": lambda _, one: list(one[1].tags),
-    "ctime": lambda _, one: one[1].ctime,
-    "mtime": lambda _, one: one[1].mtime,
-    "serial_no": lambda _, one: one[1].serial_no,
+    "ipv6_address_mode": lambda _, entry: entry[1].ipv6_address_mode,
+    "ipv6_ra_mode": lambda _, entry: entry[1].ipv6_ra_mode,
+    "subnetpool": lambda _, entry: entry[1].subnetpool,
+    "project": lambda _, entry: entry[0].project,
+    "shared": lambda _, entry: entry[0].shared,
+    "tags": lambda _, entry: list(entry[1].tags),
+    "ctime": lambda _, entry: entry[1].ctime,
+    "mtime": lambda _, entry: entry[1].mtime,
+    "serial_no": lambda _, entry: entry[1].serial_no,
 }
 
 NETWORK: dict[str, Column[network.Network]] = {
@@ -128,7 +129,7 @@ NETWORK: dict[str, Column[network.Network]] = {
     "segment": lambda _, net: net.segment and net.segment.segmentation_id,
     "project": lambda _, net: net.project,
     "shared": lambda _, net: net.shared,
-    "label": lambda _, net: neutron_names.shown(net),
+    "label": lambda _, net: neutron_names.display_name(net),
     "description": lambda _, net: net.description,
     "admin_state_up": lambda _, net: net.admin_state_up,
     "mtu": lambda _, net: net.mtu,

@@ -52,7 +52,7 @@ class PortAdd(base.Planned[opcodes.PortAdd]):
         """Put the ports."""
         del facts
         inputs, ledger = self.environment.inputs, self.environment.ledger
-        macs, allocations = nics.Macs(snapshot, inputs, held=ledger.macs), ledger.allocations(snapshot)
+        macs, allocations = nics.Macs(snapshot, inputs, held_macs=ledger.macs), ledger.allocations(snapshot)
         ports_by_uuid: dict[str, network.Port] = {}
         for spec in self.op.ports:
             net = snapshot.network(spec.network)
@@ -105,7 +105,7 @@ class PortSetParams(_OfPort[opcodes.PortSetParams]):
         op, inputs, old = self.op, self.environment.inputs, _port(snapshot, self.op.port)
         fields = {name: value for name in _PLAIN if (value := getattr(op, name)) is not None}
         net = snapshot.networks[old.network]
-        macs = nics.Macs(snapshot, inputs, held=self.environment.ledger.macs)
+        macs = nics.Macs(snapshot, inputs, held_macs=self.environment.ledger.macs)
         mac = old.mac if op.mac in (None, old.mac) else macs.take(str(op.mac), net)
         new = structs.replace(old, mac=mac, **fields)
         picker = port_addresses.Picker(net, self.environment.ledger.allocations(snapshot, owner=old.uuid))

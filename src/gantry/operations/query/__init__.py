@@ -1,5 +1,5 @@
-"""The read side of all doors: fields, filters and what nodes say, over one immutable snapshot, without a lock.
+"""The read side of all front ends: fields, filters and live data of nodes, over an immutable snapshot, without locks.
 
-``engine`` answers a query, ``filters`` turns its filter into a predicate, ``cells`` says what a value may be, and
-there is a module of getters for each resource.
+``engine`` answers a query, ``filters`` turns its filter into a predicate, ``cells`` defines the values of cells, and
+each resource has a module of getters.
 """

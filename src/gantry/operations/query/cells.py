@@ -1,4 +1,4 @@
-"""What a getter returns: a value, or why there is none; and the live data that some getters need."""
+"""The result of a getter: a value, or why it is missing; and the live data that some getters need."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,23 +28,23 @@ Cell = object
 
 @dataclass(frozen=True)
 class Live:
-    """What nodes answered: resources by node UUID, running instances by name with the UUID of their node."""
+    """What nodes reported: resources by node UUID, running instances by name with the UUID of their node."""
 
     nodes: Mapping[str, targets.Answer[calls.NodeStatus]] = field(default_factory=dict)
     running: Mapping[str, tuple[str, calls.RunningInstance]] = field(default_factory=dict)
     silent: Mapping[str, Missing] = field(default_factory=dict)
-    """Nodes without an answer to the list of instances, by UUID."""
+    """Nodes that did not answer the list of instances, by UUID."""
     consoles: Mapping[str, calls.Console] = field(default_factory=dict)
-    """Of instances that run, by name, where they are asked for."""
+    """Consoles of running instances, by name, if the query requests them."""
 
 
 NOTHING_LIVE = Live()
-"""For fields that need no node."""
+"""For fields that need no live data."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a getter sees beside the object itself."""
+    """What a getter may read besides the object."""
 
     state: states.Snapshot
     ledger: embedded.Ledger
@@ -55,5 +55,5 @@ Getter = Callable[[Context, T], Cell]
 
 
 def or_none(value: T | None) -> T | Missing:
-    """Return a value, or that the object has none."""
+    """Return a value, or UNAVAILABLE for None and the empty text."""
     return Missing.UNAVAILABLE if value is None or value == "" else value

@@ -1,4 +1,4 @@
-"""The cluster as a whole for queries: what it is, how it is set up (contracts/luxi.md#queryclusterinfo)."""
+"""The cluster as a whole for queries: its version and its settings (contracts/luxi.md#queryclusterinfo)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +13,7 @@ from gantry.state import checkpoint
 from gantry.state import snapshot as states
 
 PROTOCOL_VERSION = 2_000_000
-"""The protocol is that of Ganeti 2.0, counted as clients do: major * 1000000 + minor * 10000 + revision.
+"""The protocol of Ganeti 2.0, as clients calculate the number: major * 1000000 + minor * 10000 + revision.
 
 See contracts/luxi.md#queryclusterinfo.
 """
@@ -44,11 +44,11 @@ _WITHOUT: Final[Mapping[str, object]] = {
     "ssh_key_type": None,
     "ssh_key_bits": None,
 }
-"""What clients ask for and this cluster does not have, with the value that says so."""
+"""Values that clients request and Gantry does not have, each with its neutral value."""
 
 
 def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
-    """Describe the cluster; what it does not have is said as empty."""
+    """Describe the cluster; values that Gantry does not have are neutral."""
     owner = state.the_cluster
     master = state.nodes[owner.master_node]
     return {
@@ -91,7 +91,7 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
         "file_storage_dir": file_storage_dir,
         "enabled_disk_templates": owner.enabled_disk_templates,
         "default_disk_size": owner.default_disk_size,
-        # Without such disks clients expect none.
+        # Clients expect None if no such template is enabled.
         "volume_group_name": owner.vg_name if {*templates.IN_VOLUME_GROUPS} & {*owner.enabled_disk_templates} else None,
         "prealloc_wipe_disks": owner.prealloc_wipe_disks,
         "default_iallocator": owner.default_iallocator,
@@ -108,13 +108,13 @@ def info(state: states.Snapshot, *, file_storage_dir: str) -> dict[str, object]:
 
 
 def _policy(owner: cluster.Cluster) -> cluster.Policy:
-    """Return the policy that holds; without a list of its own it allows the kinds of disks that are enabled."""
-    found = policy.filled(owner.ipolicy)
-    return found if owner.ipolicy.disk_templates else replace(found, disk_templates=owner.enabled_disk_templates)
+    """Return the cluster's policy; without a list of its own it allows the enabled disk templates."""
+    filled = policy.filled(owner.ipolicy)
+    return filled if owner.ipolicy.disk_templates else replace(filled, disk_templates=owner.enabled_disk_templates)
 
 
 def values(state: states.Snapshot) -> dict[str, object]:
-    """Return the values that QueryConfigValues names, apart from those of the queue."""
+    """Return the values for QueryConfigValues, except for those of the queue."""
     owner = state.the_cluster
     master = state.nodes.get(owner.master_node)
     return {

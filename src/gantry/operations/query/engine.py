@@ -1,7 +1,7 @@
-"""Answers queries: picks the rows, asks nodes when a field needs it, filters, and makes the cells.
+"""Answer queries: select the rows, ask nodes if a field needs it, filter, and create the cells.
 
-Called by the doors. ``Source`` is what a query may look at: the newest snapshot, the queue's jobs (whose logs are
-ahead of the snapshot), the locks, the address ledger and the nodes. Nothing is locked
+Called by the front ends. A ``Source`` provides what a query may read: the current snapshot, the queue's jobs (whose
+logs are ahead of the snapshot), the locks, the address ledger and the nodes. Nothing is locked
 (explanation/architecture.md#deciding-and-doing).
 """
 
@@ -26,7 +26,7 @@ from gantry.state import snapshot as states
 
 T = TypeVar("T")
 LockRow = tuple[str, str | None, list[str] | None, list[tuple[str, list[str]]], list[tuple[str, list[tuple[str, str]]]]]
-"""Name, mode, owners, who is in line: mode and owners, and who is kept waiting: for whom, and why."""
+"""Name, mode, owners, pending requests (mode and owners), and waiting jobs (with the jobs they wait for and why)."""
 
 _COMMON: dict[str, cells.Getter[entities.Entity]] = {
     "ctime": lambda _, entity: entity.ctime,
@@ -70,16 +70,16 @@ COLLECTIONS = {
     "subnetpool": "subnetpools",
 }
 _UNNAMED = {"lock", "port", "subnet"}
-"""Resources that nobody asks for by name."""
+"""Resources that are not requested by name."""
 
 NAME_FIELDS = {"job": "id", "export": "node"}
 ORDERS: dict[str, Callable[[object], tuple[object, ...]]] = {"segmentrange": segmentrange.order}
-"""The order of what is not sorted by name."""
+"""The order of resources that are not sorted by name."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What queries look at."""
+    """What queries read."""
 
     snapshot: Callable[[], states.Snapshot]
     ledger: embedded.Ledger
@@ -100,7 +100,7 @@ class Result:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The objects that a query is about, and what their cells are made with."""
+    """The objects of a query, and what their cells are created from."""
 
     fields: list[fields.Field]
     known: Mapping[str, Callable[..., cells.Cell]]
@@ -109,7 +109,7 @@ class _Chosen:
 
 
 def context(source: Source, live: cells.Live = cells.NOTHING_LIVE) -> cells.Context:
-    """Return what getters see of the newest state."""
+    """Return what getters read, for the current state."""
     return cells.Context(source.snapshot(), source.ledger, live)
 
 
@@ -117,49 +117,53 @@ async def query(source: Source, what: str, names: Sequence[str], *, filter_: obj
     """Answer a query (contracts/query.md#filters); raises InvalidError, FilterError, NotFoundError."""
     chosen = await _choose(source, what, names, filter_=filter_)
     getters = [chosen.known.get(fields.canonical(field.name)) for field in chosen.fields]
-    rows = [[_cell(getter, chosen.sight, one) for getter in getters] for one in chosen.objects]
+    rows = [[_cell(getter, chosen.sight, entity) for getter in getters] for entity in chosen.objects]
     return Result(chosen.fields, rows)
 
 
 async def _choose(source: Source, what: str, names: Sequence[str], *, filter_: object) -> _Chosen:
     known = _getters(what)
     predicate = filters.compile_filter(filter_)
-    shown = fields.lookup(what, names)
-    looked_at = fields.lookup(what, sorted(filters.fields_of(filter_)))
-    unknown = [field.name for field in looked_at if field.kind is fields.Kind.UNKNOWN]
+    selected = fields.lookup(what, names)
+    filtered_by = fields.lookup(what, sorted(filters.fields_of(filter_)))
+    unknown = [field.name for field in filtered_by if field.kind is fields.Kind.UNKNOWN]
     if unknown:
-        raise errors.InvalidError(f"filter looks at unknown fields of {what}: {', '.join(unknown)}")
+        raise errors.InvalidError(f"filter uses unknown fields of {what}: {', '.join(unknown)}")
     state = source.snapshot()
-    wanted = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what not in _UNNAMED else None
+    names_in_filter = filters.names_of(filter_, NAME_FIELDS.get(what, "name")) if what not in _UNNAMED else None
     uuids = filters.names_of(filter_, "uuid") if lookup.has_uuids(what) else None
     objects = (
-        await export.objects(source.nodes, state, wanted)
+        await export.objects(source.nodes, state, names_in_filter)
         if what == "export"
         else lookup.by_uuid(state, what, uuids)
         if uuids
-        else _objects(source, state, what, wanted=wanted, filter_=filter_)
+        else _objects(source, state, what, names=names_in_filter, filter_=filter_)
     )
-    if what == "job" and wanted is None and any(field.name == "archived" for field in (*shown, *looked_at)):
+    if (
+        what == "job"
+        and names_in_filter is None
+        and any(field.name == "archived" for field in (*selected, *filtered_by))
+    ):
         objects = [*_archived(source), *objects]
     live = cells.NOTHING_LIVE
-    if what != "export" and any(field.live for field in (*shown, *looked_at)):
+    if what != "export" and any(field.live for field in (*selected, *filtered_by)):
         live = await _ask(source, state, what, objects)
-        if any(field.name == "console" for field in (*shown, *looked_at)):
+        if any(field.name == "console" for field in (*selected, *filtered_by)):
             live = replace(live, consoles=await _consoles(source, state, live, objects))
     sight = cells.Context(state, source.ledger, live)
-    if not wanted and not uuids and filter_ is not None:
-        objects = [one for one in objects if predicate(_row(known, sight, one))]
-    return _Chosen(shown, known, sight, objects)
+    if not names_in_filter and not uuids and filter_ is not None:
+        objects = [entity for entity in objects if predicate(_row(known, sight, entity))]
+    return _Chosen(selected, known, sight, objects)
 
 
 def query_fields(what: str, names: Sequence[str] | None) -> list[fields.Field]:
-    """Describe the fields of a resource, all or those named."""
+    """Describe the fields of a resource, all or the named ones."""
     _getters(what)
     return fields.lookup(what, names) if names is not None else list(fields.REGISTRY[what].values())
 
 
 async def table(source: Source, what: str, names: Sequence[str | int], columns: Sequence[str]) -> list[list[object]]:
-    """Answer the older form of a query: plain values, None where there is none, an unknown field refused."""
+    """Answer the older form of a query: plain values, None for a missing value; unknown fields are refused."""
     getters = _known(what, columns)
     name_field = NAME_FIELDS.get(what, "name")
     filter_ = ["|", *(["=", name_field, name] for name in names)] if names else None
@@ -168,10 +172,10 @@ async def table(source: Source, what: str, names: Sequence[str | int], columns: 
 
 
 def jobs_by_number(source: Source, numbers: Sequence[int], columns: Sequence[str]) -> list[list[object] | None]:
-    """Return what ``table`` does for jobs, but None for one that does not exist."""
+    """Return what ``table`` returns for jobs, but None for a job that does not exist."""
     getters, sight = _known("job", columns), context(source)
-    found = {number: one for number in numbers if (one := _job(source, number))}
-    rows = dict(zip(found, _values(getters, sight, found.values()), strict=True))
+    known_jobs = {number: entry for number in numbers if (entry := _job(source, number))}
+    rows = dict(zip(known_jobs, _values(getters, sight, known_jobs.values()), strict=True))
     return [rows.get(number) for number in numbers]
 
 
@@ -187,74 +191,75 @@ def _known(what: str, columns: Sequence[str]) -> Sequence[Callable[..., cells.Ce
 def _values(
     getters: Sequence[Callable[..., cells.Cell]], sight: cells.Context, objects: Collection[object]
 ) -> list[list[object]]:
-    """Return rows of plain values; made column by column, which takes half the time where there are many rows."""
+    """Return rows of plain values; created column by column, which halves the time for many rows."""
     missing = cells.Missing
     columns = [
-        [None if isinstance(cell := getter(sight, one), missing) else cell for one in objects] for getter in getters
+        [None if isinstance(cell := getter(sight, entity), missing) else cell for entity in objects]
+        for getter in getters
     ]
     return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in objects]
 
 
 def _getters(what: str) -> Mapping[str, Callable[..., cells.Cell]]:
     if what not in GETTERS:
-        raise errors.InvalidError(f"no such resource to query: {what}", hint=f"there are {', '.join(sorted(GETTERS))}")
+        raise errors.InvalidError(f"no such resource to query: {what}", hint=f"resources: {', '.join(sorted(GETTERS))}")
     return GETTERS[what]
 
 
-def _row(known: Mapping[str, Callable[..., cells.Cell]], context: cells.Context, one: object) -> filters.Lookup:
-    return lambda name: known[fields.canonical(name)](context, one)
+def _row(known: Mapping[str, Callable[..., cells.Cell]], context: cells.Context, entity: object) -> filters.Lookup:
+    return lambda name: known[fields.canonical(name)](context, entity)
 
 
-def _cell(getter: Callable[..., cells.Cell] | None, context: cells.Context, one: object) -> tuple[int, object]:
+def _cell(getter: Callable[..., cells.Cell] | None, context: cells.Context, entity: object) -> tuple[int, object]:
     if getter is None:
         return _UNKNOWN
-    cell = getter(context, one)
+    cell = getter(context, entity)
     if isinstance(cell, cells.Missing):
         return int(cell.value), None
     return _NORMAL, cell
 
 
 def _objects(
-    source: Source, state: states.Snapshot, what: str, *, wanted: list[str | int] | None, filter_: object
+    source: Source, state: states.Snapshot, what: str, *, names: list[str | int] | None, filter_: object
 ) -> Sequence[object]:
     if what == "lock":
         return sorted(source.locks(), key=lambda row: row[0])
     if what == "job":
-        return _jobs(source, wanted)
-    found = lookup.narrowed(state, what, filter_) if wanted is None else None
-    if found is not None:
-        return found
+        return _jobs(source, names)
+    indexed = lookup.narrowed(state, what, filter_) if names is None else None
+    if indexed is not None:
+        return indexed
     if what == "port":
         return lookup.every_port(state)
     if what == "subnet":
         return lookup.every_subnet(state)
     kind = COLLECTIONS[what]
-    if wanted is not None:
-        return [one for name in wanted for one in _named(state, kind, str(name))]
+    if names is not None:
+        return [entity for name in names for entity in _named(state, kind, str(name))]
     return sorted(state.collection(kind).values(), key=ORDERS.get(what, _nice_name))
 
 
 def _named(state: states.Snapshot, kind: str, name: str) -> Sequence[states.Stored]:
-    """Return what has a name: one object, or any number where names need not be unique; NotFoundError."""
+    """Return the objects with a name: one, or several if names need not be unique; raises NotFoundError."""
     known = state.collection(kind)
     if not kinds.KINDS[kind].unique_names and name not in known:
-        return [one for one in known.values() if isinstance(one, entities.Entity) and one.name == name] or [
+        return [entity for entity in known.values() if isinstance(entity, entities.Entity) and entity.name == name] or [
             known[state.resolve(kind, name)]
         ]
     return [known[state.resolve(kind, name)]]
 
 
-def _jobs(source: Source, wanted: list[str | int] | None) -> list[object]:
+def _jobs(source: Source, names: list[str | int] | None) -> list[object]:
     live = source.jobs()
-    if wanted is None:
+    if names is None:
         return [live[number] for number in sorted(live)]
-    found = []
-    for name in wanted:
-        one = _job(source, int(name) if str(name).isdecimal() else 0)
-        if one is None:
-            raise errors.NotFoundError(f"no such job: {name}", hint="gnt-job list shows those there are")
-        found.append(one)
-    return list(found)
+    requested_jobs = []
+    for name in names:
+        entry = _job(source, int(name) if str(name).isdecimal() else 0)
+        if entry is None:
+            raise errors.NotFoundError(f"no such job: {name}", hint="gnt-job list shows the jobs")
+        requested_jobs.append(entry)
+    return list(requested_jobs)
 
 
 def _job(source: Source, number: int) -> job.Job | None:
@@ -262,33 +267,33 @@ def _job(source: Source, number: int) -> job.Job | None:
 
 
 def _archived(source: Source) -> list[job.Job]:
-    """Return the jobs of the archive, which only the field ``archived`` makes anybody read."""
+    """Return the jobs of the archive, which is only read for the field ``archived``."""
     numbers = set(source.archived_numbers()) - source.jobs().keys()
-    found = [source.archived_job(number) for number in sorted(numbers)]
-    return [one for one in found if one is not None]
+    archived_jobs = [source.archived_job(number) for number in sorted(numbers)]
+    return [entry for entry in archived_jobs if entry is not None]
 
 
-def _nice_name(one: object) -> tuple[list[tuple[int, int, str]], str]:
-    """Return the natural order of names: ``node2`` before ``node10``; what is left equal goes by the name itself."""
-    name = one.name if isinstance(one, entities.Entity) else ""
+def _nice_name(entity: object) -> tuple[list[tuple[int, int, str]], str]:
+    """Return the sort key of the natural order: ``node2`` before ``node10``; ties are sorted by the name itself."""
+    name = entity.name if isinstance(entity, entities.Entity) else ""
     parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
     return parts, name
 
 
 async def _ask(source: Source, state: states.Snapshot, what: str, objects: Sequence[object]) -> cells.Live:
-    """Ask the nodes that the rows depend on for what the live fields need."""
+    """Ask the nodes of the rows for the values of live fields."""
     if what == "node":
-        some = [one for one in objects if isinstance(one, cluster.Node) and one.vm_capable]
+        queried = [entity for entity in objects if isinstance(entity, cluster.Node) and entity.vm_capable]
         ask = calls.NodeInfo(storage=disk_spec.cluster_units(state))
-        answers = await source.nodes.fan_out([state.target(one) for one in some], ask)
+        answers = await source.nodes.fan_out([state.target(entity) for entity in queried], ask)
         return cells.Live(nodes={answer.target.uuid: answer for answer in answers})
     nodes = sorted(state.nodes.values(), key=_nice_name)
-    asked = [one for one in nodes if one.vm_capable and one.uuid in state.on_node]
+    nodes_with_instances = [entity for entity in nodes if entity.vm_capable and entity.uuid in state.on_node]
     hypervisors = state.the_cluster.enabled_hypervisors
     lists = await source.nodes.fan_out(
-        [state.target(one) for one in asked], calls.InstanceList(hypervisors=hypervisors)
+        [state.target(entity) for entity in nodes_with_instances], calls.InstanceList(hypervisors=hypervisors)
     )
-    # Of an instance that runs twice the one in the wrong place is shown.
+    # If an instance runs on two nodes, the wrong node is displayed.
     running: dict[str, tuple[str, calls.RunningInstance]] = {}
     for answer in lists:
         for vm in answer.value or ():
@@ -305,8 +310,8 @@ async def _ask(source: Source, state: states.Snapshot, what: str, objects: Seque
 async def _consoles(
     source: Source, state: states.Snapshot, live: cells.Live, objects: Sequence[object]
 ) -> dict[str, calls.Console]:
-    """Ask the node of each instance that runs at home for its console."""
-    vms = [one for one in objects if isinstance(one, instances.Instance) and one.name in live.running]
+    """Ask the primary node of each instance that runs there for its console."""
+    vms = [entity for entity in objects if isinstance(entity, instances.Instance) and entity.name in live.running]
     home = [vm for vm in vms if live.running[vm.name][0] == vm.primary_node]
     lists = await asyncio.gather(
         *(

@@ -9,7 +9,7 @@ from gantry.model import patterns
 from gantry.operations.query import cells
 
 Lookup = Callable[[str], cells.Cell]
-"""Field name to the cell of the row that is being tested."""
+"""Field name to the cell of the tested row."""
 Predicate = Callable[[Lookup], bool]
 
 HOSTNAME_FIELDS: Final = frozenset({"name", "pnode", "node"})
@@ -17,7 +17,7 @@ DEPTH_LIMIT: Final = 32
 
 
 def compile_filter(raw: object, *, depth: int = 0) -> Predicate:
-    """Return the predicate of a filter; None lets everything pass. Raises FilterError that shows the faulty part."""
+    """Return the predicate of a filter; None accepts everything. Raises FilterError with the invalid part."""
     if raw is None:
         return lambda _: True
     if depth > DEPTH_LIMIT:
@@ -38,11 +38,11 @@ def compile_filter(raw: object, *, depth: int = 0) -> Predicate:
             return _on_value(name, bool)
         case [str(operator), str(name), str() | int() | float() as value] if operator in _COMPARE:
             return _comparison(operator, name, value)
-    raise errors.FilterError(f"cannot read this part of the filter: {raw!r}")
+    raise errors.FilterError(f"invalid part of the filter: {raw!r}")
 
 
 def fields_of(raw: object) -> set[str]:
-    """Return the names of the fields that a filter looks at."""
+    """Return the names of the fields that a filter uses."""
     match raw:
         case ["&" | "|" | "!", *parts]:
             return set().union(*(fields_of(part) for part in parts))
@@ -52,19 +52,19 @@ def fields_of(raw: object) -> set[str]:
 
 
 def names_of(raw: object, name_field: str) -> list[str | int] | None:
-    """Return the names when a filter is only a choice of names, in order; otherwise None."""
+    """Return the names, in order, if a filter only selects names; otherwise None."""
     match raw:
         case ["=" | "==", str(name), str() | int() as value] if name == name_field:
             return [value]
         case ["|", *parts] if parts:
-            found = [names_of(part, name_field) for part in parts]
-            if all(found):
-                return [name for names in found if names for name in names]
+            parts_names = [names_of(part, name_field) for part in parts]
+            if all(parts_names):
+                return [name for names in parts_names if names for name in names]
     return None
 
 
 def _choice(parts: Sequence[object]) -> Predicate | None:
-    """Return the predicate of a choice of texts for one field, at the same cost however many; None for another."""
+    """Return the predicate for a choice of texts for one field, at constant cost; None for any other choice."""
     name, texts = "", set[str]()
     for part in parts:
         match part:
@@ -94,8 +94,8 @@ def _comparison(operator: str, name: str, value: str | int | float) -> Predicate
     if operator == "=~":
         return _on_value(name, _matcher(value))
     if operator in ("=", "==", "!=") and name in HOSTNAME_FIELDS and isinstance(value, str):
-        wanted = operator != "!="
-        return _on_value(name, lambda cell: _same_host(cell, value) is wanted)
+        expected = operator != "!="
+        return _on_value(name, lambda cell: _same_host(cell, value) is expected)
     compare = _COMPARE[operator]
     return _on_value(name, lambda cell: compare(cell, value))
 

@@ -13,19 +13,19 @@ NicGetter = Callable[[cells.Context, Nic], cells.Cell]
 
 
 def status(context: cells.Context, vm: instance.Instance) -> cells.Cell:
-    """Return what an instance does against what is wanted (contracts/query.md#instance-status)."""
+    """Return an instance's state compared with its admin state (contracts/query.md#instance-status)."""
     node = context.state.nodes[vm.primary_node]
     running = context.live.running.get(vm.name)
-    wanted = vm.admin_state is instance.AdminState.UP
+    up = vm.admin_state is instance.AdminState.UP
     if running is not None:
         if running[0] != vm.primary_node:
             return "ERROR_wrongnode"
-        return "running" if wanted else "ERROR_up"
+        return "running" if up else "ERROR_up"
     if node.offline:
         return "ERROR_nodeoffline"
     if node.uuid in context.live.silent:
         return "ERROR_nodedown"
-    if wanted:
+    if up:
         return "ERROR_down"
     return "ADMIN_offline" if vm.admin_state is instance.AdminState.OFFLINE else "ADMIN_down"
 
@@ -49,8 +49,8 @@ def _oper_vcpus(context: cells.Context, vm: instance.Instance) -> cells.Cell:
 
 
 def _console(context: cells.Context, vm: instance.Instance) -> cells.Cell:
-    found = context.live.consoles.get(vm.name)
-    return msgspec.to_builtins(found) if found else _silence(context, vm) or cells.Missing.UNAVAILABLE
+    console = context.live.consoles.get(vm.name)
+    return msgspec.to_builtins(console) if console else _silence(context, vm) or cells.Missing.UNAVAILABLE
 
 
 def _primary(read: Callable[[cells.Context, cluster.Node], cells.Cell]) -> cells.Getter[instance.Instance]:
@@ -68,8 +68,8 @@ def _group_name(context: cells.Context, node: cluster.Node) -> cells.Cell:
 
 def nic_parameters(context: cells.Context, nic: Nic) -> dict[str, object]:
     """Return a NIC's filled mode, link and VLAN."""
-    found = parameters.fill_nic(context.state.the_cluster, nic)
-    return {**found, "vlan": fill.vlan_of(context.state.networks.get(nic.network), str(found["vlan"]))}
+    filled = parameters.fill_nic(context.state.the_cluster, nic)
+    return {**filled, "vlan": fill.vlan_of(context.state.networks.get(nic.network), str(filled["vlan"]))}
 
 
 def _bridge(context: cells.Context, nic: Nic) -> cells.Cell:

@@ -7,20 +7,20 @@ from gantry.operations.query import cells
 
 
 def _each(read: Callable[[job.Step], cells.Cell]) -> cells.Getter[job.Job]:
-    return lambda _, one: [read(step) for step in one.ops]
+    return lambda _, entry: [read(step) for step in entry.ops]
 
 
-def _summary(one: job.Job) -> str:
-    if len(one.ops) == 1:
-        return one.ops[0].input.summary
-    return ",".join([step.input.summary for step in one.ops])
+def _summary(entry: job.Job) -> str:
+    if len(entry.ops) == 1:
+        return entry.ops[0].input.summary
+    return ",".join([step.input.summary for step in entry.ops])
 
 
 GETTERS: dict[str, cells.Getter[job.Job]] = {
-    "id": lambda _, one: one.id,
-    "status": lambda _, one: one.status,
-    "priority": lambda _, one: one.priority,
-    "archived": lambda context, one: str(one.id) not in context.state.jobs,
+    "id": lambda _, entry: entry.id,
+    "status": lambda _, entry: entry.status,
+    "priority": lambda _, entry: entry.priority,
+    "archived": lambda context, entry: str(entry.id) not in context.state.jobs,
     "ops": _each(lambda step: opcodes.encode(confidential.shown(step.input))),
     "opresult": _each(lambda step: step.result),
     "opstatus": _each(lambda step: step.status.value),
@@ -29,8 +29,8 @@ GETTERS: dict[str, cells.Getter[job.Job]] = {
     "opexec": _each(lambda step: step.exec_timestamp),
     "opend": _each(lambda step: step.end_timestamp),
     "oppriority": _each(lambda step: step.priority),
-    "summary": lambda _, one: _summary(one),
-    "received_ts": lambda _, one: one.received_timestamp,
-    "start_ts": lambda _, one: one.start_timestamp,
-    "end_ts": lambda _, one: one.end_timestamp,
+    "summary": lambda _, entry: _summary(entry),
+    "received_ts": lambda _, entry: entry.received_timestamp,
+    "start_ts": lambda _, entry: entry.start_timestamp,
+    "end_ts": lambda _, entry: entry.end_timestamp,
 }

@@ -1,7 +1,7 @@
-"""Which objects a filter can only be about, found by an index: a question for one object walks no collection.
+"""Objects that a filter can match, found by an index: a query for one object does not walk a collection.
 
-``engine`` asks first here and walks a collection only where a filter names nothing that is indexed. What is found is
-tested by the filter all the same, unless the filter is nothing but a choice of UUIDs. No index has what is empty.
+``engine`` asks here first, and walks a collection only if the filter names nothing that is indexed. The filter still
+tests the objects found here, unless it only selects UUIDs. No index contains empty values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,18 +11,19 @@ from gantry.operations.network import views
 from gantry.state import snapshot as states
 
 Find = Callable[[states.Snapshot, str], Iterable[object]]
-"""Returns the objects of which a field has a value."""
+"""Returns the objects with a value of a field."""
 
 
 def every_port(state: states.Snapshot) -> list[network.Port]:
-    """Return all ports, the NICs of instances that are in a network among them, by UUID."""
+    """Return all ports by UUID, including the NICs of instances in a network."""
     nics = (views.as_port(vm, nic) for vm in state.instances.values() for nic in vm.nics if nic.network)
     return sorted([*state.ports.values(), *nics], key=lambda port: port.uuid)
 
 
 def every_subnet(state: states.Snapshot) -> list[views.Placed]:
     """Return all subnets by UUID."""
-    return sorted(((net, one) for net in state.networks.values() for one in net.subnets), key=lambda one: one[1].uuid)
+    pairs = ((net, subnet) for net in state.networks.values() for subnet in net.subnets)
+    return sorted(pairs, key=lambda entry: entry[1].uuid)
 
 
 def _of_collection(kind: str) -> Find:
@@ -41,25 +42,25 @@ def _port(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
 
 
 def _ports_in(state: states.Snapshot, uuid: str) -> Iterator[network.Port]:
-    yield from (state.ports[one] for one in sorted(state.ports_in.get(uuid) or ()))
+    yield from (state.ports[port_uuid] for port_uuid in sorted(state.ports_in.get(uuid) or ()))
     for vm in state.in_network.get(uuid) or ():
         yield from (port for port in _nics(state, vm) if port.network == uuid)
 
 
 def _ports_of(state: states.Snapshot, device: str) -> Iterator[network.Port]:
-    yield from (state.ports[one] for one in sorted(state.ports_of.get(device) or ()))
+    yield from (state.ports[port_uuid] for port_uuid in sorted(state.ports_of.get(device) or ()))
     yield from _nics(state, device)
 
 
 def _port_with(state: states.Snapshot, mac: str) -> Iterator[network.Port]:
-    holder = state.macs.get(mac, "")
-    if holder in state.ports:
-        return iter([state.ports[holder]])
-    return (port for port in _nics(state, holder) if port.mac == mac)
+    owner = state.macs.get(mac, "")
+    if owner in state.ports:
+        return iter([state.ports[owner]])
+    return (port for port in _nics(state, owner) if port.mac == mac)
 
 
 def _subnet(state: states.Snapshot, uuid: str) -> Iterator[views.Placed]:
-    return (one for one in _subnets_in(state, state.subnet_network.get(uuid, "")) if one[1].uuid == uuid)
+    return (entry for entry in _subnets_in(state, state.subnet_network.get(uuid, "")) if entry[1].uuid == uuid)
 
 
 def _subnets_in(state: states.Snapshot, uuid: str) -> Iterator[views.Placed]:
@@ -85,32 +86,34 @@ _INDEXES: Mapping[str, Mapping[str, Find]] = {
 
 
 def by_uuid(state: states.Snapshot, what: str, uuids: Iterable[str | int]) -> list[object]:
-    """Return the objects that have these UUIDs, in order, each once; those that there are."""
+    """Return the objects with these UUIDs, in order, each once; unknown UUIDs are ignored."""
     find = _INDEXES[what]["uuid"]
-    return [one for uuid in dict.fromkeys(map(str, uuids)) for one in find(state, uuid)]
+    return [entity for uuid in dict.fromkeys(map(str, uuids)) for entity in find(state, uuid)]
 
 
 def has_uuids(what: str) -> bool:
-    """Tell whether objects of a resource are found by UUID."""
+    """Return whether objects of a resource are found by UUID."""
     return what in _INDEXES
 
 
 def narrowed(state: states.Snapshot, what: str, raw: object) -> list[object] | None:
-    """Return the only objects that can pass a filter; None where no index knows."""
+    """Return the only objects that can pass a filter; None if no index applies."""
     known = _INDEXES.get(what, {})
     match raw:
         case ["=" | "==", str(name), str(value)] if name in known and value:
             return list(known[name](state, value))
         case ["&", *parts]:
-            found = [some for part in parts if (some := narrowed(state, what, part)) is not None]
-            return min(found, key=len, default=None)
+            candidates = [objects for part in parts if (objects := narrowed(state, what, part)) is not None]
+            return min(candidates, key=len, default=None)
         case ["|", *parts] if parts:
-            several = [narrowed(state, what, part) for part in parts]
-            if None not in several:
-                return list({_key(one): one for some in several if some for one in some}.values())
+            alternatives = [narrowed(state, what, part) for part in parts]
+            if None not in alternatives:
+                return list(
+                    {_key(entity): entity for objects in alternatives if objects for entity in objects}.values()
+                )
     return None
 
 
-def _key(one: object) -> object:
-    thing = one[1] if isinstance(one, tuple) else one
+def _key(entity: object) -> object:
+    thing = entity[1] if isinstance(entity, tuple) else entity
     return getattr(thing, "uuid", thing)

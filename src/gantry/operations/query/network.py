@@ -1,6 +1,6 @@
-"""Getters of the network fields; what pools hold comes from the address ledger.
+"""Getters of the network fields; the usage of pools comes from the address ledger.
 
-``utilization`` is also what the cluster's verify goes by.
+The verification of the cluster also uses ``utilization``.
 """
 
 import heapq
@@ -28,7 +28,7 @@ def _of_first(family: ranges.Family, attribute: str) -> cells.Getter[network.Net
 
 
 RUNS_LIMIT = 256
-"""How many runs of reserved addresses a pool is told with; the map has more, where there is one."""
+"""The maximum number of runs of reserved addresses of a pool; its map, if it has one, is complete."""
 
 
 def _pool(
@@ -45,7 +45,7 @@ def _pool(
         "free": view.free,
         "utilization": percent(run.size - view.free, run.size),
         "map": view.map if run.size <= embedded.MAP_LIMIT else None,
-        "runs": [ranges.format_range(family, one) for one in runs[:RUNS_LIMIT]],
+        "runs": [ranges.format_range(family, reserved_run) for reserved_run in runs[:RUNS_LIMIT]],
         "runs_complete": len(runs) <= RUNS_LIMIT,
     }
 
@@ -53,10 +53,10 @@ def _pool(
 def _reserved_runs(
     context: cells.Context, net: network.Network, subnet: network.Subnet, run: ranges.Range
 ) -> Iterator[ranges.Range]:
-    """Yield what the map of a pool has as ``X``, as it comes: a large pool may have any number of them."""
+    """Yield the runs that a pool's map marks ``X``, lazily: a large pool may have any number of them."""
     used = context.ledger.space(net.uuid, ranges.parse_cidr(subnet.cidr).family).used_runs(run)
     excluded = filter(None, map(run.intersection, embedded.excluded_ranges(subnet)))
-    return ranges.joined((one.first, one.last) for one in heapq.merge(used, excluded))
+    return ranges.joined((part.first, part.last) for part in heapq.merge(used, excluded))
 
 
 def _subnets(context: cells.Context, net: network.Network) -> list[dict[str, object]]:
@@ -84,14 +84,14 @@ def _reserved(context: cells.Context, net: network.Network) -> int:
 
 
 def percent(used: int, size: int) -> float:
-    """Return a share in percent, to a tenth and never rounded up: 100 means that nothing is free."""
+    """Return a share in percent, rounded down to a tenth: 100 means that nothing is free."""
     return 1000 * used // size / 10
 
 
 def utilization(ledger: embedded.Ledger, net: network.Network) -> float | None:
-    """Return how many percent of a network's pools are in use or reserved; None without a pool.
+    """Return the percentage of a network's pools that is in use or reserved; None without a pool.
 
-    IPv4 and IPv6 are counted apart and the fuller one is told: a /64 would hide that a /24 is full.
+    IPv4 and IPv6 are counted separately, and the higher value is returned: a /64 would hide that a /24 is full.
     """
     shares = [_share(ledger, net, family) for family in ranges.Family]
     return max((share for share in shares if share is not None), default=None)
@@ -139,21 +139,21 @@ def _ports(context: cells.Context, net: network.Network) -> list[list[object]]:
 
 
 def _addresses(context: cells.Context, net: network.Network) -> list[list[object]]:
-    """Return who has which address, in the order of the addresses, as ``[address, instance, number of the NIC]``.
+    """Return the owners of addresses, sorted by address, as ``[address, instance, index of the NIC]``.
 
-    An address that lingers is at no NIC any more and has no number.
+    A lingering address is no longer at a NIC, so its index is None.
     """
-    found = [
-        (ranges.parse_address(place.ip), vm.name, _number(vm, place))
+    rows = [
+        (ranges.parse_address(owner.ip), vm.name, _number(vm, owner))
         for vm in (context.state.instances[uuid] for uuid in context.state.in_network.get(net.uuid) or ())
-        for place in vm.places()
-        if place.network == net.uuid
+        for owner in vm.places()
+        if owner.network == net.uuid
     ]
-    return [[str(address), name, index] for address, name, index in sorted(found, key=lambda row: row[0])]
+    return [[str(address), name, index] for address, name, index in sorted(rows, key=lambda row: row[0])]
 
 
-def _number(vm: instance.Instance, place: network.Place) -> int | None:
-    return next((index for index, nic in enumerate(vm.nics) if nic.uuid == place.nic and place.ip in nic.ip), None)
+def _number(vm: instance.Instance, owner: network.Place) -> int | None:
+    return next((index for index, nic in enumerate(vm.nics) if nic.uuid == owner.nic and owner.ip in nic.ip), None)
 
 
 def _external(_: cells.Context, net: network.Network) -> cells.Cell:

@@ -1,6 +1,6 @@
-"""Getters of the fields of ports, subnets and subnet pools: the columns of ``network.views``, and what is counted.
+"""Getters of the fields of ports, subnets and subnet pools: the columns of ``network.views``, and counts.
 
-What a subnet has free is computed only for who asks for it; it costs nothing that grows with what is in use.
+The free addresses of a subnet are computed only on request; the cost does not grow with the addresses in use.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 
 def of_columns(columns: Mapping[str, views.Column[T]]) -> dict[str, cells.Getter[T]]:
-    """Return the getters for columns, whose values are always there."""
+    """Return the getters for columns, whose values are never missing."""
     return {name: _getter(column) for name, column in columns.items()}
 
 
 def _getter(column: views.Column[T]) -> cells.Getter[T]:
-    return lambda context, one: column(context.state, one)
+    return lambda context, entity: column(context.state, entity)
 
 
 def _counted(count: Callable[[int, int], int]) -> cells.Getter[views.Placed]:
-    """Return the getter that makes one number of how large the pools of a subnet are and how much of them is free."""
+    """Return the getter that computes a number from the size of a subnet's pools and their free addresses."""
 
-    def get(context: cells.Context, one: views.Placed) -> int:
-        net, subnet = one
+    def get(context: cells.Context, entry: views.Placed) -> int:
+        net, subnet = entry
         size = sum(ranges.known_range(pool.range)[1].size for pool in subnet.pools)
         free = sum(context.ledger.view(net, subnet, pool).free for pool in subnet.pools)
         return count(size, free)
