@@ -16,29 +16,29 @@ LIMIT = 1.0
 """Milliseconds."""
 
 
-def _place(used: float, *, stripes: int) -> segments.Place:
+def _place(used: float, *, stripes: int) -> segments.ScopeIds:
     """Return a place with one shared range over all ids, that part of which is used, in equal stripes."""
-    place = segments.Place("vxlan")
+    place = segments.ScopeIds("vxlan")
     size = WHOLE.size // stripes
     for index in range(stripes if used else 0):
         first = WHOLE.first + index * size
-        place.used.take_range(ranges.Range(first, first + max(1, int(size * used)) - 1))
+        place.used.allocate_range(ranges.Range(first, first + max(1, int(size * used)) - 1))
     place.add(segments.Claim(WHOLE))
     return place
 
 
-def _picks(place: segments.Place) -> float:
+def _picks(place: segments.ScopeIds) -> float:
     """Return the milliseconds of processor time of one pick: the next free id is found and taken."""
     taken = []
     start = time.thread_time()
     for _ in range(PICKS):
         number = place.next_free(segments.SHARED)
         assert number is not None
-        place.take(number)
+        place.allocate(number)
         taken.append(number)
     seconds = time.thread_time() - start
     for number in taken:
-        place.give(number)
+        place.release(number)
     return seconds / PICKS * 1000
 
 

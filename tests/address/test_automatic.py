@@ -23,8 +23,10 @@ def test_a_shorter_prefix_leaves_zeros_between() -> None:
 
 
 @pytest.mark.parametrize("cidr", ["2001:db8::/65", "10.0.0.0/8"])
-def test_a_subnet_without_room_for_it_is_refused(cidr: str) -> None:
-    with pytest.raises(errors.InvalidError, match="cannot give themselves addresses; that takes an IPv6 subnet"):
+def test_a_subnet_with_fewer_than_64_host_bits_is_refused(cidr: str) -> None:
+    with pytest.raises(
+        errors.InvalidError, match=r"cannot configure their own addresses in subnet .*; use an IPv6 subnet"
+    ):
         automatic.address(ranges.parse_cidr(cidr), "00:16:3e:33:44:55")
 
 

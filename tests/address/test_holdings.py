@@ -19,9 +19,9 @@ starts = st.one_of(st.integers(0, 400), st.integers(0, 400).map(lambda number: F
 def test_many_at_once_are_the_same_as_one_after_the_other() -> None:
     numbers = [3, 5, 8, 9]
     owners, keys, times = ["a", "b", "a", "a"], ["", "", "0", "1"], [1.0, 2.0, 3.0, 4.0]
-    held = holdings.Holdings.of(numbers, owners, keys=keys, times=times)
-    assert list(held) == [(3, ("a", "", 1.0)), (5, ("b", "", 2.0)), (8, ("a", "0", 3.0)), (9, ("a", "1", 4.0))]
-    assert (held.numbers_of("a"), held.find("a", "0"), held.find("b", ""), held.find("b", "0")) == (
+    entries = holdings.Holdings.of(numbers, owners, keys=keys, times=times)
+    assert list(entries) == [(3, ("a", "", 1.0)), (5, ("b", "", 2.0)), (8, ("a", "0", 3.0)), (9, ("a", "1", 4.0))]
+    assert (entries.numbers_of("a"), entries.find("a", "0"), entries.find("b", ""), entries.find("b", "0")) == (
         [3, 8, 9],
         8,
         5,
@@ -37,8 +37,8 @@ def test_an_owner_has_one_number_under_a_key() -> None:
 def test_an_owner_of_many_numbers_is_one_string() -> None:
     owners = msgspec.json.decode(b'["instance1", "instance1"]', type=list[str])
     assert owners[0] is not owners[1]
-    held = holdings.Holdings.of([1, 2], owners, keys=["", "0"], times=[0.0, 0.0])
-    assert held.owner_of(1) is held.owner_of(2)
+    entries = holdings.Holdings.of([1, 2], owners, keys=["", "0"], times=[0.0, 0.0])
+    assert entries.owner_of(1) is entries.owner_of(2)
 
 
 class HoldingsMachine(RuleBasedStateMachine):
@@ -50,10 +50,10 @@ class HoldingsMachine(RuleBasedStateMachine):
     @initialize(base=st.sampled_from([0, 200, FAR]))
     def begin(self, base: int) -> None:
         self.base = base
-        self.held = holdings.Holdings(base=base)
-        self.model: dict[int, holdings.Holder] = {}
+        self.entries = holdings.Holdings(base=base)
+        self.model: dict[int, holdings.Entry] = {}
 
-    def holder(self, number: int) -> holdings.Holder:
+    def holder(self, number: int) -> holdings.Entry:
         if number % 5 == 0:
             return f"owner of {number}", "" if number % 2 else "only", number % 7 / 2
         if number % 5 == 1:
@@ -65,48 +65,48 @@ class HoldingsMachine(RuleBasedStateMachine):
         for number in range(start, max(start + count * step, -1), step):
             if number not in self.model:
                 owner, key, time = self.model[number] = self.holder(number)
-                self.held.add(number, owner, key, time=time)
+                self.entries.add(number, owner, key, time=time)
 
     @rule(data=st.data(), count=st.integers(1, 250), step=st.sampled_from([1, 2]))
     def pop(self, data: st.DataObject, count: int, step: int) -> None:
         numbers = sorted(self.model) or [7]
         first = data.draw(st.integers(0, len(numbers) - 1))
         for number in numbers[first : first + count : step]:
-            assert self.held.pop(number) == self.model.pop(number, None)
-            assert self.held.pop(number) is None
+            assert self.entries.pop(number) == self.model.pop(number, None)
+            assert self.entries.pop(number) is None
 
     @rule()
     def load(self) -> None:
         numbers = sorted(self.model)
         owners, keys, times = zip(*map(self.model.__getitem__, numbers), strict=True) if numbers else ((), (), ())
-        self.held = holdings.Holdings.of(numbers, owners, keys=keys, times=times, base=self.base)
+        self.entries = holdings.Holdings.of(numbers, owners, keys=keys, times=times, base=self.base)
 
     @rule(start=starts, size=st.one_of(st.integers(1, 300), st.just(FAR)))
     def look_at_a_range(self, start: int, size: int) -> None:
         run = ranges.sized(start, size)
-        assert self.held.within(run) == [number for number in sorted(self.model) if number in run]
+        assert self.entries.within(run) == [number for number in sorted(self.model) if number in run]
 
     @rule(number=starts)
     def look_at_a_number(self, number: int) -> None:
-        assert self.held.get(number) == self.model.get(number)
-        assert (number in self.held) is (number in self.model)
+        assert self.entries.get(number) == self.model.get(number)
+        assert (number in self.entries) is (number in self.model)
         owner, key, _ = self.holder(number)
-        assert self.held.find(owner, key) == (number if number in self.model else None)
+        assert self.entries.find(owner, key) == (number if number in self.model else None)
 
     @invariant()
     def holds_what_the_model_holds(self) -> None:
-        assert list(self.held) == sorted(self.model.items())
-        assert len(self.held) == len(self.model)
+        assert list(self.entries) == sorted(self.model.items())
+        assert len(self.entries) == len(self.model)
         for owner in OWNERS:
             theirs = sorted(number for number, holder in self.model.items() if holder[0] == owner)
-            assert self.held.numbers_of(owner) == theirs
+            assert self.entries.numbers_of(owner) == theirs
 
     @invariant()
     def has_blocks_that_are_neither_empty_nor_too_long(self) -> None:
-        sizes = [len(block.numbers) for block in self.held._blocks]
+        sizes = [len(block.numbers) for block in self.entries._blocks]
         assert max(sizes) <= holdings.SIZE
         assert min(sizes) > 0 or len(sizes) == 1
-        assert len(self.held._bounds) == len(sizes) + 1
+        assert len(self.entries._bounds) == len(sizes) + 1
 
 
 TestHoldingsMachine = HoldingsMachine.TestCase

@@ -31,8 +31,8 @@ def number(text: str) -> int:
     ],
 )
 def test_ends_of_subnets_and_gateways_are_never_handed_out(cidr: str, gateway: str | None, never: list[str]) -> None:
-    found = pools.never_handed_out(ranges.parse_cidr(cidr), gateway=number(gateway) if gateway else None)
-    assert found == [run(text) for text in never]
+    numbers_of_ends = pools.never_handed_out(ranges.parse_cidr(cidr), gateway=number(gateway) if gateway else None)
+    assert numbers_of_ends == [run(text) for text in never]
 
 
 def test_the_first_free_address_is_neither_used_nor_excluded_nor_taken() -> None:
@@ -70,7 +70,7 @@ def test_map_counts_and_first_free_agree_with_sets(used: set[int], external: set
 
 def test_a_map_has_exactly_the_length_of_its_range_up_to_the_limit() -> None:
     assert pools.map_text(space.Space(), run("10.0.0.0/16"), excluded=[]) == "." * 65536
-    with pytest.raises(errors.InvalidError, match=r"a map of 65537 addresses is too long.*ask for the counts"):
+    with pytest.raises(errors.InvalidError, match=r"a map of 65537 addresses is too long.*request the counts"):
         pools.map_text(space.Space(), run("10.0.0.0-10.1.0.0"), excluded=[])
 
 

@@ -115,27 +115,27 @@ def test_a_range_of_no_address_is_refused() -> None:
 
 
 @given(runs, runs)
-def test_two_ranges_compute_as_sets(one: ranges.Range, other: ranges.Range) -> None:
-    shared = one.intersection(other)
-    assert numbers(*([shared] if shared else [])) == numbers(one) & numbers(other)
-    assert numbers(*one.minus(other)) == numbers(one) - numbers(other)
-    assert one.overlaps(other) == bool(numbers(one) & numbers(other))
-    assert one.covers(other) == (numbers(one) >= numbers(other))
-    assert one.size == len(numbers(one))
+def test_two_ranges_compute_as_sets(run: ranges.Range, other: ranges.Range) -> None:
+    shared = run.intersection(other)
+    assert numbers(*([shared] if shared else [])) == numbers(run) & numbers(other)
+    assert numbers(*run.minus(other)) == numbers(run) - numbers(other)
+    assert run.overlaps(other) == bool(numbers(run) & numbers(other))
+    assert run.covers(other) == (numbers(run) >= numbers(other))
+    assert run.size == len(numbers(run))
 
 
 @pytest.mark.promise("networks-56")
 @given(run_lists, run_lists)
 def test_lists_of_ranges_compute_as_sets(parts: list[ranges.Range], removed: list[ranges.Range]) -> None:
-    merged, left = ranges.union(parts), ranges.difference(parts, removed)
+    merged, remaining = ranges.union(parts), ranges.difference(parts, removed)
     assert numbers(*merged) == numbers(*parts)
-    assert numbers(*left) == numbers(*parts) - numbers(*removed)
-    for result in merged, left:
+    assert numbers(*remaining) == numbers(*parts) - numbers(*removed)
+    for result in merged, remaining:
         assert all(before.last + 1 < after.first for before, after in itertools.pairwise(result))
         assert ranges.size(result) == len(numbers(*result))
     for number in range(32):
-        found = ranges.locate(merged, number)
-        assert found is not None and number in found if number in numbers(*parts) else found is None
+        located = ranges.locate(merged, number)
+        assert located is not None and number in located if number in numbers(*parts) else located is None
 
 
 @given(run_lists)

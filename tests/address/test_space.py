@@ -31,9 +31,9 @@ def test_a_full_space_says_so_at_once() -> None:
     numbers = space.Space.of([whole])
     assert numbers.next_free(0, whole.last) is None
     assert numbers.count(whole) == whole.size
-    assert numbers.give(1 << 127)
+    assert numbers.release(1 << 127)
     assert numbers.next_free(5, whole.last) == 1 << 127
-    assert numbers.take(1 << 127)
+    assert numbers.allocate(1 << 127)
     assert list(numbers.used_runs(whole)) == [whole]
 
 
@@ -43,7 +43,7 @@ def test_numbers_are_handed_out_upwards_over_every_node_border() -> None:
     for expected in range(first, first + size):
         number = numbers.next_free(first, first + size - 1)
         assert number == expected
-        assert numbers.take(number)
+        assert numbers.allocate(number)
     assert numbers.next_free(first, first + size - 1) is None
     assert numbers.count(ranges.sized(first, size)) == size
 
@@ -52,16 +52,16 @@ def test_a_hole_is_found_wherever_it_is() -> None:
     run = ranges.sized(0x20010DB8 << 96, 1 << 64)
     numbers = space.Space.of([run])
     for offset in (0, 255, 256, 65535, 65536, 1 << 40, (1 << 64) - 1):
-        assert numbers.give(run.first + offset)
+        assert numbers.release(run.first + offset)
         assert numbers.next_free(run.first, run.last) == run.first + offset
         assert numbers.wrapped_free(run.first, run.last, start=run.first + 7) == run.first + offset
-        assert numbers.take(run.first + offset)
+        assert numbers.allocate(run.first + offset)
 
 
 def test_a_huge_range_is_stored_in_two_nodes_a_level() -> None:
     numbers = space.Space.of([ranges.sized((0x20010DB8 << 96) + 77, (1 << 64) - 99)])
     assert sum(map(len, numbers._levels)) <= 2 * 9
-    numbers.give_range(ranges.sized(0, 1 << 128))
+    numbers.release_range(ranges.sized(0, 1 << 128))
     assert sum(map(len, numbers._levels)) == 0
 
 
@@ -98,25 +98,25 @@ class SpaceMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def take(self, data: st.DataObject) -> None:
         number = self.number(data)
-        assert self.space.take(number) is not self.is_used(number)
+        assert self.space.allocate(number) is not self.is_used(number)
         self.used = ranges.union([*self.used, ranges.Range(number, number)])
 
     @rule(data=st.data())
-    def give(self, data: st.DataObject) -> None:
+    def release(self, data: st.DataObject) -> None:
         number = self.number(data)
-        assert self.space.give(number) is self.is_used(number)
+        assert self.space.release(number) is self.is_used(number)
         self.used = ranges.difference(self.used, [ranges.Range(number, number)])
 
     @rule(data=st.data())
     def take_range(self, data: st.DataObject) -> None:
         run = self.run(data)
-        self.space.take_range(run)
+        self.space.allocate_range(run)
         self.used = ranges.union([*self.used, run])
 
     @rule(data=st.data())
     def give_range(self, data: st.DataObject) -> None:
         run = self.run(data)
-        self.space.give_range(run)
+        self.space.release_range(run)
         self.used = ranges.difference(self.used, [run])
 
     @rule(data=st.data(), count=st.integers(1, 600))
@@ -128,7 +128,7 @@ class SpaceMachine(RuleBasedStateMachine):
             assert number == (free[0].first if free else None)
             if number is None:
                 break
-            assert self.space.take(number)
+            assert self.space.allocate(number)
             self.used = ranges.union([*self.used, ranges.Range(number, number)])
 
     @rule(data=st.data())
@@ -158,7 +158,7 @@ class SpaceMachine(RuleBasedStateMachine):
     def load_one_by_one(self) -> None:
         if ranges.size(self.used) < 10_000:
             self.space = space.Space(base=self.base)
-            self.space.take_all(number for run in self.used for number in range(run.first, run.last + 1))
+            self.space.allocate_all(number for run in self.used for number in range(run.first, run.last + 1))
 
     @invariant()
     def uses_what_the_model_uses(self) -> None:

@@ -28,7 +28,9 @@ def test_runs_are_stored_once_and_keys_only_if_there_are_some() -> None:
 
 
 def test_everything_comes_back_through_json() -> None:
-    kept = reservations.Reservations([NET6], excluded=[ranges.sized(NET6.first, 10)], hold=3.5, oldest_first=True)
+    kept = reservations.Reservations(
+        [NET6], excluded=[ranges.sized(NET6.first, 10)], quarantine_seconds=3.5, oldest_first=True
+    )
     policy = policies.random(random.Random(2).randrange)
     for number in range(300):
         kept.reserve_any(f"inst{number % 40}", f"nic{number}", now=number / 8, policy=policy)
@@ -47,15 +49,15 @@ def test_everything_comes_back_through_json() -> None:
     ("damage", "why"),
     [
         ({"parts": ("x",)}, "invalid literal"),
-        ({"parts": ("9-1",)}, "'9-1' is no range"),
-        ({"runs": ("1-3",)}, "not equally many"),
-        ({"runs": ("1",)}, "not equally many"),
+        ({"parts": ("9-1",)}, "'9-1' is not a range"),
+        ({"runs": ("1-3",)}, "the counts of numbers, owners, keys and times differ"),
+        ({"runs": ("1",)}, "the counts of numbers, owners, keys and times differ"),
         ({"runs": ("2", "1")}, "not in order"),
         ({"runs": ("1", "1")}, "not in order"),
         ({"owners": ("a", "a")}, "two numbers under the key ''"),
-        ({"times": (1.0,)}, "not equally many"),
-        ({"keys": ("x",)}, "not equally many"),
-        ({"resting": (("1", 0.0, "a"),)}, "1 is reserved and free"),
+        ({"times": (1.0,)}, "the counts of numbers, owners, keys and times differ"),
+        ({"keys": ("x",)}, "the counts of numbers, owners, keys and times differ"),
+        ({"quarantined": (("1", 0.0, "a"),)}, "1 is reserved and quarantined"),
     ],
 )
 def test_damage_is_refused(damage: dict[str, object], why: str) -> None:

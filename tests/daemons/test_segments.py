@@ -60,7 +60,7 @@ def test_a_file_of_neutron_is_read_as_it_is() -> None:
         ("[ml2_type_gre]\ntunnel_id_ranges = 1:99999999999999999999", "is not written FIRST:LAST"),
         ("[ml2_type_vlan]\nnetwork_vlan_ranges = p:1", "'p:1' is not written PHYSICAL-NETWORK:FIRST:LAST"),
         ("[ml2_type_vlan]\nnetwork_vlan_ranges = p:1:4095", "ids of vlan are 1 to 4094"),
-        ("[ml2_type_vlan]\nnetwork_vlan_ranges = :1:2", "a VLAN needs its physical network"),
+        ("[ml2_type_vlan]\nnetwork_vlan_ranges = :1:2", "a VLAN needs a physical network"),
     ],
 )
 def test_damage_is_told_with_its_place(text: str, fault: str) -> None:

@@ -157,13 +157,13 @@ def test_two_networks_have_no_segment_in_common() -> None:
     [
         (
             msgspec.structs.replace(TAGGED, segment=msgspec.structs.replace(VLAN, network_type="vlna")),
-            "no network type",
+            "is not a network type",
         ),
         (
             msgspec.structs.replace(TAGGED, segment=msgspec.structs.replace(VLAN, segmentation_id=4095)),
             "vlan has no id",
         ),
-        (msgspec.structs.replace(RANGE, physical_network=""), "needs its physical network"),
+        (msgspec.structs.replace(RANGE, physical_network=""), "needs a physical network"),
         (msgspec.structs.replace(RANGE, minimum=10), "minimum 10 is above"),
     ],
 )

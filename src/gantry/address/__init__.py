@@ -1,1 +1,1 @@
-"""Integers that are given out once: the set of used numbers, ranges, pools and segment ranges; pure."""
+"""Allocation of integers, each to a single owner: sets of used numbers, ranges, pools and segment ranges. Pure."""

@@ -1,15 +1,15 @@
-"""Holdings: who holds which number, for which request, since when; looked up by number and by owner.
+"""Holdings: which owner has which number, for which request, since when; indexed by number and by owner.
 
 Layout: blocks of at most ``SIZE`` numbers, sorted; a block has a column each for numbers, owners, keys and times.
-Numbers are told by their distance from ``base``, which fits into eight bytes in all but a few blocks. So a number
-costs four slots of eight bytes at most and no object of its own, whether its neighbours are held or not. ``_bounds``
-has the distance from which on a block is the place, and an end above all. A number is found by a binary search there
-and one in its block; the block that was used last is looked at first, because calls that follow each other are mostly
-about neighbours. Owners are kept as ``packing`` has them. An owner of one number is known with its block, an owner of
-several with all of them.
+Numbers are stored as their distance from ``base``, which fits into eight bytes in all but a few blocks. So a number
+costs at most four slots of eight bytes and no object of its own, whether its neighbours have owners or not.
+``_bounds`` has the lowest distance of each block, and an end above all. A number is found by a binary search in
+``_bounds`` and another in its block; the block of the last search is tried first, because successive calls mostly
+concern neighbours. Owners are stored in the form of ``packing``. An owner of a single number is indexed with its block,
+an owner of several numbers with all of its numbers.
 
-Invariants: there is always a block, the first has no lower bound, and no other one is empty; an owner holds one number
-at most under a key. ``reservations`` keeps one and is the only caller.
+Invariants: there is always a block, the first block has no lower bound, and no other block is empty; an owner has at
+most one number under a key. Only ``reservations`` uses it.
 """
 
 import bisect
@@ -21,12 +21,12 @@ from gantry import errors
 from gantry.address import packing, ranges
 
 SIZE = 96
-USUAL = 72
-"""The most numbers of a block, and how many one of many has at first: larger blocks cost time, smaller ones memory."""
+INITIAL_SIZE = 72
+"""The maximum and the initial length of a block: larger blocks cost time, smaller blocks memory."""
 
 END = 1 << 129
 
-Holder = tuple[str, str, float]
+Entry = tuple[str, str, float]
 """Owner, key and time."""
 
 _Column: TypeAlias = "list[int] | array[int]"
@@ -34,7 +34,7 @@ _KEYLESS = ("",) * SIZE
 
 
 def _column(numbers: Sequence[int]) -> _Column:
-    """Return the numbers in eight bytes each, or as they are if one does not fit."""
+    """Return the numbers in eight bytes each, or as a list if any of them does not fit."""
     try:
         return array("Q", numbers)
     except OverflowError:
@@ -42,9 +42,9 @@ def _column(numbers: Sequence[int]) -> _Column:
 
 
 class _Block:
-    """Some numbers in order, and what belongs to each at the same place of the other columns.
+    """Sorted numbers, with owner, key and time of each at the same index of the other columns.
 
-    ``keys`` is None while all of them are empty.
+    ``keys`` is None while all keys are empty.
     """
 
     __slots__ = ("keys", "numbers", "owners", "times")
@@ -58,39 +58,39 @@ class _Block:
         self.times = times
 
     def split(self, at: int) -> "_Block":
-        """Move everything from a place on to a new block."""
+        """Move everything from index ``at`` on to a new block."""
         upper = _Block(self.numbers[at:], self.owners[at:], self.keys and self.keys[at:], self.times[at:])
         del self.numbers[at:], self.owners[at:], self.times[at:]
         if self.keys:
             del self.keys[at:]
         return upper
 
-    def insert(self, place: int, number: int, owner: packing.Packed, key: str, time: float) -> None:
+    def insert(self, index: int, number: int, owner: packing.Packed, key: str, time: float) -> None:
         try:
-            self.numbers.insert(place, number)
+            self.numbers.insert(index, number)
         except OverflowError:
             self.numbers = list(self.numbers)
-            self.numbers.insert(place, number)
+            self.numbers.insert(index, number)
         if key and self.keys is None:
             self.keys = [""] * len(self.owners)
         if self.keys is not None:
-            self.keys.insert(place, key)
-        self.owners.insert(place, owner)
-        self.times.insert(place, time)
+            self.keys.insert(index, key)
+        self.owners.insert(index, owner)
+        self.times.insert(index, time)
 
-    def pop(self, place: int) -> Holder:
-        del self.numbers[place]
-        owner = packing.unpack(self.owners.pop(place))
-        return owner, self.keys.pop(place) if self.keys else "", self.times.pop(place)
+    def pop(self, index: int) -> Entry:
+        del self.numbers[index]
+        owner = packing.unpack(self.owners.pop(index))
+        return owner, self.keys.pop(index) if self.keys else "", self.times.pop(index)
 
-    def key(self, place: int) -> str:
-        return self.keys[place] if self.keys else ""
+    def key(self, index: int) -> str:
+        return self.keys[index] if self.keys else ""
 
 
 class Holdings:
-    """Numbers, each with its holder; cheapest from ``base`` upwards.
+    """Numbers, each with its owner, key and time; most compact from ``base`` upwards.
 
-    A call costs two binary searches at most, however many are held.
+    A call costs at most two binary searches, whatever the count of numbers.
     """
 
     __slots__ = ("_base", "_blocks", "_bounds", "_last", "_owned", "_size")
@@ -101,7 +101,7 @@ class Holdings:
         self._blocks = [_Block(array("Q"), [], None, array("d"))]
         self._last = 0
         self._size = 0
-        # The block of an owner's only number, or a dictionary from keys to distances: most owners have one.
+        # The block of an owner's only number, or a dictionary from keys to distances. Most owners have a single number.
         self._owned: dict[packing.Packed, _Block | dict[str, int]] = {}
 
     @classmethod
@@ -114,31 +114,31 @@ class Holdings:
         times: Sequence[float],
         base: int = 0,
     ) -> Self:
-        """Return the holdings of all these numbers, which are sorted; much faster than adding one after the other.
+        """Return the holdings of many numbers, which must be sorted; much faster than ``add`` for each.
 
         NotUniqueError if an owner has two numbers under one key.
         """
-        made = cls(base=base)
+        new = cls(base=base)
         if not numbers:
-            return made
+            return new
         distances = [number - base for number in numbers] if base else numbers
         packed = packing.pack_all(owners)
         several: dict[packing.Packed, dict[str, int]] = {}
         if len(set(packed)) < len(numbers):
             several, packed = _several(distances, packed, keys)
-        made._blocks = []
-        for start in range(0, len(numbers), USUAL):
-            part = slice(start, start + USUAL)
+        new._blocks = []
+        for start in range(0, len(numbers), INITIAL_SIZE):
+            part = slice(start, start + INITIAL_SIZE)
             own = packed[part]
             block = _Block(
                 _column(distances[part]), own, list(keys[part]) if any(keys[part]) else None, array("d", times[part])
             )
-            made._blocks.append(block)
-            made._owned.update(dict.fromkeys(own, block))
-        made._owned.update(several)
-        made._bounds = [-END, *(block.numbers[0] for block in made._blocks[1:]), END]
-        made._size = len(numbers)
-        return made
+            new._blocks.append(block)
+            new._owned.update(dict.fromkeys(own, block))
+        new._owned.update(several)
+        new._bounds = [-END, *(block.numbers[0] for block in new._blocks[1:]), END]
+        new._size = len(numbers)
+        return new
 
     def __len__(self) -> int:
         return self._size
@@ -146,37 +146,37 @@ class Holdings:
     def __contains__(self, number: int) -> bool:
         return self.get(number) is not None
 
-    def __iter__(self) -> Iterator[tuple[int, Holder]]:
-        """Yield numbers and holders, sorted by number. Not to be changed meanwhile."""
+    def __iter__(self) -> Iterator[tuple[int, Entry]]:
+        """Yield numbers with their entries, sorted by number. The holdings must not change meanwhile."""
         base = self._base
         for block in self._blocks:
-            holders = zip(map(packing.unpack, block.owners), block.keys or _KEYLESS, block.times, strict=False)
-            yield from zip((base + distance for distance in block.numbers), holders, strict=True)
+            entries = zip(map(packing.unpack, block.owners), block.keys or _KEYLESS, block.times, strict=False)
+            yield from zip((base + distance for distance in block.numbers), entries, strict=True)
 
-    def get(self, number: int) -> Holder | None:
-        """Return who holds the number, or None."""
+    def get(self, number: int) -> Entry | None:
+        """Return owner, key and time of the number; None if it has no owner."""
         distance = number - self._base
-        block, place = self._place(distance)
-        if place == len(block.numbers) or block.numbers[place] != distance:
+        block, index = self._position(distance)
+        if index == len(block.numbers) or block.numbers[index] != distance:
             return None
-        return packing.unpack(block.owners[place]), block.key(place), block.times[place]
+        return packing.unpack(block.owners[index]), block.key(index), block.times[index]
 
     def owner_of(self, number: int) -> str:
-        """Return the owner of a number that is held."""
-        block, place = self._place(number - self._base)
-        return packing.unpack(block.owners[place])
+        """Return the owner of a number, which must have an owner."""
+        block, index = self._position(number - self._base)
+        return packing.unpack(block.owners[index])
 
     def find(self, owner: str, key: str) -> int | None:
-        """Return the number that the owner holds under the key, or None. Cost: a look at a block if it has only one."""
+        """Return the number that the owner has under the key, or None. Cost: a search in a block if it is the only."""
         packed = packing.pack(owner)
         owned = self._owned.get(packed)
         if owned is None:
             return None
         if isinstance(owned, dict):
-            found = owned.get(key)
-            return None if found is None else self._base + found
-        place = owned.owners.index(packed)
-        return self._base + owned.numbers[place] if owned.key(place) == key else None
+            distance = owned.get(key)
+            return None if distance is None else self._base + distance
+        index = owned.owners.index(packed)
+        return self._base + owned.numbers[index] if owned.key(index) == key else None
 
     def numbers_of(self, owner: str) -> list[int]:
         """Return all numbers of an owner, sorted."""
@@ -187,20 +187,20 @@ class Holdings:
         return [self._base + owned.numbers[owned.owners.index(packed)]]
 
     def within(self, run: ranges.Range) -> list[int]:
-        """Return the held numbers of a range, sorted. Cost: what is held in it."""
+        """Return the numbers of a range that have an owner, sorted. Cost: their count."""
         base = self._base
         first, last = run.first - base, run.last - base
-        found: list[int] = []
+        held_numbers: list[int] = []
         for index in range(self._index(first), len(self._blocks)):
             if self._bounds[index] > last:
                 break
             numbers = self._blocks[index].numbers
             part = numbers[bisect.bisect_left(numbers, first) : bisect.bisect_right(numbers, last)]
-            found += [base + distance for distance in part]
-        return found
+            held_numbers += [base + distance for distance in part]
+        return held_numbers
 
     def add(self, number: int, owner: str, key: str, *, time: float) -> None:
-        """Put in a number that is not held; nor is the owner's key in use."""
+        """Add a number without an owner; the owner must have no number under the key."""
         distance = number - self._base
         index = self._index(distance)
         block = self._blocks[index]
@@ -211,14 +211,14 @@ class Holdings:
         elif isinstance(owned, dict):
             owned[key] = distance
         else:
-            place = owned.owners.index(packed)
-            self._owned[packed] = {owned.key(place): owned.numbers[place], key: distance}
-        place = bisect.bisect_left(block.numbers, distance)
-        block.insert(place, distance, packed, key, time)
+            only = owned.owners.index(packed)
+            self._owned[packed] = {owned.key(only): owned.numbers[only], key: distance}
+        position = bisect.bisect_left(block.numbers, distance)
+        block.insert(position, distance, packed, key, time)
         self._size += 1
         if len(block.numbers) > SIZE:
-            # What is filled upwards leaves blocks behind that are fuller than half.
-            self._split(index, USUAL if place == SIZE else SIZE // 2)
+            # Numbers that are added in ascending order leave blocks behind that are more than half full.
+            self._split(index, INITIAL_SIZE if position == SIZE else SIZE // 2)
 
     def _split(self, index: int, at: int) -> None:
         lower = self._blocks[index]
@@ -229,17 +229,17 @@ class Holdings:
         self._blocks.insert(index + 1, upper)
         self._bounds.insert(index + 1, upper.numbers[0])
 
-    def pop(self, number: int) -> Holder | None:
-        """Take a number out and return who held it, or None."""
+    def pop(self, number: int) -> Entry | None:
+        """Remove a number and return its owner, key and time; None if it had no owner."""
         distance = number - self._base
         index = self._index(distance)
         block = self._blocks[index]
         numbers = block.numbers
-        place = bisect.bisect_left(numbers, distance)
-        if place == len(numbers) or numbers[place] != distance:
+        position = bisect.bisect_left(numbers, distance)
+        if position == len(numbers) or numbers[position] != distance:
             return None
-        packed = block.owners[place]
-        holder = block.pop(place)
+        packed = block.owners[position]
+        entry = block.pop(position)
         self._size -= 1
         if not numbers and len(self._blocks) > 1:
             del self._blocks[index], self._bounds[index]
@@ -247,20 +247,20 @@ class Holdings:
             self._last = 0
         owned = self._owned[packed]
         if isinstance(owned, dict) and len(owned) > 1:
-            del owned[holder[1]]
+            del owned[entry[1]]
         else:
             del self._owned[packed]
-        return holder
+        return entry
 
     def _index(self, distance: int) -> int:
-        """Return which block a distance belongs to."""
+        """Return the index of the block for a distance."""
         index, bounds = self._last, self._bounds
         if not bounds[index] <= distance < bounds[index + 1]:
             self._last = index = bisect.bisect_right(bounds, distance) - 1
         return index
 
-    def _place(self, distance: int) -> tuple[_Block, int]:
-        """Return the block and the place in it where a distance is or would be."""
+    def _position(self, distance: int) -> tuple[_Block, int]:
+        """Return the block of a distance, and its index there, or the index where it would be inserted."""
         block = self._blocks[self._index(distance)]
         return block, bisect.bisect_left(block.numbers, distance)
 
@@ -268,17 +268,17 @@ class Holdings:
 def _several(
     distances: Sequence[int], owners: Sequence[packing.Packed], keys: Sequence[str]
 ) -> tuple[dict[packing.Packed, dict[str, int]], list[packing.Packed]]:
-    """Return those that have several numbers, by key, and the owners with one object for all numbers of one."""
-    places: dict[packing.Packed, int] = {}
+    """Return the numbers by key of each owner of several, and the owners with the same object for equal owners."""
+    first_indexes: dict[packing.Packed, int] = {}
     several: dict[packing.Packed, dict[str, int]] = {}
-    same = []
-    for place, owner in enumerate(owners):
-        first = places.setdefault(owner, place)
-        same.append(owners[first])
-        if first == place:
+    shared = []
+    for index, owner in enumerate(owners):
+        first = first_indexes.setdefault(owner, index)
+        shared.append(owners[first])
+        if first == index:
             continue
         known = several.setdefault(owners[first], {keys[first]: distances[first]})
-        if keys[place] in known:
-            raise errors.NotUniqueError(f"{packing.unpack(owner)} has two numbers under the key '{keys[place]}'")
-        known[keys[place]] = distances[place]
-    return several, same
+        if keys[index] in known:
+            raise errors.NotUniqueError(f"{packing.unpack(owner)} has two numbers under the key '{keys[index]}'")
+        known[keys[index]] = distances[index]
+    return several, shared

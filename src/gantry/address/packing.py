@@ -1,7 +1,7 @@
-"""Owners as they are kept: a UUID as its number, which takes half the memory of its text; any other as it is.
+"""Packs owners for storage in memory: a UUID as an integer, which takes half the memory of its text; others as text.
 
-Who calls it: ``holdings``, where a million owners are kept. Invariant: ``unpack(pack(owner)) == owner``, so a UUID
-that is not written as usual (RFC 9562: lower case, groups of 8, 4, 4, 4 and 12 digits) stays text.
+``holdings``, which may have a million owners, calls it. Invariant: ``unpack(pack(owner)) == owner``, so a UUID that is
+not in the usual form (RFC 9562: lower case, groups of 8, 4, 4, 4 and 12 digits) stays text.
 """
 
 import functools
@@ -17,15 +17,15 @@ _is_uuid = re.compile(_UUID).fullmatch
 _are_uuids = re.compile(f"(?:{_UUID}\n)*+").fullmatch
 
 
-# A reservation asks for its owner twice: may they, and they do.
+# A reservation packs its owner twice: for the check and for the change.
 @functools.lru_cache(maxsize=16)
 def pack(owner: str) -> Packed:
-    """Return an owner as it is kept."""
+    """Return the packed form of an owner."""
     return int(owner.replace("-", ""), 16) if len(owner) == _LENGTH and _is_uuid(owner) else owner
 
 
 def pack_all(owners: Sequence[str]) -> list[Packed]:
-    """Return many owners as they are kept; faster than one after the other if all of them are UUIDs."""
+    """Return the packed forms of many owners; faster than ``pack`` for each if all of them are UUIDs."""
     lines = "\n".join([*owners, ""])
     if len(lines) != (_LENGTH + 1) * len(owners) or not _are_uuids(lines):
         return list(map(pack, owners))
@@ -34,7 +34,7 @@ def pack_all(owners: Sequence[str]) -> list[Packed]:
 
 
 def unpack(owner: Packed) -> str:
-    """Return the owner's own text."""
+    """Return the text of a packed owner."""
     if isinstance(owner, str):
         return owner
     digits = owner.to_bytes(16).hex()

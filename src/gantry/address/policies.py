@@ -1,8 +1,8 @@
-"""Which free number is handed out: a policy searches a Space from ``first`` to ``last`` and marks nothing.
+"""Policies that choose a free number: a policy searches a Space from ``first`` to ``last`` without changing it.
 
-Who calls it: ``reservations`` and ``pools``, with the policy that a cluster (first free), a claim (random) or a worker
-(spread) asks for. "Least recently freed" needs to know what was freed when, so it is no policy here but
-a property of the reservations: ``Reservations(oldest_first=True)``.
+``reservations`` uses them: first free for a cluster, random for a claim, spread for a worker. "Least recently
+released" depends on release times, so it is not a policy but an option of the reservations:
+``Reservations(oldest_first=True)``.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ FIRST: Policy = space.Space.next_free
 
 
 def random(below: Callable[[int], int]) -> Policy:
-    """Return the policy that picks some free number; ``below(n)`` gives a random number from 0 to n - 1."""
+    """Return the policy that picks a random free number; ``below(n)`` returns a random number from 0 to n - 1."""
 
     def pick(numbers: space.Space, first: int, last: int) -> int | None:
         return numbers.wrapped_free(first, last, start=first + below(last - first + 1))
@@ -24,9 +24,9 @@ def random(below: Callable[[int], int]) -> Policy:
 
 
 def spread(worker: int, *, workers: int) -> Policy:
-    """Return the policy of worker 0, 1, ... of ``workers``: each begins in its own slice, so that they do not collide.
+    """Return the policy of worker 0, 1, ... of ``workers``: each begins in its own slice, to avoid collisions.
 
-    A worker whose slice and everything above it is full goes on from the bottom, so none fails while a number is free.
+    If a worker's slice and all above are full, it continues from the bottom, so no worker fails while a number is free.
     """
 
     def pick(numbers: space.Space, first: int, last: int) -> int | None:

@@ -1,10 +1,10 @@
-"""Inclusive ranges of integers, addresses and CIDRs, and how they are written.
+"""Inclusive ranges of integers, addresses and CIDRs, and their text forms.
 
-Who calls it: everything that handles addresses; pools and reservations compute on integers, and only the text forms
-know the family. IPv4 and IPv6 take one path. Source: contracts/networks.md#terms, contracts/networks.md#pools.
+All code that handles addresses uses it. Pools and reservations compute on integers; only the text forms depend on the
+address family. IPv4 and IPv6 share all code. Source: contracts/networks.md#terms, contracts/networks.md#pools.
 
-Invariant: a ``Range`` is never empty (``first <= last``), and text that was parsed and written again is canonical:
-dotted quads, and RFC 5952 for IPv6.
+Invariant: a ``Range`` is never empty (``first <= last``), and formatted text is canonical: dotted quads, and RFC 5952
+for IPv6.
 """
 
 import bisect
@@ -34,12 +34,12 @@ class Family(enum.IntEnum):
 
     @property
     def bits(self) -> int:
-        """The length of an address."""
+        """The length of an address in bits."""
         return 32 if self is Family.IPV4 else 128
 
 
 class Range(msgspec.Struct, frozen=True, order=True, gc=False):
-    """The integers from ``first`` to ``last``, both included; sorted by where they begin."""
+    """The integers from ``first`` to ``last``, both included; ordered by ``first``."""
 
     first: int
     last: int
@@ -53,23 +53,23 @@ class Range(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @property
     def size(self) -> int:
-        """How many integers it has."""
+        """The count of its integers."""
         return self.last - self.first + 1
 
     def covers(self, other: "Range") -> bool:
-        """Tell whether all of the other range lies inside."""
+        """Return whether the whole other range is inside this range."""
         return self.first <= other.first and other.last <= self.last
 
     def overlaps(self, other: "Range") -> bool:
-        """Tell whether the ranges share a number."""
+        """Return whether the ranges have a common number."""
         return self.first <= other.last and other.first <= self.last
 
     def intersection(self, other: "Range") -> "Range | None":
-        """Return what both share: this range trimmed to the other; None if nothing is left."""
+        """Return the common numbers of both ranges; None if there are none."""
         return span(max(self.first, other.first), min(self.last, other.last))
 
     def minus(self, other: "Range") -> list["Range"]:
-        """Return what is left without the other range: none, one or two ranges."""
+        """Return this range without the other: none, one or two ranges."""
         parts = (
             span(self.first, min(self.last, other.first - 1)),
             span(max(self.first, other.last + 1), self.last),
@@ -84,7 +84,7 @@ class Range(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Address(msgspec.Struct, frozen=True, order=True, gc=False):
-    """One address; its text is ``str(address)``."""
+    """An address; its text is ``str(address)``."""
 
     family: Family
     value: int
@@ -105,7 +105,7 @@ class Cidr(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @property
     def range(self) -> Range:
-        """All its addresses, the first and the last included."""
+        """All of its addresses, including the first and the last."""
         return sized(self.first, 1 << self.family.bits - self.prefix)
 
 
@@ -115,14 +115,14 @@ def span(first: int, last: int) -> Range | None:
 
 
 def sized(first: int, size: int) -> Range:
-    """Return the range that begins at ``first`` and has ``size`` integers; InvalidError if that is none."""
+    """Return the range that begins at ``first`` and has ``size`` integers; InvalidError if it would be empty."""
     if size < 1:
-        raise errors.InvalidError(f"a range of {size} addresses is empty", hint="the size is 1 or more")
+        raise errors.InvalidError(f"a range of {size} addresses is empty", hint="the minimum size is 1")
     return Range(first, first + size - 1)
 
 
 def joined(ends: Iterable[tuple[int, int]]) -> Iterator[Range]:
-    """Yield the fewest ranges of the numbers between the ends, which are sorted and 0 or greater, as they come."""
+    """Yield the fewest ranges with the numbers between the ends, which must be sorted and 0 or greater."""
     first, last = 0, -2
     for low, high in ends:
         if low > last + 1:
@@ -136,48 +136,48 @@ def joined(ends: Iterable[tuple[int, int]]) -> Iterator[Range]:
 
 
 def union(parts: Iterable[Range]) -> list[Range]:
-    """Return the same numbers in the fewest ranges, sorted; neighbours grow together. Cost: a sort."""
+    """Return the same numbers in the fewest ranges, sorted; adjacent ranges are joined. Cost: a sort."""
     return list(joined((part.first, part.last) for part in sorted(parts)))
 
 
 def difference(parts: Iterable[Range], removed: Iterable[Range]) -> list[Range]:
     """Return the numbers of ``parts`` that are not in ``removed``, in the fewest ranges, sorted. Cost: two sorts."""
-    left: list[Range] = []
+    remaining: list[Range] = []
     holes = union(removed)
     hole = 0
     for part in union(parts):
         start = part.first
         while hole < len(holes) and holes[hole].last < start:
             hole += 1
-        for taken in itertools.islice(holes, hole, None):
-            if taken.first > part.last:
+        for removed_range in itertools.islice(holes, hole, None):
+            if removed_range.first > part.last:
                 break
-            if start < taken.first:
-                left.append(Range(start, taken.first - 1))
-            start = taken.last + 1
+            if start < removed_range.first:
+                remaining.append(Range(start, removed_range.first - 1))
+            start = removed_range.last + 1
         if start <= part.last:
-            left.append(Range(start, part.last))
-    return left
+            remaining.append(Range(start, part.last))
+    return remaining
 
 
 def locate(parts: Sequence[Range], number: int) -> Range | None:
-    """Return the range that has the number, of sorted ranges that do not overlap. Cost: a binary search."""
-    place = bisect.bisect_right(parts, number, key=_FIRST)
-    return parts[place - 1] if place and number in parts[place - 1] else None
+    """Return the range with the number, from sorted ranges that do not overlap; or None. Cost: a binary search."""
+    index = bisect.bisect_right(parts, number, key=_FIRST)
+    return parts[index - 1] if index and number in parts[index - 1] else None
 
 
 def first_overlap(parts: Sequence[Range]) -> tuple[Range, Range] | None:
-    """Return two ranges of the sequence that share a number, or None. Cost: a sort."""
+    """Return two ranges of the sequence with a common number, or None. Cost: a sort."""
     return next((pair for pair in itertools.pairwise(sorted(parts)) if pair[0].overlaps(pair[1])), None)
 
 
 def size(parts: Iterable[Range]) -> int:
-    """Return how many numbers the ranges have, which do not overlap."""
+    """Return the count of numbers in the ranges, which must not overlap."""
     return sum(part.size for part in parts)
 
 
 def parse_address(text: str) -> Address:
-    """Read one address; InvalidError for anything else, for IPv4-mapped IPv6 and for scope ids."""
+    """Parse an address; InvalidError for any other text, IPv4-mapped IPv6 and scope ids."""
     return _parse_end(text, mapped=False)
 
 
@@ -200,12 +200,12 @@ def _parse_end(text: str, *, mapped: bool) -> Address:
 
 
 def format_address(family: Family, value: int) -> str:
-    """Write an address canonically: a dotted quad, or IPv6 as RFC 5952 has it."""
+    """Return the canonical text of an address: a dotted quad, or IPv6 according to RFC 5952."""
     return str(ipaddress.IPv4Address(value) if family is Family.IPV4 else ipaddress.IPv6Address(value))
 
 
 def parse_cidr(text: str) -> Cidr:
-    """Read a network; InvalidError if it is none, or if bits behind the prefix are set (naming what was meant)."""
+    """Parse a network; InvalidError if it is not a network, or if host bits are set (the hint names the network)."""
     written = text.strip()
     address, slash, length = written.partition("/")
     if not slash:
@@ -217,22 +217,22 @@ def parse_cidr(text: str) -> Cidr:
         )
     prefix = int(length)
     host_bits = family.bits - prefix
-    meant = Cidr(family, value >> host_bits << host_bits, prefix)
-    if meant.first != value:
-        raise errors.InvalidError(f"'{written}' is an address inside a network", hint=f"its network is '{meant}'")
-    return meant
+    cidr = Cidr(family, value >> host_bits << host_bits, prefix)
+    if cidr.first != value:
+        raise errors.InvalidError(f"'{written}' is an address inside a network", hint=f"its network is '{cidr}'")
+    return cidr
 
 
 def parse_range(text: str) -> tuple[Family, Range]:
-    """Read ``FIRST-LAST``, a CIDR or one address; InvalidError for anything else and for a range backwards.
+    """Parse ``FIRST-LAST``, a CIDR or an address; InvalidError for any other text and for a reversed range.
 
-    A range may end among the IPv4-mapped addresses, as ::/80 does, but not begin there.
+    A range may end, but not begin, among the IPv4-mapped addresses, as ::/80 does.
     """
     if "/" in text:
         cidr = parse_cidr(text)
         return cidr.family, cidr.range
     try:
-        ends = [_parse_end(end, mapped=place > 0) for place, end in enumerate(text.split("-"))]
+        ends = [_parse_end(end, mapped=index > 0) for index, end in enumerate(text.split("-"))]
     except errors.InvalidError as error:
         raise errors.InvalidError(
             f"'{text}' is not an address range: {error.message}",
@@ -254,28 +254,28 @@ _KNOWN_ADDRESS = functools.lru_cache(maxsize=4096)(parse_address)
 
 
 def known_cidr(text: str) -> Cidr:
-    """Read a network as ``parse_cidr`` does, one that is asked about again and again: it is remembered."""
+    """Parse a network as ``parse_cidr`` does, and cache the result, for texts that are parsed repeatedly."""
     return _KNOWN_CIDR(text)
 
 
 def known_address(text: str) -> Address:
-    """Read an address as ``parse_address`` does, one that is asked about several times in a row: it is remembered."""
+    """Parse an address as ``parse_address`` does, and cache the result, for texts that are parsed repeatedly."""
     return _KNOWN_ADDRESS(text)
 
 
 def known_range(text: str) -> tuple[Family, Range]:
-    """Read a range as ``parse_range`` does, one that is asked about again and again: it is remembered."""
+    """Parse a range as ``parse_range`` does, and cache the result, for texts that are parsed repeatedly."""
     return _KNOWN_RANGE(text)
 
 
 def format_range(family: Family, run: Range) -> str:
-    """Write a range canonically: ``FIRST-LAST``, or the address alone if it is one."""
+    """Return the canonical text of a range: ``FIRST-LAST``, or only the address if there is a single one."""
     first = format_address(family, run.first)
     return first if run.size == 1 else f"{first}-{format_address(family, run.last)}"
 
 
 def cidrs(family: Family, run: Range) -> list[Cidr]:
-    """Return the fewest networks that have exactly the range's addresses, in order."""
+    """Return the fewest networks with exactly the range's addresses, in order."""
     ends = Address(family, run.first), Address(family, run.last)
     first, last = (ipaddress.ip_address(str(end)) for end in ends)
     networks = ipaddress.summarize_address_range(first, last)

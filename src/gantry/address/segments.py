@@ -1,16 +1,17 @@
-"""Segmentation ids: what each network type allows, and who may take which id of a place.
+"""Segmentation ids: the limits of each network type, and which project may allocate which id of a scope.
 
-A place is the ids of one network type, of VLAN those on one physical network. Its ids are shared out by ranges: a range
-belongs to a project, or is shared. Those that administrators make do not overlap; those of the configuration file lie
-below them, so that an id belongs to the range made for it, and else to everybody
+A scope is a network type, and for VLAN also a physical network. Segment ranges assign the ids of a scope to projects; a
+range belongs to a project, or is shared. Ranges from administrators do not overlap and take precedence over the default
+ranges of the configuration file: an id belongs to an administrator's range if there is one, and is shared otherwise
 (contracts/segment-ranges.md#allocation).
 
-Layout: besides the used ids a space for each taker, in which all is marked that the taker may not have: what
-is used or held, and what is not its own. So the next free id is one search, however many ranges there are and however
-full they are. A change of a range redraws its own numbers, and costs what is used among them.
+Layout: besides the used ids, a space for each project, which marks as used all ids that the project may not allocate:
+those that are used or held, and those outside of its ranges. So finding the next free id is a single search, whatever
+the count and fill of the ranges. A change of a range updates the marks of its own numbers; the cost is the used numbers
+among them.
 
-Who calls it: ``ipam.segments``, which follows the state. Invariant: a number is free in the spaces of those who may
-take it and of nobody else.
+``ipam.segments``, which follows the state, calls it. Invariant: a number is free in exactly the spaces of the projects
+that may allocate it.
 """
 
 import bisect
@@ -31,13 +32,13 @@ LIMITS = {
 """The ids of each network type (contracts/segment-ranges.md#types), in the order in which types are tried."""
 
 SHARED = ""
-"""The taker that stands for every project without ranges of its own."""
+"""The owner of shared ranges, for every project without ranges of its own."""
 
 _FIRST = operator.attrgetter("run.first")
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A range as its place knows it: its numbers, whose they are, whether the configuration file has it, its key."""
+    """A segment range: its numbers, its owner, whether it is from the configuration file, its key."""
 
     run: ranges.Range
     owner: str = SHARED
@@ -45,163 +46,164 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     key: str = ""
 
 
-def check_place(network_type: str, physical_network: str) -> None:
-    """Refuse a network type that does not exist, a VLAN without its physical network, a tunnel with one."""
+def check_scope(network_type: str, physical_network: str) -> None:
+    """Raise InvalidError for an unknown type, a VLAN without a physical network, or a tunnel with one."""
     if network_type not in LIMITS:
-        raise errors.InvalidError(f"'{network_type}' is no network type", hint=f"there are {', '.join(LIMITS)}")
+        raise errors.InvalidError(f"'{network_type}' is not a network type", hint=f"use one of {', '.join(LIMITS)}")
     if network_type == "vlan" and not physical_network:
         raise errors.InvalidError(
-            "a VLAN needs its physical network", hint="name it as segments.ini and the segment ranges do"
+            "a VLAN needs a physical network", hint="use a name from segments.ini or from a segment range"
         )
     if network_type != "vlan" and physical_network:
         raise errors.InvalidError(
-            f"a network of type {network_type} has no physical network", hint="only a VLAN has one; leave it out"
+            f"a network of type {network_type} has no physical network",
+            hint="omit the physical network, only a VLAN has one",
         )
 
 
 def checked_run(network_type: str, minimum: int, *, maximum: int) -> ranges.Range:
-    """Return the ids of a range; InvalidError if it is empty, or has some that the network type does not allow."""
+    """Return the ids of a range; InvalidError if it is empty or outside of the network type's limits."""
     limit = LIMITS[network_type]
     if minimum > maximum:
         raise errors.InvalidError(f"the minimum {minimum} is above the maximum {maximum}")
     if minimum not in limit or maximum not in limit:
-        one = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
+        ids = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
         raise errors.InvalidError(
-            f"{network_type} has no id {one}", hint=f"ids of {network_type} are {limit.first} to {limit.last}"
+            f"{network_type} has no id {ids}", hint=f"ids of {network_type} are {limit.first} to {limit.last}"
         )
     return ranges.Range(minimum, maximum)
 
 
-class Place:
-    """The ids of one network type, of VLAN on one physical network."""
+class ScopeIds:
+    """The ids of a network type, for VLAN on a physical network."""
 
     def __init__(self, network_type: str) -> None:
         self.used = space.Space()
         self.held: dict[int, int] = {}
         self._limit = LIMITS[network_type]
-        self._made: list[Claim] = []
+        self._claims: list[Claim] = []
         self._default: list[ranges.Range] = []
         self._default_union: list[ranges.Range] = []
-        self._spaces = {SHARED: self._closed()}
-        self._configured = self._closed()
+        self._spaces = {SHARED: self._full_space()}
+        self._configured = self._full_space()
         self._counts = {SHARED: 0}
 
-    def _closed(self) -> space.Space:
+    def _full_space(self) -> space.Space:
         return space.Space.of([self._limit])
 
     def add(self, claim: Claim) -> None:
-        """Share out the numbers of a new range; those that are made must not overlap (``overlapping``)."""
+        """Add a range; ranges from administrators must not overlap (see ``overlapping``)."""
         if claim.default:
             self._default.append(claim.run)
             self._default_union = ranges.union(self._default)
         else:
-            bisect.insort(self._made, claim, key=_FIRST)
+            bisect.insort(self._claims, claim, key=_FIRST)
         self._counts[claim.owner] = self._counts.get(claim.owner, 0) + 1
-        self._redraw(claim)
+        self._mark_range(claim)
 
     def remove(self, claim: Claim) -> None:
-        """Take back what ``add`` shared out."""
+        """Remove a range."""
         if claim.default:
             self._default.remove(claim.run)
             self._default_union = ranges.union(self._default)
         else:
-            del self._made[bisect.bisect_left(self._made, claim.run.first, key=_FIRST)]
+            del self._claims[bisect.bisect_left(self._claims, claim.run.first, key=_FIRST)]
         self._counts[claim.owner] -= 1
-        self._redraw(claim)
+        self._mark_range(claim)
         if claim.owner and not self._counts[claim.owner]:
             del self._counts[claim.owner], self._spaces[claim.owner]
 
     def has(self, owner: str) -> bool:
-        """Tell whether any range is the project's, or shared."""
+        """Return whether the project, or ``SHARED``, has any range."""
         return bool(self._counts.get(owner))
 
     def is_unclaimed(self) -> bool:
-        """Tell whether there is no range here at all."""
+        """Return whether the scope has no ranges."""
         return not any(self._counts.values())
 
     def overlapping(self, run: ranges.Range) -> Iterator[Claim]:
-        """Yield the ranges made by administrators that share a number with the run. Cost: a search, and what it has."""
-        start = bisect.bisect_right(self._made, run.first, key=_FIRST) - 1
-        for index in range(max(start, 0), len(self._made)):
-            claim = self._made[index]
+        """Yield the ranges from administrators that overlap the run. Cost: a search, and the count of these ranges."""
+        start = bisect.bisect_right(self._claims, run.first, key=_FIRST) - 1
+        for index in range(max(start, 0), len(self._claims)):
+            claim = self._claims[index]
             if claim.run.first > run.last:
                 return
             if claim.run.overlaps(run):
                 yield claim
 
     def next_free(self, owner: str) -> int | None:
-        """Return the lowest id that the project, or ``SHARED``, may take; None if there is none."""
+        """Return the lowest id that the project, or ``SHARED``, may allocate; None if there is none."""
         numbers = self._spaces.get(owner)
         return numbers.next_free(self._limit.first, self._limit.last) if numbers else None
 
     def next_configured(self) -> int | None:
-        """Return the lowest free id of the configuration file's ranges, as if there were no others."""
+        """Return the lowest free id of the configuration file's ranges, as if there were no other ranges."""
         return self._configured.next_free(self._limit.first, self._limit.last)
 
-    def take(self, number: int) -> None:
-        """Note that a network has the id, whoever's it is."""
-        self.used.take(number)
-        self._reflect(number)
-
-    def give(self, number: int) -> None:
-        """Note that no network has the id any more."""
-        self.used.give(number)
-        self._reflect(number)
-
-    def hold(self, number: int, job: int) -> None:
-        """Keep the id from everybody, for a job that runs."""
-        self.held[number] = job
-        self._reflect(number)
+    def allocate(self, number: int) -> None:
+        """Record that a network has the id, whichever range it belongs to."""
+        self.used.allocate(number)
+        self._update(number)
 
     def release(self, number: int) -> None:
-        """End what ``hold`` began."""
+        """Record that no network has the id any more."""
+        self.used.release(number)
+        self._update(number)
+
+    def hold(self, number: int, job: int) -> None:
+        """Hold the id for a running job."""
+        self.held[number] = job
+        self._update(number)
+
+    def end_hold(self, number: int) -> None:
+        """End the hold of an id."""
         self.held.pop(number, None)
-        self._reflect(number)
+        self._update(number)
 
-    def _reflect(self, number: int) -> None:
-        """Mark an id as its state is, in the spaces of those who may take it."""
-        taken = number in self.held or self.used.is_used(number)
-        for numbers in self._takers(number):
-            if taken:
-                numbers.take(number)
+    def _update(self, number: int) -> None:
+        """Mark an id as used or free, in the spaces of the projects that may allocate it."""
+        unavailable = number in self.held or self.used.is_used(number)
+        for numbers in self._spaces_with(number):
+            if unavailable:
+                numbers.allocate(number)
             else:
-                numbers.give(number)
+                numbers.release(number)
 
-    def _takers(self, number: int) -> Iterator[space.Space]:
+    def _spaces_with(self, number: int) -> Iterator[space.Space]:
         default = ranges.locate(self._default_union, number) is not None
-        made = next(self.overlapping(ranges.Range(number, number)), None)
-        if made:
-            yield self._spaces[made.owner]
+        claim = next(self.overlapping(ranges.Range(number, number)), None)
+        if claim:
+            yield self._spaces[claim.owner]
         elif default:
             yield self._spaces[SHARED]
         if default:
             yield self._configured
 
-    def _redraw(self, changed: Claim) -> None:
-        """Mark anew what the owner of a changed range, and everybody, may take of its numbers."""
+    def _mark_range(self, changed: Claim) -> None:
+        """Update the marks of a changed range's numbers, in its owner's and the shared space."""
         run = changed.run
         for owner in {changed.owner, SHARED}:
-            self._spaces.setdefault(owner, self._closed())
-            self._draw(self._spaces[owner], run, pieces=self._pieces(owner, run))
+            self._spaces.setdefault(owner, self._full_space())
+            self._mark(self._spaces[owner], run, pieces=self._pieces(owner, run))
         if changed.default:
-            self._draw(self._configured, run, pieces=[*_clipped(self._default_union, run)])
+            self._mark(self._configured, run, pieces=[*_clipped(self._default_union, run)])
 
     def _pieces(self, owner: str, run: ranges.Range) -> list[ranges.Range]:
-        """Return what is an owner's of the numbers of a run."""
-        made = [*self.overlapping(run)]
-        own = [claim.run for claim in made if claim.owner == owner]
+        """Return the parts of a run that belong to an owner."""
+        claims = [*self.overlapping(run)]
+        own = [claim.run for claim in claims if claim.owner == owner]
         if owner == SHARED:
-            own += ranges.difference(_clipped(self._default_union, run), (claim.run for claim in made))
+            own += ranges.difference(_clipped(self._default_union, run), (claim.run for claim in claims))
         return [*_clipped(own, run)]
 
-    def _draw(self, numbers: space.Space, run: ranges.Range, *, pieces: list[ranges.Range]) -> None:
-        numbers.take_range(run)
+    def _mark(self, numbers: space.Space, run: ranges.Range, *, pieces: list[ranges.Range]) -> None:
+        numbers.allocate_range(run)
         for piece in pieces:
-            numbers.give_range(piece)
+            numbers.release_range(piece)
             for used in self.used.used_runs(piece):
-                numbers.take_range(used)
-            for held in filter(piece.__contains__, self.held):
-                numbers.take(held)
+                numbers.allocate_range(used)
+            for number in filter(piece.__contains__, self.held):
+                numbers.allocate(number)
 
 
 def _clipped(parts: list[ranges.Range], run: ranges.Range) -> Iterator[ranges.Range]:

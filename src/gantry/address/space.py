@@ -1,17 +1,18 @@
-"""Space: which numbers are used; the engine under pools, segments, minors and ports.
+"""Space: a set of used numbers, on which pools, segments, minors and ports are built.
 
-Layout: a radix of 256-bit integers, one dictionary a level. Bit ``b`` of node ``k`` on level 0 is the number
-``256 k + b``, set while it is used; bit ``b`` of node ``k`` on level ``n + 1`` marks node ``256 k + b`` of level ``n``
-as full. Levels exist up to the highest mark that was ever needed: one while there are none, 17 at most for IPv6.
-Inside, a number is told by its distance from ``base``, so that those of an IPv6 subnet are small integers too.
+Layout: a radix tree of 256-bit integers, with a dictionary per level. Bit ``b`` of node ``k`` on level 0 is the number
+``256 k + b``, set while the number is used; bit ``b`` of node ``k`` on level ``n + 1`` marks node ``256 k + b`` of
+level ``n`` as full. Levels exist up to the highest mark so far: a single level without marks, at most 17 for IPv6.
+Internally a number is its distance from ``base``, so that the numbers of an IPv6 subnet are small integers too.
 
-Invariant: a node without bits is not stored, and a full one is either stored or marked, never both; nothing is stored
-below a mark; all numbers from ``_asked`` up to ``_answer`` are used. So a node is missing only when its bits are all
-alike. Filling a node does not mark it; the search that passes it does, which keeps taking and giving flat. A range
-costs two nodes a level to take or to give, whatever its size, and an empty /64 nothing.
+Invariant: a node without bits is not stored; a full node is either stored or marked, never both; nothing is stored
+below a mark; all numbers from ``_search_start`` up to, not including, ``_search_end`` are used. So the bits of a node
+that is not stored are all equal. Filling a node does not mark it; the next search that passes the node does, which
+keeps the cost of allocation and release constant. Allocating or releasing a range costs two nodes per level, whatever
+its size, and an empty /64 costs nothing.
 
-Who calls it: ``pools`` and ``reservations`` (explanation/addresses.md#spaces). Numbers are 0 or greater; there is
-no I/O, no clock and no randomness.
+``pools`` and ``reservations`` use it (explanation/addresses.md#spaces). Numbers are 0 or greater; there is no I/O, no
+clock and no randomness.
 """
 
 import heapq
@@ -21,7 +22,7 @@ from typing import Self
 from gantry.address import ranges
 
 _FULL = (1 << 256) - 1
-# Shared objects: a node with one used number costs no integer of its own.
+# Shared objects: a node with a single used number needs no integer of its own.
 _BITS = tuple(1 << bit for bit in range(256))
 
 
@@ -30,63 +31,63 @@ def _mask(low: int, high: int) -> int:
     return (2 << high) - (1 << low)
 
 
-def _ones(word: int) -> int:
-    """Return how many ones the word ends with, which is the place of its lowest zero."""
+def _trailing_ones(word: int) -> int:
+    """Return the count of ones at the end of the word, which is the index of its lowest zero."""
     return (word ^ (word + 1)).bit_length() - 1
 
 
 def _bit_runs(word: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last place of each run of ones, upwards."""
-    place = 0
+    """Yield first and last index of each run of ones, upwards."""
+    index = 0
     while word:
         zeros = (word & -word).bit_length() - 1
         word >>= zeros
-        ones = _ones(word)
-        word >>= ones
-        place += zeros + ones
-        yield place - ones, place - 1
+        run = _trailing_ones(word)
+        word >>= run
+        index += zeros + run
+        yield index - run, index - 1
 
 
 def _between(nodes: dict[int, int], low: int, high: int) -> list[tuple[int, int]]:
-    """Return the nodes with ``low <= key <= high``, unordered, by the cheaper of two ways."""
+    """Return the nodes with ``low <= key <= high``, unordered, with the cheaper of two algorithms."""
     if high - low < len(nodes):
         return [(key, nodes[key]) for key in range(low, high + 1) if key in nodes]
     return [item for item in nodes.items() if low <= item[0] <= high]
 
 
 class Space:
-    """The set of used numbers. All searches cost the same at any fill, size and pattern: a few dictionary look-ups."""
+    """A set of used numbers. A search costs a few dictionary look-ups, at any fill, size and pattern."""
 
-    __slots__ = ("_answer", "_asked", "_base", "_levels", "_words")
+    __slots__ = ("_base", "_levels", "_search_end", "_search_start", "_words")
 
     def __init__(self, *, base: int = 0) -> None:
         self._base = base
         self._words: dict[int, int] = {}
         self._levels = [self._words]
-        # Where the last search began and what it found: the next one often begins there too.
-        self._asked = self._answer = 0
+        # Start and result of the last search: the next search often begins at the same number.
+        self._search_start = self._search_end = 0
 
     @classmethod
     def of(cls, runs: Iterable[ranges.Range], *, base: int = 0) -> Self:
-        """Return the space in which exactly these numbers are used; the runs may overlap and come in any order."""
+        """Return the space in which exactly the numbers of the runs are used; the runs may overlap, in any order."""
         space = cls(base=base)
         for run in runs:
             if run.first == run.last:
-                space.take(run.first)
+                space.allocate(run.first)
             else:
-                space.take_range(run)
+                space.allocate_range(run)
         return space
 
     def is_used(self, number: int) -> bool:
-        """Tell whether the number is used."""
+        """Return whether the number is used."""
         index = number - self._base
         word = self._words.get(index >> 8)
         if word is None:
             return self._full(0, index >> 8)
         return bool(word & _BITS[index & 255])
 
-    def take(self, number: int) -> bool:
-        """Mark the number as used; False if it was used before."""
+    def allocate(self, number: int) -> bool:
+        """Mark the number as used; return False if it was used before."""
         index = number - self._base
         key = index >> 8
         bit = _BITS[index & 255]
@@ -101,8 +102,8 @@ class Space:
         self._words[key] = word | bit
         return True
 
-    def give(self, number: int) -> bool:
-        """Mark the number as free; False if it was free before."""
+    def release(self, number: int) -> bool:
+        """Mark the number as free; return False if it was free before."""
         index = number - self._base
         key = index >> 8
         bit = _BITS[index & 255]
@@ -118,17 +119,17 @@ class Space:
             self._words[key] = word
         else:
             del self._words[key]
-        if self._asked <= index < self._answer:
-            self._answer = index
+        if self._search_start <= index < self._search_end:
+            self._search_end = index
         return True
 
-    def take_range(self, run: ranges.Range) -> None:
-        """Mark all numbers of the range as used. Cost: the nodes that it swallows, and two a level."""
+    def allocate_range(self, run: ranges.Range) -> None:
+        """Mark all numbers of the range as used. Cost: the nodes inside the range, and two per level."""
         for level, key, mask in self._cover(run):
             self._set(level, key, mask)
 
-    def take_all(self, numbers: Iterable[int]) -> None:
-        """Mark numbers as used, all of which are free and in no full node; fast if they are sorted."""
+    def allocate_all(self, numbers: Iterable[int]) -> None:
+        """Mark numbers as used, which must be free and not in a full node; fast if they are sorted."""
         words, base = self._words, self._base
         key, word = -1 - base, 0
         for number in numbers:
@@ -143,22 +144,22 @@ class Space:
         words[key] = word
         del words[-1 - base]
 
-    def give_range(self, run: ranges.Range) -> None:
-        """Mark all numbers of the range as free. Cost: the nodes that it drops, and two a level."""
+    def release_range(self, run: ranges.Range) -> None:
+        """Mark all numbers of the range as free. Cost: the nodes inside the range, and two per level."""
         for level, key, mask in self._cover(run):
             self._clear(level, key, mask)
-        self._answer = max(self._asked, min(self._answer, run.first - self._base))
+        self._search_end = max(self._search_start, min(self._search_end, run.first - self._base))
 
     def next_free(self, start: int, last: int) -> int | None:
         """Return the lowest free number from ``start`` to ``last``, None if there is none.
 
-        It climbs while the rest of a node is used, then descends to the lowest free number of what it found.
-        Full nodes that it meets without a mark get one, at most one for 256 numbers taken.
+        The search climbs while the remaining bits of a node are used, then descends to the lowest free number. Full
+        nodes on its way that are not marked get their mark, at most one per 256 allocated numbers.
         """
         index = start - self._base
-        if index != self._asked:
-            self._asked = self._answer = index
-        self._answer = index = self._lowest_free(self._answer)
+        if index != self._search_start:
+            self._search_start = self._search_end = index
+        self._search_end = index = self._lowest_free(self._search_end)
         number = index + self._base
         return number if number <= last else None
 
@@ -173,13 +174,13 @@ class Space:
                 key = index >> 8
                 word = nodes.get(key)
                 if word is None:
-                    # Bits all clear or all set, the level above knows; if clear, the way down begins at ``floor``.
+                    # All bits are equal, the level above has their value; if clear, the descent begins at ``floor``.
                     index = key
                 else:
                     tail = word >> (index & 255)
-                    ones = (tail ^ (tail + 1)).bit_length() - 1
-                    if (index & 255) + ones < 256:
-                        index += ones
+                    used = (tail ^ (tail + 1)).bit_length() - 1
+                    if (index & 255) + used < 256:
+                        index += used
                         break
                     if word == _FULL:
                         self._join(depth, key)
@@ -192,12 +193,12 @@ class Space:
                 if word is None:
                     index = max(index << 8, floor >> 8 * depth)
                     continue
-                ones = (word ^ (word + 1)).bit_length() - 1
-                if ones == 256:
+                used = (word ^ (word + 1)).bit_length() - 1
+                if used == 256:
                     self._join(depth, index)
                     start = (index + 1) << 8 * (depth + 1)
                     break
-                index = (index << 8) + ones
+                index = (index << 8) + used
             else:
                 return index
 
@@ -207,7 +208,7 @@ class Space:
         return self.next_free(first, start - 1) if number is None else number
 
     def count(self, run: ranges.Range) -> int:
-        """Return how many numbers of the range are used. Cost: its partly used nodes, a word each."""
+        """Return the count of used numbers in the range. Cost: its partly used nodes, a word each."""
         total = 0
         first, last = run.first - self._base, run.last - self._base
         for level, nodes in enumerate(self._levels):
@@ -215,7 +216,7 @@ class Space:
             low, high = first >> shift, last >> shift
             for _, word in self._clipped(level, low, high):
                 total += word.bit_count() << shift
-            # A mark that reaches over an end of the range counts in part.
+            # A mark across an end of the range counts only with its numbers inside.
             if nodes.get(low >> 8, 0) & _BITS[low & 255]:
                 total -= first - (low << shift)
             if nodes.get(high >> 8, 0) & _BITS[high & 255]:
@@ -223,12 +224,12 @@ class Space:
         return total
 
     def used_runs(self, run: ranges.Range) -> Iterator[ranges.Range]:
-        """Return the longest runs of used numbers inside the range, upwards. Not to be changed meanwhile."""
+        """Return the longest runs of used numbers inside the range, upwards. The space must not change meanwhile."""
         levels = range(len(self._levels))
         return ranges.joined(heapq.merge(*(self._level_runs(level, run) for level in levels)))
 
     def free_runs(self, run: ranges.Range) -> Iterator[ranges.Range]:
-        """Yield the longest runs of free numbers inside the range, upwards. Not to be changed meanwhile."""
+        """Yield the longest runs of free numbers inside the range, upwards. The space must not change meanwhile."""
         start = run.first
         for used in self.used_runs(run):
             if start < used.first:
@@ -238,7 +239,7 @@ class Space:
             yield ranges.Range(start, run.last)
 
     def _full(self, level: int, key: int) -> bool:
-        """Tell whether a node that is not stored is full rather than empty."""
+        """Return whether a node that is not stored is full, not empty."""
         levels = self._levels
         for above in range(level + 1, len(levels)):
             word = levels[above].get(key >> 8)
@@ -248,7 +249,7 @@ class Space:
         return False
 
     def _split(self, level: int, key: int) -> bool:
-        """Take the mark off a node that is not stored, to be stored by the caller; False if it was not full."""
+        """Remove the mark of a node that is not stored, which the caller then stores; False if it was not full."""
         level += 1
         if level == len(self._levels):
             return False
@@ -299,7 +300,7 @@ class Space:
             nodes.pop(key, None)
 
     def _cover(self, run: ranges.Range) -> Iterator[tuple[int, int, int]]:
-        """Yield the bits (level, node, mask) that make up the range, and drop the nodes that lie wholly inside."""
+        """Yield the bits (level, node, mask) of the range, and delete the nodes that are completely inside."""
         low, high, level = run.first - self._base, run.last - self._base, 0
         while low <= high:
             left, right = low >> 8, high >> 8
@@ -319,7 +320,7 @@ class Space:
             low, high, level = left, right, level + 1
 
     def _clipped(self, level: int, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """Yield the nodes of a level with the bits from index ``low`` to ``high`` only, unordered."""
+        """Yield the nodes of a level, with only the bits from index ``low`` to ``high``, unordered."""
         for key, word in _between(self._levels[level], low >> 8, high >> 8):
             if key == low >> 8:
                 word &= _mask(low & 255, 255)
@@ -328,7 +329,7 @@ class Space:
             yield key, word
 
     def _level_runs(self, level: int, run: ranges.Range) -> Iterator[tuple[int, int]]:
-        """Yield the used runs that one level knows of, clipped to the range, upwards."""
+        """Yield the used runs of a level, clipped to the range, upwards."""
         shift, base = 8 * level, self._base
         for key, word in sorted(self._clipped(level, run.first - base >> shift, run.last - base >> shift)):
             for low, high in _bit_runs(word):

@@ -1,13 +1,13 @@
-"""How reservations are stored: a struct of plain values, and back.
+"""The stored form of reservations: converts them to a struct of plain values, and back.
 
-Who calls it: who keeps reservations in the state (explanation/addresses.md#spaces). Numbers are hexadecimal
-text, because JSON integers end at 64 bits. ::
+It is for callers that store reservations (explanation/addresses.md#spaces). Numbers are hexadecimal text, because JSON
+integers have at most 64 bits. ::
 
     {"parts": ["a000000-a0000ff"], "excluded": ["a000000"], "runs": ["a000002-a000003", "a000009"],
      "owners": ["inst1", "inst1", "inst2"], "keys": ["0", "1", ""], "times": [1.0, 1.0, 7.5]}
 
-Runs are the reserved numbers; owners, keys and times are in their order. So nothing grows with a range's size: an empty
-/64 is its part and nothing else. Invariant: ``load(dump(x))`` answers everything as ``x`` does.
+Runs are the reserved numbers; owners, keys and times are in the same order. So the size does not depend on a range's
+size: an empty /64 has only its part. Invariant: ``load(dump(x))`` behaves like ``x``.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from gantry.address import ranges, reservations
 
 
 class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reservations at rest; ``keys`` is empty if all of them are, ``resting`` is in the order of release."""
+    """Stored reservations; ``keys`` is empty if all keys are empty, ``quarantined`` is in the order of release."""
 
     parts: tuple[str, ...]
     excluded: tuple[str, ...] = ()
@@ -27,30 +27,30 @@ class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     owners: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     times: tuple[float, ...] = ()
-    resting: tuple[tuple[str, float, str], ...] = ()
-    hold: float = 0.0
+    quarantined: tuple[tuple[str, float, str], ...] = msgspec.field(default=(), name="resting")
+    quarantine_seconds: float = msgspec.field(default=0.0, name="hold")
     oldest_first: bool = False
 
 
-def dump(kept: reservations.Reservations) -> Stored:
+def dump(restored: reservations.Reservations) -> Stored:
     """Return the stored form. Cost: a sort of the reserved numbers."""
-    held = kept.items()
-    keys = tuple(reservation.key for _, reservation in held)
+    items = restored.items()
+    keys = tuple(reservation.key for _, reservation in items)
     return Stored(
-        parts=tuple(map(_write, kept.parts)),
-        excluded=tuple(map(_write, kept.excluded)),
-        runs=tuple(map(_write, ranges.joined((number, number) for number, _ in held))),
-        owners=tuple(reservation.owner for _, reservation in held),
+        parts=tuple(map(_write, restored.parts)),
+        excluded=tuple(map(_write, restored.excluded)),
+        runs=tuple(map(_write, ranges.joined((number, number) for number, _ in items))),
+        owners=tuple(reservation.owner for _, reservation in items),
         keys=keys if any(keys) else (),
-        times=tuple(reservation.time for _, reservation in held),
-        resting=tuple((f"{number:x}", rest.freed, rest.owner) for number, rest in kept.resting()),
-        hold=kept.hold,
-        oldest_first=kept.oldest_first,
+        times=tuple(reservation.time for _, reservation in items),
+        quarantined=tuple((f"{number:x}", entry.freed, entry.owner) for number, entry in restored.quarantined()),
+        quarantine_seconds=restored.quarantine_seconds,
+        oldest_first=restored.oldest_first,
     )
 
 
 def load(data: Stored, *, text: Callable[[int], str] = str) -> reservations.Reservations:
-    """Return the reservations as they were stored; ConfigurationError if the parts do not fit together."""
+    """Return the stored reservations; ConfigurationError if the data is inconsistent."""
     try:
         return _load(data, text)
     except ValueError as error:
@@ -58,31 +58,31 @@ def load(data: Stored, *, text: Callable[[int], str] = str) -> reservations.Rese
 
 
 def _load(data: Stored, text: Callable[[int], str]) -> reservations.Reservations:
-    kept = reservations.Reservations(
+    restored = reservations.Reservations(
         map(_read, data.parts),
         excluded=map(_read, data.excluded),
-        hold=data.hold,
+        quarantine_seconds=data.quarantine_seconds,
         oldest_first=data.oldest_first,
         text=text,
     )
     numbers = _numbers(data.runs)
     keys = data.keys or ("",) * len(numbers)
     if not len(numbers) == len(data.owners) == len(keys) == len(data.times):
-        raise ValueError("numbers, owners, keys and times are not equally many")
+        raise ValueError("the counts of numbers, owners, keys and times differ")
     try:
-        kept.adopt_all(numbers, data.owners, keys=keys, times=data.times)
+        restored.adopt_all(numbers, data.owners, keys=keys, times=data.times)
     except errors.NotUniqueError as error:
         raise ValueError(error.message) from None
-    for digits, freed, owner in data.resting:
+    for digits, freed, owner in data.quarantined:
         number = int(digits, 16)
-        if kept.owner_of(number):
-            raise ValueError(f"{text(number)} is reserved and free")
-        kept.adopt_rest(number, reservations.Rest(freed, owner))
-    return kept
+        if restored.owner_of(number):
+            raise ValueError(f"{text(number)} is reserved and quarantined")
+        restored.adopt_quarantine(number, reservations.Quarantine(freed, owner))
+    return restored
 
 
 def _numbers(runs: Iterable[str]) -> list[int]:
-    """Return the numbers of the runs, which are to be sorted and apart."""
+    """Return the numbers of the runs; ValueError unless the runs are sorted and do not overlap."""
     numbers = [-1]
     for text in runs:
         low, _, high = text.partition("-")
@@ -102,5 +102,5 @@ def _read(text: str) -> ranges.Range:
     first, _, last = text.partition("-")
     run = ranges.span(int(first, 16), int(last or first, 16))
     if run is None or run.first < 0:
-        raise ValueError(f"'{text}' is no range")
+        raise ValueError(f"'{text}' is not a range")
     return run

@@ -85,7 +85,7 @@ def _bounds(words: Iterable[list[str]], kind: str, option: str) -> Iterator[Exte
             raise _fault(f"ml2_type_{kind}", option, f"'{':'.join(filter(None, parts))}' is not written {form}")
         name, low, high = parts[0].strip(), int(parts[1]), int(parts[2])
         try:
-            segments.check_place(kind, name)
+            segments.check_scope(kind, name)
             run = segments.checked_run(kind, low, maximum=high)
         except errors.InvalidError as error:
             raise _fault(f"ml2_type_{kind}", option, str(error)) from None

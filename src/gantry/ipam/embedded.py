@@ -71,7 +71,7 @@ class Ledger:
             for record in after.resting.values():
                 self._quarantine(record)
             for network_uuid, address in self.foreign.numbers():
-                self.space(network_uuid, address.family).take(address.value)
+                self.space(network_uuid, address.family).allocate(address.value)
             return
         self.segments.follow(before, after, changes)
         touched = {(change.kind, change.key) for change in changes if change.kind in _OWNER_KINDS}
@@ -93,9 +93,9 @@ class Ledger:
         for network_uuid, address in _addresses(owner):
             numbers = self.space(network_uuid, address.family)
             if used:
-                numbers.take(address.value)
+                numbers.allocate(address.value)
             else:
-                numbers.give(address.value)
+                numbers.release(address.value)
 
     def _quarantine(self, record: network.Rest) -> None:
         self._mark_number(record, used=True)
@@ -105,9 +105,9 @@ class Ledger:
         address = ranges.parse_address(record.ip)
         numbers = self._spaces.setdefault((record.network, address.family), space.Space())
         if used:
-            numbers.take(address.value)
+            numbers.allocate(address.value)
         else:
-            numbers.give(address.value)
+            numbers.release(address.value)
 
     def hold(self, job: int, before: states.Snapshot, *, changes: Sequence[states.Change]) -> None:
         """Hold all addresses before and after the changes of a job: until ``release``, no other plan allocates them."""
@@ -151,13 +151,13 @@ class Ledger:
         """Mark an address as used by an owner outside of the cluster, so that no pool allocates it."""
         address = ranges.parse_address(address_key[1])
         self.foreign.learn(address_key, owner)
-        self.space(address_key[0], address.family).take(address.value)
+        self.space(address_key[0], address.family).allocate(address.value)
 
     def forget(self, address_key: network_addresses.NetworkAddress) -> None:
         """Mark an address as free that has no owner outside of the cluster any more, and no owner inside."""
         if self.foreign.forget(address_key):
             address = ranges.parse_address(address_key[1])
-            self.space(address_key[0], address.family).give(address.value)
+            self.space(address_key[0], address.family).release(address.value)
 
     def allocations(self, snapshot: states.Snapshot, *, owner: str = "") -> "Allocations":
         """Return the allocations of a new plan; an address is in use only after the plan's transaction is applied.

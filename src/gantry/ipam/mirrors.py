@@ -34,9 +34,9 @@ class Mirrors:
         for number in owner.numbers() if owner else ():
             numbers = self.space(number.space)
             if used:
-                numbers.take(number.number)
+                numbers.allocate(number.number)
             else:
-                numbers.give(number.number)
+                numbers.release(number.number)
 
     def hold(self, job: int, vm: instance.Instance) -> None:
         """Hold the numbers of an instance for a job until ``release``: no other plan allocates them."""

@@ -52,7 +52,7 @@ class Segments:
     """The segmentation ids of a state, and those that jobs hold."""
 
     def __init__(self) -> None:
-        self._ids: dict[Scope, segments.Place] = {}
+        self._ids: dict[Scope, segments.ScopeIds] = {}
         self._physical: dict[str, list[str]] = {}
         self._of_project: dict[str, set[Scope]] = {}
         self._holds: dict[int, list[network.Segment]] = {}
@@ -102,9 +102,9 @@ class Segments:
             return
         ids = self._at(net.segment)
         if used:
-            ids.take(net.segment.segmentation_id)
+            ids.allocate(net.segment.segmentation_id)
         else:
-            ids.give(net.segment.segmentation_id)
+            ids.release(net.segment.segmentation_id)
 
     def hold(self, job: int, before: states.Snapshot, changes: Sequence[states.Change]) -> None:
         """Hold the segments before and after the changes of a job: until ``release``, no other plan allocates them."""
@@ -119,19 +119,19 @@ class Segments:
     def release(self, job: int) -> None:
         """End the holds of a job."""
         for segment in self._holds.pop(job, ()):
-            self._at(segment).release(segment.segmentation_id)
+            self._at(segment).end_hold(segment.segmentation_id)
 
-    def _at(self, segment: network.Segment) -> segments.Place:
+    def _at(self, segment: network.Segment) -> segments.ScopeIds:
         return self._ids_at((segment.network_type, segment.physical_network))
 
-    def _ids_at(self, scope: Scope) -> segments.Place:
+    def _ids_at(self, scope: Scope) -> segments.ScopeIds:
         ids = self._ids.get(scope)
         if ids is None:
-            ids = self._ids[scope] = segments.Place(scope[0])
+            ids = self._ids[scope] = segments.ScopeIds(scope[0])
             bisect.insort(self._physical.setdefault(scope[0], []), scope[1])
         return ids
 
-    def ids_of(self, segment_range: network.SegmentRange) -> segments.Place:
+    def ids_of(self, segment_range: network.SegmentRange) -> segments.ScopeIds:
         """Return the ids of a range's network type and physical network."""
         return self._ids_at(scope_of(segment_range))
 

@@ -32,7 +32,7 @@ def check(before: content.Content, after: content.Content, value: kinds.Stored) 
         case network.Network() as cable:
             _check_network(before, after, cable)
         case network.SegmentRange() as one:
-            segments.check_place(one.network_type, one.physical_network)
+            segments.check_scope(one.network_type, one.physical_network)
             segments.checked_run(one.network_type, one.minimum, maximum=one.maximum)
         case network.Port() as port:
             if port.network not in after.networks:
@@ -138,7 +138,7 @@ def _check_instance(after: content.Content, vm: instance.Instance) -> None:
 def _check_network(before: content.Content, after: content.Content, cable: network.Network) -> None:
     if cable.segment:
         kind, physical, number = cable.segment.place
-        segments.check_place(kind, physical)
+        segments.check_scope(kind, physical)
         segments.checked_run(kind, number, maximum=number)
     for subnet in cable.subnets:
         if subnet.subnetpool and subnet.subnetpool not in after.subnetpools:

@@ -222,7 +222,7 @@ def test_an_automatic_address_is_that_of_the_prefix_and_the_mac(
     assert ipam.allocate("t", automatic) == "2001:db8::216:3eff:fe33:4455"
     with pytest.raises(errors.NotUniqueError):
         ipam.allocate("t", automatic)
-    with pytest.raises(errors.InvalidError, match="cannot give themselves addresses"):
+    with pytest.raises(errors.InvalidError, match="cannot configure their own addresses"):
         ipam.allocate("s", automatic)
 
 

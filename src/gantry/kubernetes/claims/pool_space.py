@@ -120,7 +120,7 @@ class PoolSpace:
         """Add an owner of an address, which may lie outside the ranges."""
         self.owners.setdefault(address, set()).add(owner)
         if self._is_counted(address):
-            self._spaces[address.family].take(address.value)
+            self._spaces[address.family].allocate(address.value)
 
     def remove_owner(self, address: ranges.Address, owner: meta.Ref) -> bool:
         """Remove an owner of an address; return whether it has no owner left."""
@@ -130,7 +130,7 @@ class PoolSpace:
             return False
         self.owners.pop(address, None)
         if self._is_counted(address) and address not in self._preallocated and not self.is_excluded(address):
-            self._spaces[address.family].give(address.value)
+            self._spaces[address.family].release(address.value)
         return True
 
     def _is_counted(self, address: ranges.Address) -> bool:

@@ -36,7 +36,7 @@ def chosen(
         return ledger.pick(snapshot.the_cluster, wish, project=project)
     if not op.network_type:
         raise errors.InvalidError(f"segment {op.segment} needs a network type", hint="specify both")
-    segments.check_place(op.network_type, op.physical_network)
+    segments.check_scope(op.network_type, op.physical_network)
     segments.checked_run(op.network_type, op.segment, maximum=op.segment)
     segment = network.Segment(
         network_type=op.network_type, physical_network=op.physical_network, segmentation_id=op.segment
@@ -49,7 +49,7 @@ def _check(ledger: ledgers.Segments, snapshot: states.Snapshot, wish: ledgers.Re
     """Refuse a type that does not exist, and an unknown physical network: probably a typing error."""
     physical = wish.physical_network
     if wish.network_type:
-        segments.check_place(wish.network_type, physical or ("?" if wish.network_type == "vlan" else ""))
+        segments.check_scope(wish.network_type, physical or ("?" if wish.network_type == "vlan" else ""))
     if physical and not (ledger.is_known(("vlan", physical)) or physical in snapshot.the_cluster.physical_networks):
         raise errors.InvalidError(
             f"physical network {physical} is not known",

@@ -135,7 +135,7 @@ class SegmentRangeAdd(base.Planned[opcodes.SegmentRangeAdd]):
 
 def _new_range(spec: opcodes.SegmentRangeSpec, inputs: base.Inputs) -> network.SegmentRange:
     """Return a new range; raises InvalidError for invalid fields."""
-    segments.check_place(spec.network_type, spec.physical_network)
+    segments.check_scope(spec.network_type, spec.physical_network)
     segments.checked_run(spec.network_type, spec.minimum, maximum=spec.maximum)
     if not (spec.shared or spec.project):
         raise errors.InvalidError("a segment range that is not shared needs a project", hint="add --project")
